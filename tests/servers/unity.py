@@ -35,6 +35,8 @@ class UnityServer(Server):
         The answers to ``tables.get``, by full name.
     metadata : dict of str to str
         The metadata file of each Iceberg table, by full name.
+    config : dict of str to str
+        Properties of the file system in descriptions of Iceberg tables, without credentials.
     lifetime : float
         Seconds for which credentials are handed out.
     skew : float
@@ -59,6 +61,7 @@ class UnityServer(Server):
     def clear(self) -> None:
         self.tables: dict[str, dict[str, Any]] = {}
         self.metadata: dict[str, str] = {}
+        self.config = {"s3.region": "us-east-1"}
         self.lifetime, self.skew = 3600.0, 0.0
         self.refusal: tuple[str, str, str] | None = None
         self.fails: str | None = None
@@ -147,11 +150,14 @@ class UnityServer(Server):
             return _json({"defaults": {}, "overrides": {"prefix": "catalogs/main"}})
         _, catalog, _, schema, _, table = path.split("/")
         name = f"{catalog}.{schema}.{table}"
+        metadata = self.metadata[name]
+        found: dict[str, Any] = {"metadata-location": metadata, "metadata": {}}
+        if "HTTP_X_ICEBERG_ACCESS_DELEGATION" not in environ:
+            return _json({**found, "config": self.config})
         assert environ["HTTP_X_ICEBERG_ACCESS_DELEGATION"] == "vended-credentials"
         self.asked[name] += 1
         if self.refusal is not None:
             return _error(*self.refusal)
-        metadata = self.metadata[name]
         prefix = metadata.partition("://")[2].partition("/")[2].rpartition("/metadata/")[0] + "/"
         vended = self.vend(prefix, self.lifetime)["aws_temp_credentials"]
         config = {
@@ -164,8 +170,7 @@ class UnityServer(Server):
         table = metadata.rpartition("/metadata/")[0]
         listed = [(metadata.partition("/tables/")[0], wrong), (f"{table}/", config), ("gs", wrong)]
         vended = [{"prefix": prefix, "config": config} for prefix, config in listed]
-        found = {"metadata-location": metadata, "metadata": {}}
-        return _json({**found, "config": {"s3.region": "us-east-1"}, "storage-credentials": vended})
+        return _json({**found, "config": self.config, "storage-credentials": vended})
 
 
 def _process_between(client: int, server: int) -> int:

@@ -75,7 +75,7 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
     table_id = str(found["table_id"])
     if kind == "iceberg":
         by_iceberg = IcebergCredentials(workspace.host, name, table_id)
-        location = Location.of(by_iceberg.load()["metadata-location"], storage_options)
+        location = Location.of(by_iceberg.metadata_url(), storage_options)
         return CatalogTable(name, replace(location, credentials=by_iceberg), kind, table_id)
     provider = TableCredentials(workspace.host, name, table_id)
     access_point = provider.current().access_point or found.get("access_point")

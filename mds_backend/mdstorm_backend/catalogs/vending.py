@@ -88,10 +88,13 @@ class IcebergCredentials(CredentialProvider):
 
     def fetch(self) -> Lease:
         """Obtain new credentials; for errors see `TableCredentials.fetch`."""
-        return lease_of_iceberg(config_of(self.load()), str(self))
+        return lease_of_iceberg(config_of(self._load(_DELEGATION)), str(self))
 
-    def load(self) -> Any:
-        """Return the catalog's description of the table, which includes credentials."""
+    def metadata_url(self) -> str:
+        """Return the URL of the table's current metadata file; request no credentials."""
+        return str(self._load({})["metadata-location"])
+
+    def _load(self, headers: Mapping[str, str]) -> Any:
         workspace, name = Workspace(self.host), self.name
         try:
             config = workspace.get(f"{_ICEBERG}/config", {"warehouse": name.catalog})
@@ -99,7 +102,7 @@ class IcebergCredentials(CredentialProvider):
             prefix = chosen.get("prefix", f"catalogs/{name.catalog}")
             schema, table = quote(name.schema, safe=""), quote(name.table, safe="")
             path = f"{_ICEBERG}/{prefix}/namespaces/{schema}/tables/{table}"
-            return workspace.get(path, {}, _DELEGATION)
+            return workspace.get(path, {}, headers)
         except (FileNotFoundError, PermissionError) as error:
             raise refused(name, str(error)) from None
 

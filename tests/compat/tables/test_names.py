@@ -181,6 +181,7 @@ def test_managed_iceberg_table_is_read_by_its_name(catalog: Catalog, tmp_path: P
     tagged = make_batch_reader("uc://main.ice.berg", num_epochs=1, version="first")
     assert numbers(tagged) == list(range(10))
     assert by_torch(make_spark_converter("main.ice.berg")) == list(range(5, 10))
+    assert catalog.unity.asked == {"main.ice.berg": 1}
     assert not catalog.guard.outside
 
 
