@@ -21,6 +21,8 @@ class RestCatalogServer(Server):
     ----------
     tables : dict of str to (str, dict)
         URL of the metadata file and its content, by namespace and name.
+    config : dict of str to str
+        Properties of the file system of each table, without credentials.
     lifetime : float
         Seconds for which credentials are given out.
     by_prefix : bool
@@ -31,6 +33,7 @@ class RestCatalogServer(Server):
     def __init__(self, guard: GuardedS3) -> None:
         self._guard = guard
         self.tables: dict[str, tuple[str, dict[str, Any]]] = {}
+        self.config = {"client.region": "us-east-1", "s3.endpoint": guard.url}
         self.lifetime, self.by_prefix = 3600.0, True
         super().__init__(self._application)
 
@@ -48,7 +51,7 @@ class RestCatalogServer(Server):
         listed = self._credentials(url)
         if path[-1] == "credentials":
             return _json({"storage-credentials": listed})(environ, start)
-        config = {"client.region": "us-east-1", "s3.endpoint": self._guard.url}
+        config = self.config
         if not self.by_prefix:
             config, listed = {**config, **listed[1]["config"]}, []
         answer = {"metadata-location": url, "metadata": metadata, "config": config}

@@ -14,6 +14,7 @@ from mdstorm_backend.catalogs.names import TableName
 from mdstorm_backend.catalogs.vending import (
     IcebergCredentials,
     TableCredentials,
+    at_access_point,
     read_by_spark,
 )
 from mdstorm_backend.catalogs.workspace import Workspace
@@ -79,7 +80,7 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
         return CatalogTable(name, replace(location, credentials=by_iceberg), kind, table_id)
     provider = TableCredentials(workspace.host, name, table_id)
     access_point = provider.current().access_point or found.get("access_point")
-    location = Location.of(_of_storage(url, access_point), storage_options)
+    location = Location.of(at_access_point(_of_storage(url), access_point), storage_options)
     return CatalogTable(name, replace(location, credentials=provider), kind, table_id)
 
 
@@ -120,16 +121,11 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
     return _FORMATS[format_], url
 
 
-def _of_storage(url: str, access_point: str | None) -> str:
-    """Return the URL of a directory; Cloudflare's R2 is read as S3, at an endpoint.
-
-    An access point of S3 takes the place of the bucket.
-    """
+def _of_storage(url: str) -> str:
+    """Return the URL of a directory; Cloudflare's R2 is read as S3, at an endpoint."""
     if url.startswith("r2://"):
         bucket, _, rest = url.removeprefix("r2://").partition("@")
         return f"s3://{bucket}/{rest.partition('/')[2]}"
-    if access_point:
-        return f"s3://{access_point}/{url.partition('://')[2].partition('/')[2]}"
     return url
 
 

@@ -92,7 +92,8 @@ class IcebergCredentials(CredentialProvider):
 
     def metadata_url(self) -> str:
         """Return the URL of the table's current metadata file; request no credentials."""
-        return str(self._load({})["metadata-location"])
+        answer = self._load({})
+        return url_of_iceberg(str(answer["metadata-location"]), config_of(answer))
 
     def _load(self, headers: Mapping[str, str]) -> Any:
         workspace, name = Workspace(self.host), self.name
@@ -150,6 +151,23 @@ def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
         fitting, key=lambda one: len(one["prefix"]), default={"config": {}}
     )
     return {**answer.get("config", {}), **longest["config"]}
+
+
+def url_of_iceberg(url: str, config: Mapping[str, str]) -> str:
+    """Return the URL of a file of an Iceberg table in the configuration of its catalog.
+
+    ``s3.access-points.BUCKET`` names the access point for files of a bucket. It is a property of
+    Iceberg in Java; pyiceberg ignores it.
+    """
+    bucket = url.partition("://")[2].partition("/")[0]
+    return at_access_point(url, config.get(f"s3.access-points.{bucket}"))
+
+
+def at_access_point(url: str, access_point: str | None) -> str:
+    """Return a URL of S3 with an access point, if there is one, in place of the bucket."""
+    if not access_point:
+        return url
+    return f"s3://{access_point}/{url.partition('://')[2].partition('/')[2]}"
 
 
 def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:

@@ -1,5 +1,7 @@
 """Tables that are read through access points of S3."""
 
+import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.compat.tables.test_names import NAME, NEWEST, by_torch, numbers, orders  # noqa: F401
 from tests.servers.catalog import Catalog
+from tests.servers.rest_catalog import TOKEN, RestCatalogServer
 from tests.servers.s3 import ACCOUNT, BUCKET
 
 from mdstorm import convert, make_batch_reader
@@ -67,6 +70,49 @@ def test_table_is_read_through_the_access_point_of_its_credentials(
     assert numbers(make_batch_reader(name, num_epochs=1)) == wanted
     assert by_torch(make_spark_converter(name)) == wanted
     assert len(convert(name, str(tmp_path / "mds"))) == len(wanted)
+    assert {*hosts} == {HOST}
+    assert not orders.guard.outside
+
+
+@pytest.fixture
+def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: F811
+    """An Iceberg table in the store, with the rows `NEWEST`, as the name of its metadata file."""
+    tables = pytest.importorskip("tests.iceberg_tables")
+    made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
+    made.append(pa.table({"n": NEWEST}))
+    url = orders.put("main.ice.berg", tables.path_of(made), "ICEBERG")
+    orders.guard.shows_missing = False
+    return f"{url}/metadata/{made.metadata_location.rpartition('/')[2]}"
+
+
+def test_iceberg_table_is_read_through_the_access_point_of_its_catalog(
+    iceberg: str,
+    hosts: list[str],
+    orders: Catalog,  # noqa: F811
+) -> None:
+    orders.unity.metadata["main.ice.berg"] = iceberg
+    orders.unity.config[f"s3.access-points.{BUCKET}"] = POINT
+    assert numbers(make_batch_reader("main.ice.berg", num_epochs=1)) == NEWEST
+    assert by_torch(make_spark_converter("main.ice.berg")) == NEWEST
+    assert {*hosts} == {HOST}
+    assert not orders.guard.outside
+
+
+def test_table_of_a_rest_catalog_is_read_through_its_access_point(
+    iceberg: str,
+    hosts: list[str],
+    orders: Catalog,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    from pyiceberg.catalog import load_catalog
+
+    with closing(RestCatalogServer(orders.guard)) as server:
+        text = (tmp_path / "n/t/metadata" / iceberg.rpartition("/")[2]).read_text()
+        server.tables["n.t"] = (iceberg, json.loads(text))
+        server.config = {f"s3.access-points.{BUCKET}": POINT, "s3.access-points.other": "x"}
+        table = load_catalog("rest", type="rest", uri=server.url, token=TOKEN).load_table("n.t")
+    assert numbers(make_batch_reader(table, num_epochs=1)) == NEWEST
+    assert by_torch(make_spark_converter(table)) == NEWEST
     assert {*hosts} == {HOST}
     assert not orders.guard.outside
 
