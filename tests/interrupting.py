@@ -1,5 +1,6 @@
-"""KeyboardInterrupt in the main thread at moments of a timer, as from Ctrl-C."""
+"""KeyboardInterrupt in the main thread at moments of a timer, as from Ctrl-C, or at given ones."""
 
+import _thread
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def interrupts(
-    handing_over: Collection[str], timer: int = signal.ITIMER_REAL
+    handing_over: Collection[str] = (), timer: int = signal.ITIMER_REAL
 ) -> Iterator[Callable[[float], None]]:
     """Yield a function that raises KeyboardInterrupt after some seconds, or with 0 does not.
 
@@ -46,3 +47,12 @@ def _is_reporting(frame: Any) -> bool:
     while frame is not None and frame.f_code.co_name != "unraisable_hook":
         frame = frame.f_back
     return frame is not None
+
+
+class CtrlC:
+    """Negated, it interrupts the main thread: where that calls a function next, or returns to C.
+
+    A function such as `os.kill` would raise the interrupt before it returns.
+    """
+
+    __neg__ = staticmethod(_thread.interrupt_main)

@@ -220,14 +220,17 @@ class Iteration(Iterator[_Item]):
 
     def __init__(self, generator: Generator[_Item, None, None]) -> None:
         self._generator = generator
-        self._next = generator.__next__
 
     def __next__(self) -> _Item:
         try:
-            return self._next()
+            # Ctrl-C takes effect after a call, such as next(), and would drop the batch: the
+            # position is already after it. A `for` statement calls nothing.
+            for item in self._generator:
+                return item
         except ValueError as error:
             _raise_if_in_use(error)
             raise
+        raise StopIteration
 
     def close(self) -> None:
         """End the iteration.

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interrupting import CtrlC
 from tests.mds_backend.small_datasets import write_numbers
 from tests.programs import run_program
 
@@ -238,6 +239,25 @@ def test_closing_a_pass_cancels_tasks_that_have_not_begun(work: Work) -> None:
     work.go.set()
     join_threads()
     assert called == [0, 1]
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
+def test_iteration_interrupted_as_a_batch_arrives_keeps_the_batch() -> None:
+    position = 0
+
+    def batches() -> Iterator[int]:
+        nonlocal position
+        for batch in (1, 2, 3):
+            if batch == 2:
+                -CtrlC()  # type: ignore[operator]
+            position = batch
+            yield batch
+
+    received = 0
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        for batch in PassThreads().follow(batches()):  # type: ignore[type-var]
+            received = batch
+    assert received == position == 2
 
 
 def test_generator_collected_in_its_own_thread_does_not_deadlock(work: Work) -> None:

@@ -188,9 +188,8 @@ class LoaderPasses:
 
     def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         if self.counted is not None:
-            self.counted.samples = (
-                0  # states count from the beginning of an epoch that is read by itself
-            )
+            # States count from the beginning of an epoch that is read by itself.
+            self.counted.samples = 0
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
@@ -243,10 +242,16 @@ def counted_batches(
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
     name = getattr(order, "name", "exact")  # a dataset that has none counts as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
+
+    def recorded(batch: Any) -> int:
+        """Record a batch before it is counted: Ctrl-C between the two would drop it."""
+        rows = count_rows(batch)
+        recorder.record_batches(rows)
+        return rows
+
     try:
         made = (batch for batch, _, _ in recorder.consumed(batches))
-        for batch in kept.counting(counted, made, count_rows):
-            recorder.record_batches(counted.samples - recorder.rows)
+        for batch in kept.counting(counted, made, recorded):
             yield batch
             recorder.record_request()
         is_waiting = True

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interrupting import interrupts
+from tests.interrupting import CtrlC, interrupts
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -126,6 +126,37 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
     check_each_row_once(found, remaining_after(loader, url, order, 0))
 
 
+class OwnIteration(StreamingDataset):
+    """A dataset whose samples PyTorch makes into batches."""
+
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
+
+
+class InterruptedCount(StreamingDataLoader):
+    """A loader that is interrupted as soon as it knows the size of a batch."""
+
+    def _get_batch_size(self, batch: Any) -> int:
+        rows = super()._get_batch_size(batch)
+        if 100 in batch["number"].tolist():
+            -CtrlC()  # type: ignore[operator]
+        return rows
+
+
+def test_state_after_interrupt_while_batch_of_pytorch_is_counted_resumes_with_that_batch(
+    url: str,
+) -> None:
+    def dataset() -> StreamingDataset:
+        return OwnIteration(local=url, batch_size=SIZE, order=ExactOrder())
+
+    loader = InterruptedCount(dataset(), SIZE)
+    seen = taken(loader, None, KeyboardInterrupt)
+    assert len(seen) == 14 * SIZE
+    resumed = StreamingDataLoader(dataset(), SIZE)
+    resumed.load_state_dict(loader.state_dict() or {})
+    check_each_row_once(seen, [n for batch in resumed for n in batch["number"].tolist()])
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_state_after_error_of_a_function_resumes_with_next_batch(url: str, workers: int) -> None:
     FAILS_AT[:] = [100]
@@ -176,8 +207,6 @@ def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_pat
 
 #: Rows of a table that is read without a thread, and of one that is not.
 SMALL, LARGE = 20_000, 300_000
-#: Functions that hand a batch over: an interrupt is delayed until they have returned.
-HANDING_OVER = ("_batches_of", "__next__")
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +252,7 @@ def test_state_after_interrupts_at_random_moments_loses_no_row(
 
     loader, seen = new(), list[int]()
     for _ in range(3):
-        with interrupts(HANDING_OVER) as interrupt_after:
+        with interrupts() as interrupt_after:
             seen += taken_until_interrupt(loader, interrupt_after, draw.uniform(1e-4, 0.1))
         if len(seen) >= rows:
             break
