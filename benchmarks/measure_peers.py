@@ -56,9 +56,9 @@ TASKS = {
 
 
 #: What is measured of the second task beside its speed: from the last batch of an epoch to the
-#: first one of the next, in seconds on the clock.
+#: first one of the next, in seconds of wall-clock time.
 BORDER = "border_s"
-BORDER_TITLE = "from an epoch to the next, shuffled, on the clock"
+BORDER_TITLE = "from one epoch to the next, shuffled, wall-clock time"
 BORDERS = 5
 
 

@@ -124,7 +124,7 @@ def rows_per_cpu_second(
 ) -> float:
     """Divide the rows of 1, 2, 4… passes, which last `seconds` at least, by their CPU time.
 
-    Unlike the time on the clock, CPU time compares libraries that use one thread with those that
+    Unlike wall-clock time, CPU time compares libraries that use one thread with those that
     use several processes, and other programs on the machine change it little. One batch goes before
     all passes, to warm up.
     """

@@ -83,13 +83,13 @@ Both read the same files, with 0 or 2 workers, whichever is faster.
 
 ## Against libraries with other formats
 
-Rows per second of CPU time: of all threads and processes, because what one library does in threads,
-another does in processes, and because other programs on the machine change it less than the time
-on the clock. The processes that Ray keeps in the background also count. The best figure of each row
-is bold. {behind} All libraries read the same rows from
+Rows per second of CPU time, summed over all threads and processes: what one library does in
+threads, another does in processes. Other programs on the machine also affect CPU time less than
+wall-clock time. The processes that Ray keeps in the background also count. The best figure of each
+row is bold. {behind} All libraries read the same rows from
 local files, without worker processes of PyTorch, and decode images by the decoder that the row
 names. mdstorm decodes in as many threads as there are cores, which takes more CPU time than one
-thread, and less time on the clock.
+thread, and less wall-clock time.
 At the end of this run, the machine's load average over 15 minutes was {load:.1f}, the run itself
 included. Small differences are noise: the ratios of each round are in
 `benchmarks/results_peers.json`.
@@ -97,7 +97,7 @@ included. Small differences are noise: the ratios of each round are in
 
 {peers}
 
-Each library is used as its documentation says, by the fastest way that we found:
+Each library is used as its documentation recommends, in the fastest way that we found:
 
 {settings}
 """
