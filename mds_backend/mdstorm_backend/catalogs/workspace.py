@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,8 @@ from mdstorm_backend.storage.urls import check_endpoint, scrub
 PATIENCE = 60
 #: Longest text of the workspace that messages repeat.
 _LONGEST_TEXT = 300
+#: The message of an Iceberg catalog. The SDK does not parse its answer, and appends all of it.
+_MESSAGE = re.compile(r'unable to parse response.*"message": "((?:[^"\\]|\\.)*)"', re.DOTALL)
 #: Clients and their hosts by process, requested host and state of the environment.
 clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
@@ -111,5 +114,8 @@ def _log_in_failed(error: Exception) -> errors.MDStormError:
 
 def _text(error: Exception) -> str:
     """Return the first line of an error, without secrets."""
-    text = scrub(str(error), {}).strip().partition("\n")[0].strip()
+    text = str(error)
+    if unparsed := _MESSAGE.match(text):
+        text = unparsed[1]
+    text = scrub(text, {}).strip().partition("\n")[0].strip()
     return text[:_LONGEST_TEXT] or type(error).__name__

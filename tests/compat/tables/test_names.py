@@ -1,5 +1,6 @@
 """Tables are read by name at every entry, with the credentials of their catalog alone."""
 
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
 from tests.servers.catalog import Catalog
+from tests.servers.http import respond
 from tests.servers.s3 import BUCKET
 from tests.servers.unity import READABLE, TOKEN
 from tests.servers.vending import MARK
@@ -287,6 +289,29 @@ def test_refused_credentials_are_an_error_with_the_cause(
         make_batch_reader(NAME)
     assert message in str(caught.value)
     assert not orders.guard.requests
+
+
+@pytest.mark.parametrize("is_lookup", [True, False])
+def test_refused_iceberg_table_is_an_error_with_the_cause(
+    is_lookup: bool, catalog: Catalog
+) -> None:
+    """A catalog may refuse to describe the table, in Iceberg's words, or to give credentials."""
+    pytest.importorskip("pyiceberg")
+    catalog.unity.add("main.ice.berg", None, "ICEBERG")
+    catalog.unity.metadata["main.ice.berg"] = f"s3://{BUCKET}/t/metadata/1.metadata.json"
+    message = "User does not have EXTERNAL USE SCHEMA on Schema 'main.ice'."
+    error = {"error": {"message": message, "type": "ForbiddenException", "code": 403}}
+    answer = respond("403 Forbidden", json.dumps(error).encode(), ("Content-Type", "text/json"))
+    if is_lookup:
+        catalog.unity.fault = lambda _, path: answer if "/iceberg-rest/" in path else None
+    else:
+        catalog.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", message)
+    with pytest.raises(
+        CredentialsError, match=r"GRANT EXTERNAL .* main\.ice .*With Spark"
+    ) as caught:
+        make_batch_reader("main.ice.berg")
+    assert message in str(caught.value)
+    assert not catalog.guard.requests
 
 
 @pytest.mark.parametrize("skew", [-3600.0, -3599.5, 3600.0])
