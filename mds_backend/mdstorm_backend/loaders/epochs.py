@@ -99,7 +99,8 @@ class Epochs:
             raise InvalidArgumentError(
                 f"an epoch must be an integer of at least 0, found {epoch!r}"
             )
-        with self._own_record.changing() as record:
+
+        def edit(record: dict[str, Any]) -> None:
             following = self._next(record)
             first = following.pass_epoch
             under_way = range(first, first + (num_epochs or 1))
@@ -107,6 +108,8 @@ class Epochs:
             if (epoch != following.epoch or record["next"] is None) and not goes_on:
                 record["next"] = _stored(following.beginning_of(int(epoch)))
                 record["moves"] += 1
+
+        self._own_record.change(edit)
 
     @property
     def num_joined(self) -> int:
@@ -120,8 +123,7 @@ class Epochs:
 
     def record_packs(self) -> None:
         """Record that items are not single samples, so items do not count samples."""
-        with self._own_record.changing() as record:
-            record["packs"] = True
+        self._own_record.change(lambda record: record.update(packs=True))
 
     @property
     def begun(self) -> Position | None:
@@ -139,7 +141,8 @@ class Epochs:
         """
         if joining is not None:
             self._iterations += 1
-        with (self._record if joining else self._own_record).changing() as record:
+
+        def edit(record: dict[str, Any]) -> Position:
             joined = record["joined"]
             workers = joined.get("workers", [])
             group = None if joining is None else self._group(joining)
@@ -162,13 +165,16 @@ class Epochs:
                 }
             return position
 
+        return (self._record if joining else self._own_record).change(edit)
+
     def reach(self, position: Position, worker: Worker) -> None:
         """Record that the iteration of a worker has reached the beginning of a further epoch.
 
         That moves nothing if another worker has reached it before, if another iteration has begun,
         or if the beginning has been changed.
         """
-        with self._record.changing() as record:
+
+        def edit(record: dict[str, Any]) -> None:
             joined = record["joined"]
             is_latest = joined.get("group") == self._group(worker)
             if not is_latest or joined["moves"] != record["moves"]:
@@ -176,6 +182,8 @@ class Epochs:
             if position.epoch > record["start"]["epoch"]:
                 self._move_to(record, position)
                 record["joined"] = {**joined, "moves": record["moves"]}
+
+        self._record.change(edit)
 
     def _group(self, worker: Worker) -> list[int | None]:
         """Return the group of a worker, and which of its iterations is under way."""
@@ -197,34 +205,46 @@ class Epochs:
         resumes : Position, optional
             Where the iteration starts instead of the beginning.
         """
-        with self._own_record.changing() as record:
+
+        def edit(record: dict[str, Any]) -> tuple[Position, int]:
             position = resumes or self._next(record)
             position = replace(position, first_epoch=position.pass_epoch)
-            record["start"], record["joined"], record["packs"] = _stored(position), {}, False
+            record.update(start=_stored(position), joined={}, packs=False)
             return position, record["moves"]
+
+        return self._own_record.change(edit)
 
     def move(self, moves: int, position: Position) -> int:
         """Move the beginning if it has been moved `moves` times; return how often it has now."""
-        with self._own_record.changing() as record:
+
+        def edit(record: dict[str, Any]) -> int:
             if record["moves"] != moves:
                 return moves
-            record["next"], record["moves"] = _stored(position), moves + 1
-        self.tried.clear()
-        return moves + 1
+            record.update(next=_stored(position), moves=moves + 1)
+            self.tried.clear()
+            return moves + 1
+
+        return self._own_record.change(edit)
 
     def record_begun(self, before: Position, position: Position) -> None:
         """Replace the position that was begun last, unless it differs from `before`."""
-        with self._own_record.changing() as record:
+
+        def edit(record: dict[str, Any]) -> None:
             begun = record["start"]
             if begun and _at(begun) == (before.epoch, before.consumed):
                 record["start"] = _stored(position)
 
+        self._own_record.change(edit)
+
     def forget_order(self) -> None:
         """Drop the order that a state has set, unless the pass of the state is still to resume."""
-        with self._own_record.changing() as record:
+
+        def edit(record: dict[str, Any]) -> None:
             start, following = record["start"], record["next"]
             if following and _at(following) != (start and _at(start)):
                 record["next"] = {**following, "num_canonical_nodes": None, "seed": None}
+
+        self._own_record.change(edit)
 
     def load_state_dict(self, state: object, options: ReaderOptions, batching: Batching) -> None:
         """Resume the next pass from a state.
@@ -241,20 +261,26 @@ class Epochs:
         if position.consumed:
             here.record_pass(position.pass_epoch)
         is_begun = position.consumed > 0 or position.first_epoch is not None
-        with self._own_record.changing() as record:
-            record["start"] = _stored(position) if is_begun else None
-            record["next"], record["joined"], record["packs"] = _stored(position), {}, False
+        start = _stored(position) if is_begun else None
+        following = _stored(position)
+
+        def edit(record: dict[str, Any]) -> None:
+            record.update(start=start, next=following, joined={}, packs=False)
             record["moves"] += 1
+
+        self._own_record.change(edit)
         self.is_loaded = True
         self.tried.clear()
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at its own position, as other workers do."""
-        with self._record.changing() as record:
-            record["start"] = _stored(position)
-            record["next"] = _stored(position.beginning_of(next_epoch))
+        start, following = _stored(position), _stored(position.beginning_of(next_epoch))
+
+        def edit(record: dict[str, Any]) -> None:
+            record.update(start=start, next=following, joined={"workers": [worker]})
             record["moves"] += 1
-            record["joined"] = {"workers": [worker]}
+
+        self._record.change(edit)
 
     def _next(self, record: Mapping[str, Any]) -> Position:
         following = record["next"]

@@ -15,13 +15,11 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from multiprocessing import context, reduction
-from typing import Any
+from typing import Any, TypeVar
 
-#: Seconds after which a thread proceeds without the lock, which a fork may have left locked.
-PATIENCE = 1.0
+_Result = TypeVar("_Result")
 
 
 class SharedRecord:
@@ -45,9 +43,14 @@ class SharedRecord:
         #: The content while there is no file; later, the content that the process keeps if it
         #: parts.
         self._content = content
-        self._threads = threading.Lock()
+        self.unlock()
         self._close = weakref.finalize(self, _close, handle)
         _records.add(self)
+
+    def unlock(self) -> None:
+        """Replace the lock of threads, which none holds in a process that was just forked."""
+        # Reentrant: the garbage collector may end an iteration while the record is being changed.
+        self._threads = threading.RLock()
 
     def _share(self) -> int:
         """Return the file descriptor, creating the file if there is none yet."""
@@ -86,37 +89,41 @@ class SharedRecord:
 
     def read(self) -> dict[str, Any]:
         """Return the content."""
-        with self.changing() as content:
-            return content
+        return self.change(dict)
 
-    @contextmanager
-    def changing(self) -> Iterator[dict[str, Any]]:
-        """Lock the record, yield its content, and store that with the caller's changes.
+    def change(self, edit: Callable[[dict[str, Any]], _Result]) -> _Result:
+        """Lock the record, store its content with the changes of `edit`, and return the result.
 
-        The caller may replace values, and must not change them in place.
+        This is no context manager, because Ctrl-C in its methods could leave the record locked.
+        Python raises KeyboardInterrupt only after calls, which are inside ``with`` and ``try``
+        here.
+
+        Parameters
+        ----------
+        edit : callable
+            Called with the content. It may replace values, and must not change them in place.
         """
-        locked = self._threads.acquire(timeout=PATIENCE)
-        handle = self._handle
-        try:
+        with self._threads:
+            handle = self._handle
             if handle is None:
                 content = dict(self._content)
-                yield content
+                result = edit(content)
                 self._content = content
-                return
-            # The system releases this lock when a process ends.
-            fcntl.lockf(handle, fcntl.LOCK_EX)
-            before = os.pread(handle, os.fstat(handle).st_size, 0)
-            content = json.loads(before)
-            yield content
-            after = json.dumps(content).encode()
-            if after != before.rstrip():
-                # In one call, which Ctrl-C does not split: spaces replace the rest of a longer one.
-                os.pwrite(handle, after.ljust(len(before)), 0)
-        finally:
-            if handle is not None:
+                return result
+            try:
+                # The system releases this lock when a process ends.
+                fcntl.lockf(handle, fcntl.LOCK_EX)
+                before = os.pread(handle, os.fstat(handle).st_size, 0)
+                content = json.loads(before)
+                result = edit(content)
+                after = json.dumps(content).encode()
+                if after != before.rstrip():
+                    # In one call, which Ctrl-C does not split; spaces replace the end of a longer
+                    # content.
+                    os.pwrite(handle, after.ljust(len(before)), 0)
+                return result
+            finally:
                 fcntl.lockf(handle, fcntl.LOCK_UN)
-            if locked:
-                self._threads.release()
 
 
 def _close(handle: int | None) -> None:
@@ -135,7 +142,12 @@ def _pass_all_on() -> None:
         record.pass_on()
 
 
+def _unlock_all() -> None:
+    for record in list(_records):
+        record.unlock()
+
+
 #: The records of this process.
 _records: weakref.WeakSet[SharedRecord] = weakref.WeakSet()
 
-os.register_at_fork(before=_pass_all_on)
+os.register_at_fork(before=_pass_all_on, after_in_child=_unlock_all)

@@ -1,12 +1,18 @@
-"""A record that Ctrl-C interrupts while it is shared or changed has the old content or the new."""
+"""A record that Ctrl-C interrupts has the old content or the new, and is not locked."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
+from multiprocessing import get_context
+from random import Random
+from threading import Event, Thread
 from typing import Any
 
 import pytest
+from tests.interrupting import interrupts
 
 from mdstorm_backend.loaders import shared_record
 from mdstorm_backend.loaders.shared_record import SharedRecord
@@ -39,8 +45,7 @@ def share(record: SharedRecord) -> None:
 
 
 def change(record: SharedRecord) -> None:
-    with record.changing() as content:
-        content.update(NEW)
+    record.change(lambda content: content.update(NEW))
 
 
 def shared() -> SharedRecord:
@@ -57,9 +62,7 @@ def unshared() -> SharedRecord:
 def test_interrupted_record_has_old_or_new_content(
     make: Callable[[], SharedRecord],
     call: Callable[[SharedRecord], None],
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shared_record, "PATIENCE", 0.0)  # for a lock that is never released
     for number in count(1):
         record, has_ended = make(), False
         with suppress(KeyboardInterrupt), interrupted_at(number):
@@ -70,3 +73,54 @@ def test_interrupted_record_has_old_or_new_content(
             break
     assert number > 5
     assert record.read() == (NEW if call is change else OLD)
+
+
+#: Fails if another process has locked one of the files that it inherits.
+LOCK_FILES = """
+import fcntl, sys
+for handle in map(int, sys.argv[1:]):
+    fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+"""
+
+
+@pytest.mark.parametrize("make", [shared, unshared])
+def test_record_interrupted_at_drawn_moments_is_not_locked(
+    make: Callable[[], SharedRecord],
+) -> None:
+    draw, records = Random(0), [make() for _ in range(200)]
+    with interrupts() as interrupt_after:
+        for record in records:
+            with suppress(KeyboardInterrupt):
+                interrupt_after(draw.uniform(1e-6, 1e-4))
+                for _ in range(1000):
+                    change(record)
+    handles = [record._handle for record in records if record._handle is not None]
+    subprocess.run(
+        [sys.executable, "-c", LOCK_FILES, *map(str, handles)], pass_fds=handles, check=True
+    )
+    with ThreadPoolExecutor(1) as pool:
+        assert all(pool.map(lambda record: record._threads.acquire(blocking=False), records))
+
+
+def test_forked_process_can_change_a_record_that_a_thread_of_its_parent_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record, is_changing, may_end = unshared(), Event(), Event()
+    # As if the thread began after the record was passed on, while others were.
+    monkeypatch.setattr(SharedRecord, "pass_on", lambda record: None)
+
+    def wait(content: dict[str, Any]) -> None:
+        is_changing.set()
+        may_end.wait(60)
+
+    thread = Thread(target=record.change, args=(wait,))
+    thread.start()
+    is_changing.wait(60)
+    process = get_context("fork").Process(target=change, args=(record,))
+    process.start()
+    process.join(30)
+    process.kill()
+    process.join()
+    may_end.set()
+    thread.join()
+    assert process.exitcode == 0

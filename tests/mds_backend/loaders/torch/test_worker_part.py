@@ -236,8 +236,7 @@ def test_only_the_first_iteration_of_workers_resumes_the_parents_state(
 
 def add(record: SharedRecord, times: int) -> None:
     for _ in range(times):
-        with record.changing() as content:
-            content["count"] += 1
+        record.change(lambda content: content.update(count=content["count"] + 1))
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
@@ -276,17 +275,20 @@ def test_parted_process_keeps_the_content_from_its_start(method: str) -> None:
 def test_shorter_record_replaces_a_longer_one() -> None:
     record = SharedRecord({"text": "x" * 100})
     record.pass_on()  # from now on, it is in a file
-    with record.changing() as content:
-        content["text"] = ""
+    record.change(lambda content: content.update(text=""))
     assert record.read() == {"text": ""}
 
 
 def test_error_while_changing_keeps_the_record() -> None:
     record = SharedRecord({"count": 0})
-    with pytest.raises(ZeroDivisionError), record.changing() as content:
-        content["count"] = 1 // 0
-    with record.changing() as content:
-        assert content == {"count": 0}
+
+    def fail(content: dict[str, Any]) -> None:
+        content["count"] = 1
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        record.change(fail)
+    assert record.read() == {"count": 0}
 
 
 def test_shared_record_leaves_no_files(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
