@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
-from math import lcm
+from math import inf, lcm
 from multiprocessing import context, parent_process
 from typing import TYPE_CHECKING, Any
 
@@ -247,7 +247,13 @@ class OpenedDataset:
         return samples.state_dict()
 
     def state_of_rank(
-        self, samples: int, start: Position | None = None, *, is_over: bool = False
+        self,
+        samples: int,
+        start: Position | None = None,
+        *,
+        is_over: bool = False,
+        batch_size: int | None = None,
+        num_workers: int = 0,
     ) -> dict[str, Any]:
         """Return the state after as many samples on this rank as on all others.
 
@@ -262,7 +268,21 @@ class OpenedDataset:
             Where it began; by default, at the beginning of its latest epoch.
         is_over : bool
             Whether the end of the iteration was requested.
+        batch_size : int, optional
+            Batch size of the loader; by default the dataset's.
+        num_workers : int
+            Worker processes that the loader starts.
+
+        Raises
+        ------
+        StateMismatchError
+            If worker processes may have yielded other samples than the first ones of the plan.
         """
+        size = self.settings.batch_size or SAMPLES_AT_A_TIME
+        num_workers = max(num_workers, self.epochs.num_joined)
+        #: After so many samples of an epoch, all workers have yielded the same number of batches.
+        even = lcm(size, batch_size or size) * num_workers if num_workers > 1 else 1
+        whole = even if batch_size not in (None, size) else min(size, even)
 
         def reached(plan: Plan) -> Position:
             left = samples
@@ -270,7 +290,18 @@ class OpenedDataset:
                 batches = plan.num_batches() or 0
                 if left <= batches and not is_over:
                     break
+                if batches % even and not is_over:
+                    raise StateMismatchError(
+                        f"this rank has {batches} samples of an epoch, which {num_workers} worker "
+                        f"processes do not share evenly in batches of {size}, so some begin the "
+                        "next epoch before others and the number of samples does not determine "
+                        "which were read: pass num_epochs=1 and iterate once for each epoch, or "
+                        "read with num_workers=0"
+                    )
                 left, plan = left - batches, following
+            is_within = following is not None or left < (plan.num_batches() or inf)
+            if left % whole and is_within and not is_over:
+                raise _within_batch(samples, size)
             return plan.end() if is_over else plan.reached(left * plan.num_ranks)
 
         return self._state_at(reached, samples * self.plan().num_ranks, start)
@@ -286,7 +317,7 @@ class OpenedDataset:
         The plan begins at `start`, by default at the beginning of the latest epoch, and its batches
         are single samples.
         """
-        self.check_batches(num_samples)
+        self._check_batches(num_samples)
         plan = plan_of_samples(self.options, self.epochs, start)
         if plan.rows_of_rank(plan.begin):  # samples have no numbers
             return self._state_of_latest(num_samples)
@@ -317,29 +348,15 @@ class OpenedDataset:
         if samples is not None:
             samples.noted = samples.yielded
 
-    def check_batches(
-        self, num_samples: int, batch_size: int | None = None, num_workers: int = 0
-    ) -> None:
-        """Raise StateMismatchError if `num_samples` ends within a batch of the worker processes.
-
-        For a loader with another `batch_size`, each worker must have yielded the same number of
-        samples, in whole batches of both sizes.
-        """
+    def _check_batches(self, num_samples: int) -> None:
+        """Raise StateMismatchError if `num_samples` ends within a batch of the worker processes."""
         size = self.settings.batch_size or SAMPLES_AT_A_TIME
-        num_workers = max(num_workers, self.epochs.num_joined)
-        if num_workers < 2:
+        if self.epochs.num_joined < 2:
             return
-        whole = size
-        if batch_size not in (None, size):
-            whole = lcm(size, batch_size) * num_workers
         plan = self.plan()
         samples = num_samples // plan.num_ranks
-        if samples % whole and samples < plan.rows_per_epoch:
-            raise StateMismatchError(
-                f"{samples} samples on this rank end within the batches of {size} that worker "
-                "processes read, so it is not known which samples they have yielded: give the "
-                "dataset the batch_size of the DataLoader"
-            )
+        if samples % size and samples < plan.rows_per_epoch:
+            raise _within_batch(samples, size)
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Resume the next iteration from a state: see `StreamingDataset.load_state_dict`."""
@@ -388,3 +405,11 @@ class OpenedDataset:
         place = (os.getpid(), find_world()) if sent else None
         fresh = {"latest": None, "_numbering": Numbering(), "samples": copy(self.samples)}
         return {**self.__dict__, **fresh, "_sent": place}
+
+
+def _within_batch(samples: int, size: int) -> StateMismatchError:
+    return StateMismatchError(
+        f"{samples} samples on this rank end within the batches of {size} that worker processes "
+        "read, so it is not known which samples they have yielded: give the dataset the batch_size "
+        "of the DataLoader"
+    )

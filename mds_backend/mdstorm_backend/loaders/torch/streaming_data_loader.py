@@ -265,14 +265,15 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return None
         opened = self.dataset._mdstorm
         counted = kept.counted or loader_passes.CountedPass(samples=self.num_samples_yielded)
-        samples = counted.used * opened.plan().num_ranks
         if _has_own_states(self.dataset):
-            return self.dataset.state_dict(samples, False)
+            return self.dataset.state_dict(counted.used * opened.plan().num_ranks, False)
         check_items_are_samples(self.dataset)
-        state = opened.state_of_rank(counted.used, counted.start, is_over=counted.is_used_up)
+        by_torch: dict[str, Any] = {}
         if not (kept.reads_blocks or _counts_itself(self)):
-            opened.check_batches(samples, self.batch_size or 1, self.num_workers)
-        return state
+            by_torch = {"batch_size": self.batch_size or 1, "num_workers": self.num_workers}
+        return opened.state_of_rank(
+            counted.used, counted.start, is_over=counted.is_used_up, **by_torch
+        )
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
         """Return how much was yielded so far, and what training waited for.

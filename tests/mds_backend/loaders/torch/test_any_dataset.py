@@ -122,6 +122,33 @@ def test_samples_of_the_iteration_advanced_last_are_counted(
     assert found == [number * (batch_size or 1) for number in (1, 2, 1, 3, 2)]
 
 
+@in_either_order
+@pytest.mark.parametrize("batch_size", [4, None])
+def test_state_in_a_later_epoch_of_workers_resumes_or_raises(
+    url: str, order: str, batch_size: int | None
+) -> None:
+    def loader_of_workers() -> StreamingDataLoader:
+        dataset = made_in(order, Squares, url, num_epochs=2)
+        return StreamingDataLoader(dataset, batch_size, num_workers=2)
+
+    loader = loader_of_workers()
+    iterator = iter(loader)
+    begun: list[int] = []
+    for samples in (40, 44, 48):
+        begun += flat(column(islice(iterator, (samples - len(begun)) // (batch_size or 1))))
+        # In the elastic order, one worker begins the second epoch before the other.
+        is_known = samples < ROWS or (order == "exact" and (batch_size or samples % 8 == 0))
+        if is_known:
+            resumed = loader_of_workers()
+            resumed.load_state_dict(loader.state_dict())
+            assert Counter(begun + flat(column(resumed))) == Counter(
+                [n**2 for n in range(ROWS)] * 2
+            )
+        else:
+            with pytest.raises(StateMismatchError, match="worker processes"):
+                loader.state_dict()
+
+
 class Packs(Squares):
     """Yields samples in pairs, which only matters in a loader."""
 
