@@ -151,14 +151,6 @@ class Strip:
         for (name, dtype), values in zip(self.columns, memory, strict=True):
             yield name, values.view(dtype)
 
-    def joined(self, other: Strip) -> Strip | None:
-        """Return this strip joined with `other`; None unless adjacent and of one size."""
-        size = self._itemsize
-        is_next = other.offset == self.offset + size * len(self.columns)
-        if self.shape or other.shape or other._itemsize != size or not is_next:
-            return None
-        return Strip(self.offset, self.columns + other.columns)
-
 
 def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) -> tuple[Strip, ...]:
     """Return the wanted columns of a record in as few strips as possible.
@@ -170,17 +162,18 @@ def strips_of(record: np.dtype[np.void], wanted: Mapping[str, np.dtype[Any]]) ->
     wanted : mapping from str to numpy.dtype
         The columns to read, and the dtype of their values or elements.
     """
-    strips: list[Strip] = []
+    found: list[tuple[int, list[tuple[str, np.dtype[Any]]], tuple[int, ...]]] = []
+    # Offset and size of a column that would extend the latest strip.
+    joinable: tuple[int, int] | None = None
     for name, (field, offset, *_) in (record.fields or {}).items():  # in the order of their bytes
         if name not in wanted:
             continue
-        strip = Strip(offset, ((name, wanted[name]),), field.shape)
-        joined = strips[-1].joined(strip) if strips else None
-        if joined is None:
-            strips.append(strip)
-        else:
-            strips[-1] = joined
-    return tuple(strips)
+        size = wanted[name].itemsize
+        if field.shape or joinable != (offset, size):
+            found.append((offset, [], field.shape))
+        found[-1][1].append((name, wanted[name]))
+        joinable = None if field.shape else (offset + size, size)
+    return tuple(Strip(offset, tuple(columns), shape) for offset, columns, shape in found)
 
 
 def record_view(record: np.dtype[np.void], strips: Sequence[Strip | Matrix]) -> np.dtype[np.void]:

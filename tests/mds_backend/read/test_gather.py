@@ -168,6 +168,17 @@ def test_packed_strips_equal_the_columns_of_the_records(
         assert values.flags.writeable
 
 
+def test_scalar_after_array_of_one_element_begins_another_strip() -> None:
+    dtype = np.dtype([("a", "<f4"), ("b", "<f4", (1,)), ("c", "<f4"), ("d", "<i4"), ("e", "<i8")])
+    strips = strips_of(dtype, {name: dtype[name].base for name in "abcde"})
+    assert [[name for name, _ in strip.columns] for strip in strips] == [
+        ["a"],
+        ["b"],
+        ["c", "d"],
+        ["e"],
+    ]
+
+
 #: Rows of a shard in memory, or of a dataset; and the offsets of up to 40 such shards.
 ROWS = 1000
 BOUNDS = np.arange(41) * ROWS
