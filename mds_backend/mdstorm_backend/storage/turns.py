@@ -17,10 +17,11 @@ from math import inf
 #: least number until its first bytes arrive: ranges that are needed first share the link with all
 #: ranges that are requested at the same time.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
-#: Further bytes to request at a time for each byte that has arrived on an idle link. Requests that
-#: are sent at the same time also end at the same time, and the link would idle until the next ones
-#: are answered.
-_GROWTH = 2
+#: Further bytes to request at a time for each byte that has arrived on an idle link. Many small
+#: requests that are sent at the same time also end at the same time, and the link would idle until
+#: the next ones are answered. With a smaller number, the last ranges of a large shard would be
+#: requested late, together with ranges of the next one.
+_GROWTH = 8
 #: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps it from
 #: idling.
 _GAIN = 2.0
