@@ -56,9 +56,9 @@ TASKS = {
 
 
 #: What is measured of the second task beside its speed: from the last batch of an epoch to the
-#: first one of the next, in seconds of wall-clock time.
+#: first one of the next, in seconds of elapsed time.
 BORDER = "border_s"
-BORDER_TITLE = "from one epoch to the next, shuffled, wall-clock time"
+BORDER_TITLE = "from one epoch to the next, shuffled, elapsed time"
 BORDERS = 5
 
 

@@ -217,7 +217,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         raise NotImplementedError
 
     def _mdstorm_own_passes(self) -> ReaderPasses | None:
-        """Return the passes over a reader of mdstorm's; None if its items have to be taken.
+        """Return the passes over an mdstorm reader; None if only its items can be read.
 
         Items are taken from the rest of a reader that was already in use, from a reader of n-grams,
         and for a subclass that makes its batches itself.

@@ -254,7 +254,7 @@ def _table(found: Statistics) -> list[tuple[str, str]]:
     """Return the rows of the table, name and value, without waits that did not occur."""
     whole = found.waited_seconds + found.training_seconds
     table = [
-        ("delivered", found.delivered),
+        ("yielded", found.delivered),
         ("first batches", _seconds(found.startup_seconds)),
         (found.consumer, _seconds(found.training_seconds, whole)),
         ("waiting", _seconds(found.waited_seconds, whole)),

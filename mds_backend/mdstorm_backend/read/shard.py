@@ -155,7 +155,7 @@ class OpenShards(Generic[_Shard]):
         Number of mapped shards to keep. Each costs little but a file descriptor, of which most
         systems allow a process 1,024.
     kept, kept_bytes : int
-        Number of shards in memory to keep; more are kept up to so many bytes in total.
+        Number of shards in memory to keep; more are kept up to this total number of bytes.
     """
 
     def __init__(

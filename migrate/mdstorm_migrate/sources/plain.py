@@ -133,7 +133,7 @@ class PlainSource:
         return kind_of(path, head) is not None and not is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the file as one document; a report of mdstorm's as none.
+        """Return the file as one document; a report of mdstorm as none.
 
         Raises
         ------

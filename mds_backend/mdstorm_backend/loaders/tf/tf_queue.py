@@ -51,7 +51,7 @@ class ReadAhead:
     Parameters
     ----------
     first : int
-        Number of the first item; negative if so many items of the first block are left out.
+        Number of the first item; negative by the items of the first block that are left out.
     noun : str
         The name of the items in messages.
 
@@ -105,7 +105,7 @@ class ReadAhead:
         return blocks[-1].end + 1
 
     def state_dict(self, used: int) -> tuple[dict[str, Any], int]:
-        """Return the state at the last kept position up to so many items, and the items after it.
+        """Return the last kept state at or before `used` items, and the number of items after it.
 
         Raises
         ------
@@ -119,6 +119,6 @@ class ReadAhead:
                 position = plan.end() if is_end else plan.position(block.offsets[batches])
                 return write_state(block.segment.options, block.segment.batching, position), rest
         raise StateMismatchError(
-            f"no state after {used} {self._noun} is known: {self.num_read} were read, and of long "
-            "iterations only the last ones are remembered"
+            f"no state after {used} {self._noun} is kept: {self.num_read} were read, and long "
+            "iterations keep only their latest states"
         )
