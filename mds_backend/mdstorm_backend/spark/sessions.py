@@ -220,7 +220,7 @@ def is_refusal(error: Exception) -> bool:
 def short_reason(error: Exception, *, longest: int = _LONGEST) -> str:
     """Return the line of an error that describes what happened.
 
-    For a failed Spark task it is the Python error. It is never a line of Java's stack.
+    For a failed Spark task it is the Python error. It is never a line of a Java stack trace.
     """
     text = _CALLING.sub("", _text(error).partition(_JAVA_TRACE)[0])
     lines = [line.strip() for line in text.splitlines()]

@@ -115,7 +115,7 @@ class Number(Encoding):
             return _encode_float(self.stored, math.nan if number is None else number)
         limits, whole = np.iinfo(self.stored), _whole(number)  # type: ignore[type-var]
         if not limits.min <= whole <= limits.max:
-            raise OverflowError(f"{self.stored.name} goes from {limits.min} to {limits.max}")
+            raise OverflowError(f"{self.stored.name} ranges from {limits.min} to {limits.max}")
         return np.array(whole, self.stored).tobytes()
 
     def encode_column(
@@ -284,5 +284,5 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
         smallest, largest = int(numbers.min()), int(numbers.max())
         fits = np.array([smallest >= limits.min, largest <= limits.max])
     if not fits.all():
-        raise OverflowError(f"{dtype.name} goes from {limits.min} to {limits.max}")
+        raise OverflowError(f"{dtype.name} ranges from {limits.min} to {limits.max}")
     return numbers.astype(dtype, copy=False)
