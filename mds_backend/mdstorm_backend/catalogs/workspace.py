@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from mdstorm_backend import errors
@@ -44,15 +45,8 @@ class Workspace:
         set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith("DATABRICKS_"))
         place = (os.getpid(), host, hash(tuple(set_now)))
         if place not in clients:
-            known = host or os.environ.get("DATABRICKS_HOST", "")
             try:
-                if known:  # `Config` itself would try to reach it for a minute
-                    check_endpoint(known if "://" in known else f"https://{known}")
-                config = core.Config(host=host, retry_timeout_seconds=PATIENCE)
-                if not config.host:
-                    raise ValueError("no host is configured")
-                if not known:
-                    check_endpoint(config.host)
+                config = _configured(core, host)
                 config.authenticate()
             except Exception as error:
                 raise _log_in_failed(error) from None
@@ -94,6 +88,30 @@ class Workspace:
                 "request later, and check the network",
                 url=self.host,
             ) from None
+
+
+def _configured(core: Any, host: str | None) -> Any:
+    """Return the configuration of this process, or if it is for another host, one for `host`.
+
+    The SDK ignores the default profile of ~/.databrickscfg if a host is passed to it.
+    """
+    with suppress(ValueError) if host else nullcontext():
+        found = _config(core, None)
+        if host in (None, found.host):
+            return found
+    return _config(core, host)
+
+
+def _config(core: Any, host: str | None) -> Any:
+    known = host or os.environ.get("DATABRICKS_HOST", "")
+    if known:  # `Config` itself would try to reach it for a minute
+        check_endpoint(known if "://" in known else f"https://{known}")
+    config = core.Config(host=host, retry_timeout_seconds=PATIENCE)
+    if not config.host:
+        raise ValueError("no host is configured")
+    if not known:
+        check_endpoint(config.host)
+    return config
 
 
 def _log_in_failed(error: Exception) -> errors.MDStormError:

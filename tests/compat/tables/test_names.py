@@ -398,6 +398,26 @@ def test_workspace_that_is_not_configured_is_a_credentials_error(
         make_batch_reader(NAME)
 
 
+def test_default_profile_of_databricks_is_enough_in_each_process(
+    orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process knows only the host, and the SDK reads no profile if a host is passed."""
+    for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
+        monkeypatch.delenv(name)
+    profile = f"[DEFAULT]\nhost = {orders.unity.url}\ntoken = {TOKEN}\n"
+    (tmp_path / ".databrickscfg").write_text(profile)  # in the home directory of the tests
+    assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
+    credentials = open_parquet(NAME).location.credentials
+    assert credentials is not None
+    monkeypatch.setattr(workspace, "_clients", {})
+    credentials.log_in()
+    # A profile's token is not sent to another host.
+    (tmp_path / ".databrickscfg").write_text(profile.replace("127.0.0.1", "localhost"))
+    monkeypatch.setattr(workspace, "_clients", {})
+    with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
+        credentials.log_in()
+
+
 def test_commits_of_the_catalog_are_refused_by_name(catalog: Catalog, tmp_path: Path) -> None:
     table = tmp_path / "managed"
     rows = add(table, "a.parquet", pa.table({"n": [1]}))
