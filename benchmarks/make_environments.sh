@@ -5,8 +5,9 @@
 #   benchmarks/make_environments.sh [petastorm] [mosaic] [peers] [recorder]
 #
 # Without names, it makes the first three. `recorder` makes one for each installed Python from 3.7 to 3.10, with the
-# oldest NumPy that has wheels for it: the recorder of `mdstorm compare` is tested with them. Repeating the call costs
-# nothing while the pinned versions stay the same. PYTHON names the interpreter (3.11).
+# oldest NumPy that has wheels for it, and for 3.10 also with Petastorm: the recorder of `mdstorm compare` is tested
+# with them. Repeating the call costs nothing while the pinned versions stay the same. PYTHON names the interpreter
+# (3.11).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -27,16 +28,18 @@ make_environment() {
     printf '%s\n' "$identity" > "$stamp"
 }
 
-# $1: the version of Python. $2: of NumPy.
+# $1: the version of Python. Others: what to install.
 make_recorder_environment() {
     local target=$environments/recorder-$1 python
     python=$(compgen -G "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1.*/bin/python" | head -1 || command -v "python$1" || true)
-    if [[ -z $python || -f $target/.complete && $(< "$target/.complete") == "$2" ]]; then
+    if [[ -z $python || -f $target/.complete && $(< "$target/.complete") == "${*:2}" ]]; then
         return
     fi
     "$python" -m venv --clear "$target"
-    "$target/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: "numpy==$2"
-    printf '%s\n' "$2" > "$target/.complete"
+    # PySpark has no wheels.
+    "$target/bin/python" -m pip install --quiet --disable-pip-version-check \
+        --only-binary :all: --no-binary pyspark "${@:2}"
+    printf '%s\n' "${*:2}" > "$target/.complete"
 }
 
 [[ $# -gt 0 ]] || set -- petastorm mosaic peers
@@ -46,10 +49,11 @@ for name in "$@"; do
         mosaic) "$here/../tests/interop/make_environment.sh" "$environments/mosaic" ;;
         peers) make_environment peers "datasets, lance.torch.data, litdata, ray.data, webdataset" ;;
         recorder)
-            make_recorder_environment 3.7 1.17.5
-            make_recorder_environment 3.8 1.18.5
-            make_recorder_environment 3.9 1.19.5
-            make_recorder_environment 3.10 1.21.6
+            make_recorder_environment 3.7 numpy==1.17.5
+            make_recorder_environment 3.8 numpy==1.18.5
+            make_recorder_environment 3.9 numpy==1.19.5
+            make_recorder_environment 3.10 numpy==1.21.6 \
+                petastorm==0.12.1 pyarrow==8.0.0 pandas==1.3.5 pyspark==3.5.9 setuptools==69.5.1
             ;;
         *) echo "error: there is no environment $name" >&2; exit 2 ;;
     esac

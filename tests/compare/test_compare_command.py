@@ -89,6 +89,37 @@ def test_program_compared_with_its_recording_is_equal(folder: Path) -> None:
     assert (folder / "train.recording.mdstorm.json").exists()
 
 
+#: Made by `benchmarks/make_environments.sh recorder`: an older Python with Petastorm.
+_ENVIRONMENTS = Path(recorder.__file__).parents[3] / "benchmarks" / ".environments"
+WITH_PETASTORM = [
+    str(path.parents[3] / "bin" / "python")
+    for path in _ENVIRONMENTS.glob("recorder-*/lib/python3*/site-packages/petastorm")
+]
+READS = """
+import sys
+from petastorm import make_batch_reader
+for epochs in (1, None):
+    with make_batch_reader(sys.argv[1], num_epochs=epochs, shuffle_row_groups=False) as reader:
+        for batch in reader:
+            if epochs is None:
+                break
+"""
+
+
+@pytest.mark.parametrize("python", WITH_PETASTORM)
+def test_program_recorded_on_an_older_python_is_equal(
+    python: str, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "read.py").write_text(READS)
+    program = ["read.py", (folder / "one").as_uri()]
+    command = [python, "-W", "ignore", recorder.__file__, *program]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=550)
+    assert done.returncode == 0, done.stderr
+    code, out, err = compare("read.recording.json", "--", *program, cwd=tmp_path)
+    assert code == 0, out + err
+    assert out.count("equal           20 rows, 2 columns, in the same order") == 2
+
+
 def test_other_data_is_different_in_the_column_that_changed(folder: Path) -> None:
     url = (folder / "other").as_uri()
     options = ["--format", "json", "--examples", "2", "--output", "other.json"]
