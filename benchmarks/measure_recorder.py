@@ -43,11 +43,7 @@ with make_batch_reader(sys.argv[1]) as reader:
         pass
 """
 #: Options of the recorder, by the name of the column; None means without it.
-WAYS: dict[str, list[str] | None] = {
-    "without": None,
-    "one run": ["--runs", "1"],
-    "as a whole (two runs)": [],
-}
+WAYS: dict[str, list[str] | None] = {"without": None, "recorded once": ["--runs", "1"]}
 
 
 def write_flights(folder: Path) -> dict[str, tuple[Path, Path]]:
@@ -98,7 +94,7 @@ def main(rounds: int) -> None:
                     recorded = [] if options is None else [str(RECORDER), *options]
                     command = [python, *recorded, str(program), table.as_uri()]
                     found[way].append(cpu_seconds(command, Path(folder)))
-            print(f"{title}: {found}", file=sys.stderr)
+                    print(f"{title}, {way}: {found[way][-1]:.1f}", file=sys.stderr, flush=True)
             medians = (f"{statistics.median(values):.1f}" for values in found.values())
             print(f"| {title} | {' | '.join(medians)} |", flush=True)
 
