@@ -1,6 +1,7 @@
 """Loaders that Accelerate prepares: what it may split, and the rows of each rank."""
 
 from collections.abc import Iterator
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -286,6 +287,15 @@ def test_end_of_a_pass_before_a_load_keeps_the_batch_of_a_later_peek(url: str) -
     peek.close()
     assert rows(loader) == last
     assert rows(loader) == list(range(ROWS))
+
+
+def test_copy_of_prepared_batches_resumes_with_the_batch_fetched_ahead(url: str) -> None:
+    dataset = StreamingDataset(local=url, order=ExactOrder())
+    prepared = prepare(StreamingDataLoader(dataset, 100), processes=1)
+    batches = iter(prepared)
+    rows(islice(batches, 3))
+    assert rows(copy(prepared.dataset)) == list(range(300, ROWS))
+    assert rows(batches) == list(range(300, ROWS))
 
 
 @pytest.mark.parametrize("batch_size", [ROWS, ROWS - 1])

@@ -62,6 +62,21 @@ def test_consumer_is_current_only_while_it_requests() -> None:
     assert CONSUMER.get() is before
 
 
+@pytest.mark.parametrize(
+    ("consumer", "ends_ahead"),
+    [
+        (Consumer(), False),
+        (Consumer(lambda: True), True),
+        (Consumer(lambda: True, peek=0), False),
+    ],
+    ids=["loop", "fetches ahead", "trains on each batch"],
+)
+def test_end_is_ahead_if_the_last_batch_may_be_unused(
+    consumer: Consumer, *, ends_ahead: bool
+) -> None:
+    assert consumer.ends_ahead == ends_ahead
+
+
 def test_end_that_is_used_calls_all_held_passes_once() -> None:
     calls: list[str] = []
 

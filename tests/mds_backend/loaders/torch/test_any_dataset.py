@@ -100,6 +100,18 @@ def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
+def test_counted_end_requested_ahead_keeps_the_last_batch(url: str, batch_size: int | None) -> None:
+    def loader() -> StreamingDataLoader:
+        return StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
+
+    begun, resumed = loader(), loader()
+    with Consumer(lambda: True).requesting():
+        *_, last = column(begun)
+    resumed.load_state_dict(begun.state_dict())
+    assert column(resumed) == [last]
+
+
+@pytest.mark.parametrize("batch_size", [4, None])
 def test_copy_of_counted_loader_leaves_out_batch_fetched_ahead(
     url: str, batch_size: int | None
 ) -> None:
@@ -134,7 +146,7 @@ def test_state_in_a_later_epoch_of_workers_resumes_or_raises(
     loader = loader_of_workers()
     iterator = iter(loader)
     begun: list[int] = []
-    for samples in (40, 44, 48):
+    for samples in (40, 44, 48, 52 if batch_size else 50):
         begun += flat(column(islice(iterator, (samples - len(begun)) // (batch_size or 1))))
         # In the elastic order, one worker begins the second epoch before the other.
         is_known = samples < ROWS or (order == "exact" and (batch_size or samples % 8 == 0))
