@@ -49,7 +49,7 @@ class S3Server(Server):
     def remove(self, prefix: str) -> None:
         """Remove all objects below a prefix."""
         for name, _ in self._below(prefix):
-            self._keys.pop(name)
+            self.keys.pop(name)
 
     def _below(self, prefix: str) -> list[tuple[str, Any]]:
         return [(name, key) for name, key in self.keys.items() if name.startswith(prefix)]

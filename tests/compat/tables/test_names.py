@@ -409,11 +409,11 @@ def test_default_profile_of_databricks_is_enough_in_each_process(
     assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
     credentials = open_parquet(NAME).location.credentials
     assert credentials is not None
-    monkeypatch.setattr(workspace, "_clients", {})
+    monkeypatch.setattr(workspace, "clients", {})
     credentials.log_in()
     # A profile's token is not sent to another host.
     (tmp_path / ".databrickscfg").write_text(profile.replace("127.0.0.1", "localhost"))
-    monkeypatch.setattr(workspace, "_clients", {})
+    monkeypatch.setattr(workspace, "clients", {})
     with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
         credentials.log_in()
 
