@@ -194,7 +194,8 @@ class Turns:
             turn = self._waiting[0][-1]
             if not turn.begun.done():  # turns of failed downloads are cancelled
                 if not self._has_room(turn.missing):
-                    self.pace.is_full |= self._arrived > 0
+                    # After the link was idle, requests also wait although it has room.
+                    self.pace.is_full |= self._arrived > 0 and self._fills(turn.missing)
                     return
                 turn.begun.set_result(None)
                 self._taken += 1
@@ -203,7 +204,11 @@ class Turns:
 
     def _has_room(self, size: int) -> bool:
         """Whether a request for `size` bytes may be sent; a single one always may."""
-        pace = self.pace
-        most = min(pace.bytes, _FEWEST + _GROWTH * self._arrived)
-        has_room = self._taken + 1 <= pace.requests and self._bytes + size <= most
+        most_after_idle = _FEWEST + _GROWTH * self._arrived
+        has_room = not self._fills(size) and self._bytes + size <= most_after_idle
         return has_room or not self._taken
+
+    def _fills(self, size: int) -> bool:
+        """Whether a request for `size` bytes would be more than the pace allows."""
+        pace = self.pace
+        return self._taken + 1 > pace.requests or self._bytes + size > pace.bytes

@@ -308,6 +308,7 @@ def test_idle_link_gets_more_requests_as_bytes_arrive() -> None:
         tasks = [asyncio.ensure_future(take(i)) for i in range(64)]
         await asyncio.sleep(0)
         assert [await arrive(), await arrive(0), await arrive(1, 2)] == [16, 25, 43]
+        assert not turns.pace.is_full  # although requests wait
         is_over.set()
         await asyncio.gather(*tasks)
 
