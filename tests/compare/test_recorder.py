@@ -500,3 +500,41 @@ def test_program_that_pickles_loaders_reloads_and_registers_classes_is_recorded(
     (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
     assert [one["data"]["rows"] for one in run["loaders"]] == [3, 3, 3]
     assert [one["passes"] for one in run["loaders"]] == [[[2, 3, True]], [[2, 3, True]], []]
+
+
+FORKS = """
+import os
+import sys
+from petastorm.spark.spark_dataset_converter import SparkDatasetConverter
+
+loader = SparkDatasetConverter(sys.argv[1]).make_torch_dataloader()
+if os.fork():
+    print("exit code of the child:", os.waitpid(-1, 0)[1] >> 8)
+    next(iter(loader))
+else:
+    with loader:
+        next(iter(loader))
+    {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("1 / 0", 1), ("pass", 0)]
+)
+def test_forked_child_that_ends_adds_nothing_to_the_recording(
+    end: str, code: int, tmp_path: Path
+) -> None:
+    package = tmp_path / "petastorm" / "spark"
+    package.mkdir(parents=True)
+    (package / "spark_dataset_converter.py").write_text(LIBRARY)
+    (tmp_path / "train.py").write_text(FORKS.replace("{end}", end))
+    (tmp_path / "rows").write_text("1\n2\n")
+    command = [sys.executable, str(SOURCE), "--runs", "1", "train.py", str(tmp_path / "rows")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    # The child takes one row, and the parent one and then a full pass.
+    parent = [f"exit code of the child: {code}", "read epochs: None", "read epochs: 1"]
+    assert done.stdout.splitlines() == ["read epochs: None", *parent]
+    assert done.stderr.count("record: wrote") == 1
+    (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
+    assert [one["passes"] for one in run["loaders"]] == [[[1, 1, False]]]

@@ -663,6 +663,8 @@ class Recorder:
         self.loaders: list[Loader] = []
         self.examples = 0
         self.full_pass = True
+        #: The process that writes the recording; children that the program forks end unrecorded.
+        self.process = os.getpid()
         self.folder = os.getcwd()
         #: The loaders of the objects that the program got, by the ids of the objects.
         self.objects: dict[int, tuple[weakref.ref[Any], Loader]] = {}
@@ -683,6 +685,11 @@ class Recorder:
     def is_nested(self) -> bool:
         """Whether an entry point is running in this thread."""
         return getattr(self._thread, "is_nested", False)
+
+    @property
+    def is_in_child(self) -> bool:
+        """Whether this process was forked by the program."""
+        return os.getpid() != self.process
 
     def loader_of(self, found: Any) -> Loader | None:
         """Return the loader of an object, unless an entry point is using the object."""
@@ -712,7 +719,9 @@ class Recorder:
 
     def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
         """Read a complete pass of each loader, or of some, that the program did not read fully."""
-        for loader in self.loaders if self.full_pass else ():
+        if not self.full_pass or self.is_in_child:
+            return
+        for loader in self.loaders:
             if is_chosen(loader):
                 loader.read_full_pass()
 
@@ -1150,6 +1159,8 @@ def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict
         RECORDER.folder = os.path.dirname(os.path.abspath(command[0]))
     PatchingFinder().install()
     code, ended = _run(command, is_module)
+    if RECORDER.is_in_child:
+        sys.exit(code)
     if code != 130:
         RECORDER.read_full_passes()
     run = {"ended": ended, "loaders": RECORDER.to_json()}
