@@ -149,7 +149,8 @@ class ConverterLoaders(Described):
         progress = None
         if loop is not None:
             batches, epochs = loop.epoch_loop.batch_progress, loop.epoch_progress
-            progress = (loop.epoch_loop.global_step, epochs.current.ready, batches.current.ready)
+            trained = batches.current.processed
+            progress = (loop.epoch_loop.global_step, epochs.current.ready, trained)
         return {
             "progress": progress,
             "world_size": self._world_size,

@@ -85,22 +85,25 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
             options = {"transform_spec": TransformSpec(keep_all)}
         return {"datamodule": StreamingDataModule(train=converter, batch_size=100, **options)}
     if kind.endswith("reader"):
-        reader = make_batch_reader(url, ["number", "x"], num_epochs=1, shuffle_rows=True)
-        make = {"batches of a reader": BatchedDataLoader, "rows of a reader": DataLoader}[kind]
+        seed = 1 if "seeded" in kind else None
+        reader = make_batch_reader(url, ["number", "x"], num_epochs=1, shuffle_rows=True, seed=seed)
+        make = BatchedDataLoader if kind.startswith("batches") else DataLoader
         return {"train_dataloaders": make(reader, batch_size=100)}
     if kind == "two loaders":
         return {"train_dataloaders": [loader_of(url, "converter"), loader_of(url, "converter")]}
     return {"train_dataloaders": loader_of(url, kind)}
 
 
-def trainer_of(at: Path, epochs: int, *, save_at: int | None = None, **options: Any) -> Any:
+def trainer_of(
+    at: Path, epochs: int, *, save_at: int | None = None, callbacks: Any = (), **options: Any
+) -> Any:
     """Make a Trainer that writes a checkpoint after each epoch, or after some number of steps."""
     saved = {"filename": "{epoch}"} if save_at is None else {"every_n_train_steps": save_at}
     checkpoint = pl.callbacks.ModelCheckpoint(dirpath=at, save_top_k=-1, **saved)
     quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
     return pl.Trainer(
         max_epochs=epochs,
-        callbacks=[checkpoint],
+        callbacks=[checkpoint, *callbacks],
         **{"accelerator": "cpu", **quiet, **options},
     )
 

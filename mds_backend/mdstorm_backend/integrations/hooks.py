@@ -6,7 +6,6 @@ import inspect
 import logging
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +16,10 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders import Consumer
 
 _logger = logging.getLogger(__name__)
-#: The `Consumer` that each object of a framework is.
-_consumers: weakref.WeakKeyDictionary[Any, Consumer] = weakref.WeakKeyDictionary()
+#: The `Consumer` that each loader of Ray Train is.
+_in_ray: weakref.WeakKeyDictionary[Any, Consumer] = weakref.WeakKeyDictionary()
+#: The iteration of each of Lightning's fetchers.
+_in_lightning: weakref.WeakKeyDictionary[Any, _Fetching] = weakref.WeakKeyDictionary()
 
 
 def hand_over_to_accelerate(module: ModuleType) -> None:
@@ -60,32 +61,6 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
     return skip_first_batches
 
 
-def _consumer(owner: Any, has_fetched: Callable[[Any], bool] | None, **how: Any) -> Consumer:
-    """Return the `Consumer` that an object of a framework is; `has_fetched` is called with it."""
-    from mdstorm_backend.loaders import Consumer
-
-    if (known := _consumers.get(owner)) is None:
-        alive = weakref.ref(owner)
-
-        def has_unused() -> bool:
-            fetching = alive()
-            return has_fetched is not None and fetching is not None and has_fetched(fetching)
-
-        known = Consumer(None if has_fetched is None else has_unused, **how)
-        _consumers[owner] = known
-    return known
-
-
-def _requesting(consumer_of: Callable[[Any], Consumer], iterate: Callable[[Any], Any]) -> Any:
-    """Return a method that iterates over loaders as the `Consumer` of its object."""
-
-    def request(self: Any) -> Any:
-        with consumer_of(self).requesting():
-            return iterate(self)
-
-    return request
-
-
 def report_use_in_ray(module: ModuleType) -> None:
     """Tell loaders whether Ray Train has fetched a batch, or requested the end, ahead of use.
 
@@ -101,23 +76,23 @@ def report_use_in_ray(module: ModuleType) -> None:
 
 
 def _beginning_in_ray(iterate: Callable[[Any], Any]) -> Any:
-    requesting = _requesting(_consumer_in_ray, iterate)
-
     def leave_and_iterate(self: Any) -> Any:
-        _consumer_in_ray(self).leave()
-        return requesting(self)
+        consumer = _consumer_in_ray(self)
+        consumer.leave()
+        with consumer.requesting():
+            return iterate(self)
 
     return leave_and_iterate
 
 
 def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
-    requesting = _requesting(_consumer_in_ray, iterate)
-
     def iterate_and_finish(self: Any) -> Any:
+        consumer = _consumer_in_ray(self)
         try:
-            return requesting(self)
+            with consumer.requesting():
+                return iterate(self)
         except StopIteration:
-            _consumer_in_ray(self).use_end()
+            consumer.use_end()
             raise
 
     return iterate_and_finish
@@ -125,35 +100,112 @@ def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
 
 def _consumer_in_ray(wrapped: Any) -> Consumer:
     """Return the `Consumer` that one of Ray's loaders is; it has one iteration at a time."""
-    return _consumer(wrapped, lambda each: each.next_batch is not None)
+    from mdstorm_backend.loaders import Consumer
+
+    if (known := _in_ray.get(wrapped)) is None:
+        alive = weakref.ref(wrapped)
+
+        def count_unused() -> int:
+            return int(getattr(alive(), "next_batch", None) is not None)
+
+        known = _in_ray[wrapped] = Consumer(count_unused)
+    return known
 
 
 def report_use_in_lightning(module: ModuleType) -> None:
-    """Tell loaders that Lightning trains on each batch, and which one it has fetched ahead.
+    """Tell loaders that Lightning trains on each batch, and which ones it has not trained on yet.
 
-    Lightning fetches a batch ahead if there is no length, to know which one is the last. If that
-    batch counted as read, a loader that resumes from a state would leave it out.
+    Lightning fetches a batch ahead if there is no length, to know which one is the last. It also
+    saves checkpoints while a batch is in training, as `OnExceptionCheckpoint` does, and trains on
+    that batch again. If these batches counted as read, a loader that resumes from a state would
+    leave them out.
 
     A loader takes an iteration that is left after one batch for a peek, and begins the next one at
     the same position. Lightning leaves an iteration after one batch if a resumed epoch has only one
     left, and with ``limit_train_batches=1``: it counts batches, and does not request the end.
 
     Lightning only asks a loader for batches and its state, and has no API to report either. So this
-    wraps the iteration of the base class of all classes that fetch. Tried with Lightning 2.6.6, in
-    both of its packages.
+    wraps the iteration of the base class of all classes that fetch, and `count_in_lightning` the
+    beginning of an epoch. Tried with Lightning 2.6.6, in both of its packages.
     """
-    for method in ("__iter__", "__next__"):  # `__next__` restarts shorter loaders
-        wrap(
-            getattr(module, "_DataFetcher", None),
-            method,
-            partial(_requesting, _consumer_in_lightning),
-        )
+    fetcher = getattr(module, "_DataFetcher", None)
+    wrap(fetcher, "__iter__", _beginning_in_lightning)
+    wrap(fetcher, "__next__", _continuing_in_lightning)  # which also restarts shorter loaders
 
 
-def _consumer_in_lightning(fetcher: Any) -> Consumer:
-    """Return the `Consumer` that one of Lightning's fetchers is; only some fetch ahead."""
-    has_fetched = (lambda each: bool(each.batches)) if hasattr(fetcher, "batches") else None
-    return _consumer(fetcher, has_fetched, peek=0)
+def count_in_lightning(module: ModuleType) -> None:
+    """Let the iterations of Lightning's fetchers know on how many batches it has trained.
+
+    A fetcher does not know which loop it belongs to. So this wraps the method with which the loop
+    begins an epoch. Tried with Lightning 2.6.6, in both of its packages.
+    """
+    wrap(getattr(module, "_TrainingEpochLoop", None), "on_run_start", _training_in_lightning)
+
+
+class _Fetching:
+    """One iteration of a fetcher of Lightning, and how many of its batches are not used yet.
+
+    Batches that the fetcher has fetched ahead are unused. In training, so is the batch that is
+    being trained on. A ``training_step`` that takes ``dataloader_iter`` fetches itself, and uses
+    batches as it takes them.
+    """
+
+    def __init__(self, fetcher: Any) -> None:
+        from mdstorm_backend.loaders import Consumer
+
+        fetches_ahead = hasattr(fetcher, "batches")
+        self.consumer = Consumer(self._count_unused if fetches_ahead else None, peek=0)
+        self._fetcher = weakref.ref(fetcher)
+        #: How many batches were fetched.
+        self.num_fetched = 0
+        #: Lightning's count of batches, and how many it had trained on before; None until then.
+        self._progress: Any = None
+        self._trained_before = 0
+
+    def train(self, progress: Any) -> None:
+        """Record that Lightning trains on these batches, and counts them in `progress`."""
+        self._progress, self._trained_before = progress, progress.processed
+
+    def _count_unused(self) -> int:
+        if self._progress is None:
+            return len(getattr(self._fetcher(), "batches", ()))
+        trained: int = self._progress.processed - self._trained_before
+        return max(self.num_fetched - trained, 0)
+
+
+def _fetching(fetcher: Any) -> _Fetching:
+    """Return the iteration of a fetcher; a new one if mdstorm was loaded during the iteration."""
+    if (known := _in_lightning.get(fetcher)) is None:
+        known = _in_lightning[fetcher] = _Fetching(fetcher)
+    return known
+
+
+def _beginning_in_lightning(iterate: Callable[[Any], Any]) -> Any:
+    def begin(self: Any) -> Any:
+        fetching = _in_lightning[self] = _Fetching(self)
+        with fetching.consumer.requesting():
+            return iterate(self)
+
+    return begin
+
+
+def _continuing_in_lightning(fetch: Callable[[Any], Any]) -> Any:
+    def fetch_and_count(self: Any) -> Any:
+        fetching = _fetching(self)
+        with fetching.consumer.requesting():
+            batch = fetch(self)
+        fetching.num_fetched += 1
+        return batch
+
+    return fetch_and_count
+
+
+def _training_in_lightning(start: Callable[[Any, Any], None]) -> Any:
+    def on_run_start(self: Any, data_fetcher: Any) -> None:
+        start(self, data_fetcher)
+        _fetching(data_fetcher).train(self.batch_progress.total)
+
+    return on_run_start
 
 
 def restore_in_lightning(module: ModuleType) -> None:
@@ -184,7 +236,9 @@ def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
         own = list(_own_states(self))
         # Lightning also restarts within an epoch after a checkpoint of its last step.
-        is_within = self.restarting and not self.epoch_loop.batch_progress.is_last_batch
+        batches = self.epoch_loop.batch_progress
+        is_in_training = batches.current.ready > batches.current.processed
+        is_within = self.restarting and (is_in_training or not batches.is_last_batch)
         if is_within:
             for loader, state in own:
                 _refuse_other_world(loader, state)
@@ -315,10 +369,12 @@ _HOOKS = {
     "accelerate.data_loader": hand_over_to_accelerate,
     "lightning.pytorch.loops.fetchers": report_use_in_lightning,
     "lightning.pytorch.loops.fit_loop": restore_in_lightning,
+    "lightning.pytorch.loops.training_epoch_loop": count_in_lightning,
     "lightning.pytorch.trainer.trainer": count_steps_in_lightning,
     "lightning.pytorch.utilities.combined_loader": save_without_positions,
     "pytorch_lightning.loops.fetchers": report_use_in_lightning,
     "pytorch_lightning.loops.fit_loop": restore_in_lightning,
+    "pytorch_lightning.loops.training_epoch_loop": count_in_lightning,
     "pytorch_lightning.trainer.trainer": count_steps_in_lightning,
     "pytorch_lightning.utilities.combined_loader": save_without_positions,
     "ray.train.torch.train_loop_utils": report_use_in_ray,

@@ -393,5 +393,5 @@ class PreparedBatches(data.IterableDataset[Any]):
     def __getstate__(self) -> dict[str, Any]:
         """Return the values that a copy needs to resume after the latest batch."""
         passes = self.loader._mdstorm.passes
-        has_unused = passes is not None and passes.has_unused
+        has_unused = passes is not None and passes.num_unused > 0
         return {**self.__dict__, "loader": copy(self.loader) if has_unused else self.loader}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
-from mdstorm_backend.loaders.consumer import CONSUMER, Consumer
+from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
 from mdstorm_backend.loaders.loader import (
     NOTHING,
@@ -22,6 +22,7 @@ from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 __all__ = [
     "CONSUMER",
     "MASK_SUFFIX",
+    "MOST_UNUSED",
     "NOTHING",
     "Batching",
     "Consumer",

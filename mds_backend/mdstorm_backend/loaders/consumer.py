@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+#: The most batches that are not used yet: one that is in use, and one that was fetched ahead.
+MOST_UNUSED = 2
+
 
 class Consumer:
     """When the batches of an iteration are used, and how many make it count.
 
     Parameters
     ----------
-    has_unused : callable, optional
-        For a consumer that fetches one batch ahead: returns whether the latest batch is not used
-        yet. By default, batches are used as they are taken.
+    count_unused : callable, optional
+        For a consumer that takes batches ahead of use: returns how many of the latest batches are
+        not used yet, at most `MOST_UNUSED`. By default, batches are used as they are taken.
     peek : int
         How many batches of an iteration may be taken without using it up; 0 for a consumer that
         trains on each batch.
@@ -36,19 +39,19 @@ class Consumer:
     """
 
     def __init__(
-        self, has_unused: Callable[[], bool] | None = None, *, peek: int = 1, skipped: int = 0
+        self, count_unused: Callable[[], int] | None = None, *, peek: int = 1, skipped: int = 0
     ) -> None:
         self.peek, self.skipped = peek, skipped
-        self.fetches_ahead = has_unused is not None
-        self._has_unused = has_unused
+        self.fetches_ahead = count_unused is not None
+        self._count_unused = count_unused
         #: What to call for the passes whose end was requested ahead of use: when the end is used,
         #: and when the iteration is left.
         self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     @property
-    def has_unused(self) -> bool:
-        """Whether the latest batch was fetched and is not used yet."""
-        return self._has_unused is not None and self._has_unused()
+    def num_unused(self) -> int:
+        """How many of the latest batches were taken and are not used yet."""
+        return 0 if self._count_unused is None else self._count_unused()
 
     @property
     def ends_ahead(self) -> bool:

@@ -107,9 +107,9 @@ class Loader:
         return 0 if self._latest is None else self._latest.rows
 
     @property
-    def has_unused(self) -> bool:
-        """Whether the latest batch was fetched and is not used yet."""
-        return self._latest is not None and self._latest.consumer.has_unused
+    def num_unused(self) -> int:
+        """How many of the latest batches were taken and are not used yet."""
+        return 0 if self._latest is None else self._latest.consumer.num_unused
 
     @property
     def next_position(self) -> Position:
@@ -214,7 +214,7 @@ class Loader:
             self._latest = current
             is_waiting = True
         except GeneratorExit:
-            self.take(current, recorder.batches - consumer.has_unused)
+            self.take(current, recorder.batches - consumer.num_unused)
             raise
         finally:
             if consumer.ends_ahead and is_waiting:
@@ -233,6 +233,7 @@ class Loader:
         self, current: Pass, segment: Segment, batches: NumberedBatches, recorder: Recorder
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
+        plan, recent = segment.plan, current.recent
         num_ahead = int(current.consumer.fetches_ahead)
         # Until then the pass counts, also if one more batch was fetched ahead of use.
         most_uncounted = current.counts_from + 1
@@ -257,27 +258,28 @@ class Loader:
                 current.cross_border(offset)
             self._latest = current  # another iteration may have been advanced meanwhile
             # Last: after an error or Ctrl-C, the position is after the latest yielded batch.
-            current.before, current.offset = current.offset, offset
-            if is_yielded:
+            if not is_yielded:
+                recent[-1] = (plan, offset)
+            else:
+                recent.append((plan, offset))
                 yielded_at = recorder.since
                 yield batch
                 recorder.since = requested_at = recorder.clock()
                 recorder.trained += requested_at - yielded_at
 
-    def state_dict(self, *, before_last: bool | None = None) -> dict[str, Any]:
+    def state_dict(self, *, unused: int | None = None) -> dict[str, Any]:
         """Return the state of a checkpoint, for `load_state_dict`.
 
         Parameters
         ----------
-        before_last : bool, optional
-            Whether to return the state before the last batch, which is then yielded again. By
-            default, that is so if a framework has fetched this batch and not used it yet.
+        unused : int, optional
+            How many of the latest batches are yielded again after the state is loaded. By default,
+            those that a framework has taken and not used yet.
         """
-        if before_last is None:
-            before_last = self.has_unused
         if (latest := self._latest) is None:
             return self.next_state()
-        return latest.state_dict(latest.position_before if before_last else latest.position)
+        unused = latest.consumer.num_unused if unused is None else unused
+        return latest.state_dict(latest.position_before(unused))
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""
@@ -321,9 +323,7 @@ class Loader:
         other = replace(self, threads=threads, recorders=PassRecorders())
         other._resumes, latest = self._resumes, self._latest
         if latest is not None and latest.has_counted:
-            position = latest.position
-            if latest.consumer.has_unused:
-                position = latest.position_before
+            position = latest.position_before(latest.consumer.num_unused)
             is_empty = position.is_end and not position.consumed
             other._resumes = position.beginning_of(position.epoch + 1) if is_empty else position
         return other
@@ -367,6 +367,8 @@ class ItemCursor:
         #: Whether a batch has remaining items, and how many of its items were returned. Before the
         #: first batch, the number is taken from a loaded state.
         self._is_within, self._used = False, 0
+        #: The number of items of the batch before.
+        self._num_before = 0
         #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None
         self._process = 0
@@ -417,7 +419,7 @@ class ItemCursor:
                 numbered = enumerate(islice(items, self._used, None), self._used + 1)
                 for self._used, item in numbered:
                     yield item
-                self._is_within, self._used = False, 0
+                self._is_within, self._used, self._num_before = False, 0, self._used
         self._used = 0
 
     def restart(self) -> None:
@@ -453,15 +455,18 @@ class ItemCursor:
     def state_dict(self) -> dict[str, Any]:
         """Return the state from which `load_state_dict` continues with the next item.
 
-        An item that a framework has fetched and not used yet is returned again.
+        Items that a framework has taken and not used yet are returned again.
         """
-        return self._state(self._loader.has_unused)
+        return self._state(self._loader.num_unused)
 
-    def _state(self, has_unused: bool) -> dict[str, Any]:
-        """Return the state after the latest item, or before it if that is unused."""
-        used = self._used - (self._is_within and has_unused)
-        before_last = self._is_within if self._splits else has_unused
-        state = self._loader.state_dict(before_last=before_last)
+    def _state(self, unused: int) -> dict[str, Any]:
+        """Return the state before the latest items that are unused."""
+        if not self._splits:
+            return self._loader.state_dict(unused=unused)
+        batches, used = int(self._is_within), self._used - unused
+        if used < 0:  # some are in the batch before
+            batches, used = batches + 1, max(used + self._num_before, 0)
+        state = self._loader.state_dict(unused=batches)
         return {**state, "mdstorm": {**state["mdstorm"], "skip": used}} if used else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -479,7 +484,7 @@ class ItemCursor:
 
     def _resume(self) -> None:
         """Continue from this position after reading was interrupted."""
-        state = self._state(has_unused=False)
+        state = self._state(unused=0)
         self.load_state_dict(state)
         # The state of a finished pass resumes with the next pass, but this one has to end first.
         self._is_over = state["mdstorm"].get("finished", False)

@@ -12,17 +12,18 @@ later one, the beginning moves on.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
-from mdstorm_backend.loaders.consumer import Consumer
+from mdstorm_backend.loaders.consumer import MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.segment import Batching, Segment
 from mdstorm_backend.loaders.state import write_state
-from mdstorm_backend.order import Position
+from mdstorm_backend.order import Plan, Position
 
 
 class Pass:
@@ -51,10 +52,9 @@ class Pass:
     ----------
     counts_from : int
         The number of the batch that makes the pass count.
-    offset : int
-        Offset of the latest batch in the plan of the segment.
-    before : int
-        Offset of the batch before it.
+    recent : deque of (Plan, int)
+        The positions after the latest batches that were yielded, the latest one last: the plan of
+        the segment, and the offset in it. At first, it holds the beginning of the pass.
     border : int
         The offset from which on batches hold samples of a later epoch: see `cross_border`.
     is_over : bool
@@ -84,7 +84,8 @@ class Pass:
         #: The epoch of the latest batch.
         self._epoch = start.epoch
         self._segment: Segment | None = None
-        self.offset = self.before = self.border = 0
+        self.recent: deque[tuple[Plan, int]] = deque(maxlen=1 + MOST_UNUSED)
+        self.border = 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
         #: Counts yielded batches and rows, and the rows before the segment began.
@@ -93,15 +94,14 @@ class Pass:
     @property
     def position(self) -> Position:
         """The position after the latest batch."""
-        if self._segment is None:
-            return self.start
-        plan = self._segment.plan
-        return plan.end() if self.is_over else plan.position(self.offset)
+        return self.position_before(0)
 
-    @property
-    def position_before(self) -> Position:
-        """The position before the latest batch."""
-        return self.start if self._segment is None else self._segment.plan.position(self.before)
+    def position_before(self, batches: int) -> Position:
+        """Return the position before the latest batches, at most `MOST_UNUSED`."""
+        if not self.recent:
+            return self.start
+        plan, offset = self.recent[max(-1 - batches, -len(self.recent))]
+        return plan.end() if self.is_over and not batches else plan.position(offset)
 
     @property
     def segment(self) -> Segment:
@@ -112,7 +112,8 @@ class Pass:
     @property
     def rows(self) -> int:
         """Samples read for the batches of the segment so far; without numbers, rows yielded."""
-        read = None if self._segment is None else self._segment.plan.num_read(self.offset)
+        plan, offset = self.recent[-1] if self.recent else (None, 0)
+        read = None if plan is None else plan.num_read(offset)
         return self._recorder.rows - self._rows_before if read is None else read
 
     def segments(self, recorder: Recorder) -> Iterator[Segment]:
@@ -144,8 +145,9 @@ class Pass:
             self.count()  # more than one batch, or all of an epoch
             self._epochs.record_begun(self._segment.position, position)
             self._reach(position.epoch)
+            self.recent.pop()  # the end of the segment before, which is the beginning of this one
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
-        self.offset = self.before = 0
+        self.recent.append((segment.plan, 0))
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
@@ -158,7 +160,7 @@ class Pass:
         """Record the offset of the latest batch."""
         if offset >= self.border:
             self.cross_border(offset)
-        self.before, self.offset = self.offset, offset
+        self.recent.append((self.segment.plan, offset))
 
     def cross_border(self, offset: int) -> None:
         """Record that the batch with an offset holds samples of a later epoch."""
@@ -179,6 +181,7 @@ class Pass:
         """Begin with the next epoch: nothing was left of the one in which the pass started."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
         self._segment = None
+        self.recent.clear()
 
     def count(self) -> None:
         """Let the pass count, once: the next one begins after it, and ranks compare it."""

@@ -1,14 +1,15 @@
 """`Consumer`: frameworks that fetch batches, or request the end, ahead of use."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from itertools import islice
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import in_either_order, loader_in, rows
+from tests.mds_backend.loaders.loaders import Own, in_either_order, loader_in, rows
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend import StreamingDataLoader
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders import CONSUMER, Consumer
 
 ROWS, BATCH = 30, 10
@@ -163,3 +164,27 @@ def test_consumer_that_skips_batches_does_not_affect_later_iterations(url: str) 
     begun(loader, Consumer(skipped=2), 1).close()  # type: ignore[attr-defined]
     assert rows(islice(loader, 2)) == epochs[: 2 * BATCH]
     assert loader.dataset.next_epoch == 1
+
+
+@in_either_order
+@pytest.mark.parametrize("kind", [StreamingDataset, Own], ids=["blocks", "made by PyTorch"])
+@pytest.mark.parametrize("unused", [0, 1, 2])
+def test_state_and_copy_resume_with_unused_batches(
+    url: str, order: str, kind: type[StreamingDataset], unused: int
+) -> None:
+    loader, resumed = (loader_in(order, url, BATCH, kind) for _ in range(2))
+    whole = rows(loader_in(order, url, BATCH, kind))
+    iterator = begun(loader, Consumer(lambda: unused, peek=0), 2)
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert rows(resumed) == whole[(2 - unused) * BATCH :]
+    if kind is StreamingDataset:
+        assert rows(copy(loader)) == whole[(2 - unused) * BATCH :]
+    del iterator
+
+
+def test_last_batch_that_is_unused_is_read_again_after_the_end_was_requested(url: str) -> None:
+    loader, resumed = loader_of(url), loader_of(url)
+    with Consumer(lambda: 1, peek=0).requesting():
+        whole = rows(loader)
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert rows(resumed) == whole[-BATCH:]

@@ -16,7 +16,16 @@ from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import Batch
-from mdstorm_backend.loaders import Batching, Loader, ReaderOptions, Segment, converted
+from mdstorm_backend.loaders import (
+    MOST_UNUSED,
+    Batching,
+    Consumer,
+    ItemCursor,
+    Loader,
+    ReaderOptions,
+    Segment,
+    converted,
+)
 from mdstorm_backend.loaders.loader import NOTHING, NumberedBatches
 from mdstorm_backend.loaders.segment import samples_ahead
 from mdstorm_backend.order import Position
@@ -136,10 +145,59 @@ def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order
     loader, other = loader_of(numbers, order), loader_of(numbers, order)
     batches = read_by(loader)
     *_, last = islice(batches, 3)
-    other.load_state_dict(loader.state_dict(before_last=True))
+    other.load_state_dict(loader.state_dict(unused=1))
     assert next(iter(list(read_by(other)))) == last
     other.load_state_dict(loader.state_dict())
     assert list(read_by(other)) == list(batches)
+
+
+@in_either_order
+def test_states_before_latest_batches_resume_with_them_in_each_epoch_of_a_pass(
+    numbers: Dataset, order: str
+) -> None:
+    whole = list(read_by(loader_of(numbers, order, num_epochs=2)))
+    loader = loader_of(numbers, order, num_epochs=2)
+    for taken_batches, _ in enumerate(read_by(loader), 1):
+        for unused in (1, 2):
+            other = loader_of(numbers, order, num_epochs=2)
+            other.load_state_dict(loader.state_dict(unused=unused))
+            assert list(read_by(other)) == whole[max(taken_batches - unused, 0) :]
+
+
+@in_either_order
+def test_state_before_last_batch_resumes_with_it_if_empty_items_follow(
+    numbers: Dataset, order: str
+) -> None:
+    def first(blocks: Iterator[Block]) -> NumberedBatches:
+        for number, (batch, offset, size) in enumerate(lists(blocks)):
+            yield NOTHING if number else batch, offset, size
+
+    loader, other = loader_of(numbers, order), loader_of(numbers, order)
+    (only,) = read_by(loader, first)
+    other.load_state_dict(loader.state_dict(unused=1))
+    assert list(read_by(other, first)) == [only]
+
+
+@in_either_order
+def test_items_that_are_unused_are_read_again(numbers: Dataset, order: str) -> None:
+    whole = flat(read_by(loader_of(numbers, order)))
+    unused = 0
+
+    def cursor() -> ItemCursor:
+        read = loader_of(numbers, order)
+        return ItemCursor(read, lambda each: converted(each.blocks(), lists), splits=True)
+
+    items, other = cursor(), cursor()
+    with Consumer(lambda: unused).requesting():
+        for number in range(1, ROWS + 1):
+            assert items.take() == whole[number - 1]
+            for unused in range(min(number, MOST_UNUSED) + 1):
+                other.load_state_dict(items.state_dict())
+                assert list(islice(iter(other.take, None), 3)) == whole[number - unused :][:3]
+        with pytest.raises(StopIteration):
+            items.take()
+    other.load_state_dict(items.state_dict())
+    assert [other.take(), other.take()] == whole[-2:]
 
 
 @in_either_order

@@ -7,19 +7,22 @@ as one sample of the dataset, as in MosaicML Streaming's loader.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.threads import PassThreads
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders import (
     CONSUMER,
+    MOST_UNUSED,
     Batching,
     Consumer,
     Loader,
@@ -45,8 +48,8 @@ class CountedPass:
         The code that takes the batches.
     samples : int
         Samples of the batches so far.
-    last : int
-        Samples of the latest batch.
+    latest : deque of int
+        Samples of each of the latest batches.
     is_over : bool
         Whether the end was requested.
     """
@@ -54,24 +57,28 @@ class CountedPass:
     start: Position | None = None
     consumer: Consumer = field(default_factory=CONSUMER.get)
     samples: int = 0
-    last: int = 0
+    latest: deque[int] = field(default_factory=partial(deque, maxlen=MOST_UNUSED))
     is_over: bool = False
 
     @property
     def used(self) -> int:
         """Samples of the batches that are used."""
-        return self.samples - (self.last if self.consumer.has_unused else 0)
+        unused = islice(reversed(self.latest), self.consumer.num_unused)
+        if (used := self.samples - sum(unused)) < 0:
+            raise StateMismatchError(
+                "the batch in training is the last one of an epoch, and the samples of the next "
+                "epoch are counted already: pass num_epochs=1 and iterate once for each epoch"
+            )
+        return used
 
     @property
     def is_used_up(self) -> bool:
         """Whether the end was requested, and all batches before it are used."""
-        return self.is_over and not self.consumer.has_unused
+        return self.is_over and not self.consumer.num_unused
 
     def copied(self) -> CountedPass:
         """Return the pass of a copy, which resumes after the batches that are used."""
-        return replace(
-            self, consumer=Consumer(), samples=self.used, last=0, is_over=self.is_used_up
-        )
+        return CountedPass(self.start, Consumer(), self.used, is_over=self.is_used_up)
 
 
 @dataclass
@@ -180,8 +187,9 @@ class LoaderPasses:
         self.counted = counted
         with closing(batches):
             for batch in batches:
-                counted.last = count_rows(batch)
-                counted.samples += counted.last
+                samples = count_rows(batch)
+                counted.latest.append(samples)
+                counted.samples += samples
                 self.counted = counted  # another iteration may have been advanced meanwhile
                 yield batch
         counted.is_over, self.counted = True, counted

@@ -1,0 +1,179 @@
+"""Checkpoints that Lightning saves while a batch is in training, after an error or in a hook."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
+
+#: Lightning's advice.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
+
+EPOCHS = 3
+#: Batches of an epoch, and how many were trained when one in its middle, or the last one, fails.
+BATCHES = 11
+MIDDLE, LAST = 5, BATCHES - 1
+
+
+class TrainingError(Exception):
+    """Raised while a batch is in training."""
+
+
+class Failing(Model):
+    """Raises an error in a hook once it was trained on some batches; may save a checkpoint first.
+
+    Parameters
+    ----------
+    trained : int or None
+        On how many batches, in all epochs; None to train to the end.
+    hook : str
+        The method that raises the error.
+    saves_to : Path or None
+        Where the method saves a checkpoint first.
+    """
+
+    def __init__(
+        self, trained: int | None = None, hook: str = "training_step", saves_to: Path | None = None
+    ) -> None:
+        super().__init__()
+        self.fails_at, self.saves_to = (hook, trained), saves_to
+        self.trained = 0
+
+    def fail_in(self, hook: str) -> None:
+        if (hook, self.trained) == self.fails_at:
+            if self.saves_to is not None:
+                self.trainer.save_checkpoint(self.saves_to)
+            raise TrainingError
+
+    def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
+        self.fail_in("transfer_batch_to_device")
+        return batch
+
+    def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
+        self.fail_in("on_train_batch_start")
+
+    def training_step(self, batch: Any, batch_idx: int) -> Any:
+        self.fail_in("training_step")
+        self.trained += 1
+        return super().training_step(batch, batch_idx)
+
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
+        self.fail_in("on_train_batch_end")
+
+
+def fit(
+    kind: str, url: str, at: Path, model: Failing, ckpt_path: Path | None = None, **options: Any
+) -> Any:
+    """Train a model to the end, or to its error, and return the Trainer."""
+    trainer = trainer_of(at, EPOCHS, **options)
+    how = {"ckpt_path": ckpt_path, "weights_only": False}
+    if model.fails_at[1] is None:
+        trainer.fit(model, **data_of(kind, url), **how)
+    else:
+        with pytest.raises(TrainingError):
+            trainer.fit(model, **data_of(kind, url), **how)
+    return trainer
+
+
+def fit_and_save(
+    kind: str, url: str, at: Path, model: Failing, ckpt_path: Path | None = None, **options: Any
+) -> Path:
+    """Train a model to its error, and return the checkpoint that Lightning saves then."""
+    saving = pl.callbacks.OnExceptionCheckpoint(at)
+    fit(kind, url, at, model, ckpt_path, callbacks=[saving], **options)
+    return Path(saving.ckpt_path)
+
+
+def check_equal_whole(kind: str, url: str, at: Path, *models: Failing, **options: Any) -> None:
+    """Check that models were trained, one after another, on the rows of an uninterrupted run."""
+    whole = Failing()
+    fit(kind, url, at / "whole", whole, **options)
+    assert len(whole.rows) == EPOCHS
+    for epoch, expected in whole.rows.items():
+        assert [row for model in models for row in model.rows.get(epoch, [])] == expected
+
+
+def check_resumes(kind: str, url: str, at: Path, trained: int, **options: Any) -> None:
+    """Check a run that resumes from the checkpoint that Lightning saves after an error."""
+    before, after = Failing(trained), Failing()
+    saved = fit_and_save(kind, url, at / "before", before, **options)
+    fit(kind, url, at / "after", after, saved, **options)
+    check_equal_whole(kind, url, at, before, after, **options)
+
+
+@pytest.mark.parametrize(
+    ("kind", "trained"),
+    [
+        *(("module", trained) for trained in (0, MIDDLE, LAST, BATCHES, BATCHES + LAST)),
+        # Lightning fetches a batch ahead of those without a length.
+        *(("transform", trained) for trained in (0, MIDDLE, LAST, BATCHES + LAST)),
+        ("converter", LAST),
+        ("validated module", LAST),
+        ("batches of a seeded reader", LAST),
+        *(
+            pytest.param(kind, trained, marks=pytest.mark.long)
+            for kind in ("converter", "transformed module", "streaming", "rows of a seeded reader")
+            for trained in (0, MIDDLE, LAST, BATCHES, BATCHES + LAST)
+        ),
+    ],
+)
+def test_batch_that_failed_in_training_is_trained_again(
+    url: str, tmp_path: Path, kind: str, trained: int
+) -> None:
+    check_resumes(kind, url, tmp_path, trained)
+
+
+@pytest.mark.parametrize(
+    ("kind", "trained", "options"),
+    [
+        ("module", MIDDLE, {"accumulate_grad_batches": 2}),
+        ("transform", LAST, {"accumulate_grad_batches": 2}),
+        ("module", 1, {"limit_train_batches": 2}),
+        ("transform", 1, {"limit_train_batches": 2}),
+        ("two loaders", LAST, {}),
+        ("recreated", BATCHES, {"reload_dataloaders_every_n_epochs": 1}),
+    ],
+)
+def test_batch_that_failed_in_training_is_trained_again_with_options_of_the_trainer(
+    url: str, tmp_path: Path, kind: str, trained: int, options: dict[str, Any]
+) -> None:
+    check_resumes(kind, url, tmp_path, trained, **options)
+
+
+@pytest.mark.parametrize("kind", ["module", "transform"])
+@pytest.mark.parametrize(
+    ("hook", "trained"),
+    [
+        ("transfer_batch_to_device", MIDDLE),
+        ("on_train_batch_start", MIDDLE),
+        ("on_train_batch_start", LAST),
+        ("on_train_batch_end", MIDDLE),
+        ("on_train_batch_end", BATCHES),
+    ],
+)
+def test_checkpoint_of_a_hook_resumes_with_the_batches_that_were_not_trained(
+    url: str, tmp_path: Path, kind: str, hook: str, trained: int
+) -> None:
+    before, after = Failing(trained, hook, tmp_path / "saved.ckpt"), Failing()
+    fit(kind, url, tmp_path / "before", before)
+    fit(kind, url, tmp_path / "after", after, before.saves_to)
+    check_equal_whole(kind, url, tmp_path, before, after)
+
+
+@pytest.mark.parametrize("kind", ["module", "transform"])
+def test_checkpoint_saved_after_fit_failed_resumes_with_the_batch_that_failed(
+    url: str, tmp_path: Path, kind: str
+) -> None:
+    before, after, saved = Failing(MIDDLE), Failing(), tmp_path / "saved.ckpt"
+    fit(kind, url, tmp_path / "before", before).save_checkpoint(saved)
+    fit(kind, url, tmp_path / "after", after, saved)
+    check_equal_whole(kind, url, tmp_path, before, after)
+
+
+@pytest.mark.parametrize("kind", ["module", "transform"])
+def test_run_that_fails_twice_trains_on_each_batch(url: str, tmp_path: Path, kind: str) -> None:
+    models = [Failing(MIDDLE), Failing(LAST - MIDDLE), Failing()]
+    saved = fit_and_save(kind, url, tmp_path / "0", models[0])
+    saved = fit_and_save(kind, url, tmp_path / "1", models[1], saved)
+    fit(kind, url, tmp_path / "2", models[2], saved)
+    check_equal_whole(kind, url, tmp_path, *models)
