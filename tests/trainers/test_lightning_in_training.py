@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
 
 #: Lightning's advice.
@@ -44,6 +45,9 @@ class Failing(Model):
             if self.saves_to is not None:
                 self.trainer.save_checkpoint(self.saves_to)
             raise TrainingError
+
+    def on_train_start(self) -> None:
+        self.fail_in("on_train_start")
 
     def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
         self.fail_in("transfer_batch_to_device")
@@ -144,6 +148,7 @@ def test_batch_that_failed_in_training_is_trained_again_with_options_of_the_trai
 @pytest.mark.parametrize(
     ("hook", "trained"),
     [
+        ("on_train_start", 0),
         ("transfer_batch_to_device", MIDDLE),
         ("on_train_batch_start", MIDDLE),
         ("on_train_batch_start", LAST),
@@ -171,9 +176,61 @@ def test_checkpoint_saved_after_fit_failed_resumes_with_the_batch_that_failed(
 
 
 @pytest.mark.parametrize("kind", ["module", "transform"])
-def test_run_that_fails_twice_trains_on_each_batch(url: str, tmp_path: Path, kind: str) -> None:
-    models = [Failing(MIDDLE), Failing(LAST - MIDDLE), Failing()]
+@pytest.mark.parametrize(
+    ("hook", "trained"), [("training_step", LAST - MIDDLE), ("on_train_start", 0)]
+)
+def test_run_that_fails_twice_trains_on_each_batch(
+    url: str, tmp_path: Path, kind: str, hook: str, trained: int
+) -> None:
+    models = [Failing(MIDDLE), Failing(trained, hook), Failing()]
     saved = fit_and_save(kind, url, tmp_path / "0", models[0])
     saved = fit_and_save(kind, url, tmp_path / "1", models[1], saved)
     fit(kind, url, tmp_path / "2", models[2], saved)
     check_equal_whole(kind, url, tmp_path, *models)
+
+
+def test_steps_are_counted_from_the_batch_in_training_in_another_world(
+    url: str, tmp_path: Path
+) -> None:
+    options = {"accumulate_grad_batches": 3}
+    saved = fit_and_save("module", url, tmp_path, Failing(2), **options)
+    checkpoint = torch.load(saved, weights_only=False)
+    checkpoint["StreamingDataModule"]["world_size"] = 2
+    torch.save(checkpoint, tmp_path / "other.ckpt")
+
+    model = Failing()
+    trainer = fit("module", url, tmp_path / "after", model, tmp_path / "other.ckpt", **options)
+    assert trainer.estimated_stepping_batches == trainer.global_step == EPOCHS * -(-BATCHES // 3)
+
+
+class TakingTwo(pl.LightningModule):  # type: ignore[misc]
+    """Takes two batches in each step, and keeps the state of the loader after the first step."""
+
+    def __init__(self, loader: Any) -> None:
+        super().__init__()
+        self.layer, self.loader = torch.nn.Linear(1, 1), loader
+        self.states: list[Any] = []
+
+    def training_step(self, dataloader_iter: Any) -> Any:
+        (_, *_), (batch, *_) = next(dataloader_iter), next(dataloader_iter)
+        return self.layer(batch["x"][:, None]).mean()
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        self.states.append(self.loader.state_dict())
+
+    def configure_optimizers(self) -> Any:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def loader_of(url: str) -> Any:
+    return data_of("converter", url)["train_dataloaders"]
+
+
+def test_batches_that_a_step_takes_itself_are_used(url: str, tmp_path: Path) -> None:
+    whole = [batch["number"].tolist() for batch in loader_of(url)]
+    model = TakingTwo(loader_of(url))
+    trainer_of(tmp_path, 1, max_steps=2).fit(model, model.loader)
+    for number, state in enumerate(model.states, 1):
+        loader = loader_of(url)
+        loader.load_state_dict(state)
+        assert [batch["number"].tolist() for batch in loader] == whole[2 * number :]

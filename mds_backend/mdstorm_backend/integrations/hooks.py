@@ -170,7 +170,7 @@ class _Fetching:
         if self._progress is None:
             return len(getattr(self._fetcher(), "batches", ()))
         trained: int = self._progress.processed - self._trained_before
-        return max(self.num_fetched - trained, 0)
+        return self.num_fetched - trained
 
 
 def _fetching(fetcher: Any) -> _Fetching:

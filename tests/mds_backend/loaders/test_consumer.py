@@ -10,6 +10,7 @@ from tests.mds_backend.loaders.loaders import Own, in_either_order, loader_in, r
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import CONSUMER, Consumer
 
 ROWS, BATCH = 30, 10
@@ -188,3 +189,19 @@ def test_last_batch_that_is_unused_is_read_again_after_the_end_was_requested(url
         whole = rows(loader)
     resumed.load_state_dict(loader.state_dict() or {})
     assert rows(resumed) == whole[-BATCH:]
+
+
+class CountingItself(StreamingDataLoader):
+    """Counts the samples of batches itself."""
+
+    def _get_batch_size(self, batch: Any) -> int:
+        return len(batch["number"])
+
+
+def test_state_in_the_epoch_before_the_counted_one_raises_error(url: str) -> None:
+    dataset = StreamingDataset(local=url, batch_size=BATCH, shuffle=True, num_epochs=2)
+    loader = CountingItself(dataset, BATCH)
+    iterator = begun(loader, Consumer(lambda: 2, peek=0), ROWS // BATCH + 1)
+    with pytest.raises(StateMismatchError, match="last one of an epoch"):
+        loader.state_dict()
+    del iterator
