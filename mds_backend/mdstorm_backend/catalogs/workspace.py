@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from configparser import ConfigParser
 from typing import Any
 
 from mdstorm_backend import errors
@@ -93,25 +93,39 @@ class Workspace:
 def _configured(core: Any, host: str | None) -> Any:
     """Return the configuration of this process, or if it is for another host, one for `host`.
 
-    The SDK ignores the default profile of ~/.databrickscfg if a host is passed to it.
+    If a host is passed to the SDK, it ignores the default profile of ~/.databrickscfg, and sends
+    the token of a named profile to that host.
     """
-    with suppress(ValueError) if host else nullcontext():
-        found = _config(core, None)
+    configured = _url(os.environ.get("DATABRICKS_HOST") or _host_of_profile(core))
+    if known := host or configured:
+        check_endpoint(known)  # `Config` itself would try to reach it for a minute
+    if host is None or _url(host) == configured:
+        found = core.Config(retry_timeout_seconds=PATIENCE)
+        if not found.host:
+            raise ValueError("no host is configured")
         if host in (None, found.host):
             return found
-    return _config(core, host)
+    return core.Config(host=host, profile="", retry_timeout_seconds=PATIENCE)
 
 
-def _config(core: Any, host: str | None) -> Any:
-    known = host or os.environ.get("DATABRICKS_HOST", "")
-    if known:  # `Config` itself would try to reach it for a minute
-        check_endpoint(known if "://" in known else f"https://{known}")
-    config = core.Config(host=host, retry_timeout_seconds=PATIENCE)
-    if not config.host:
-        raise ValueError("no host is configured")
-    if not known:
-        check_endpoint(config.host)
-    return config
+def _host_of_profile(core: Any) -> str | None:
+    """Return the host in the profile that the SDK uses; a client would try to reach the host."""
+    profile = os.environ.get("DATABRICKS_CONFIG_PROFILE")
+    variables = [one.env for one in core.Config.attributes() if one.env and one.auth]
+    if not profile and any(map(os.environ.get, variables)):
+        return None
+    profiles = ConfigParser(default_section="", interpolation=None)
+    path = os.environ.get("DATABRICKS_CONFIG_FILE") or "~/.databrickscfg"
+    profiles.read(os.path.expanduser(path))
+    chosen = profiles.get("__settings__", "default_profile", fallback="").strip()
+    return profiles.get(profile or chosen or "DEFAULT", "host", fallback=None)
+
+
+def _url(host: str | None) -> str | None:
+    """Return a host in one form, since ``DATABRICKS_HOST`` may omit the scheme."""
+    if not host:
+        return None
+    return (host if "://" in host else f"https://{host}").rstrip("/").removesuffix(":443")
 
 
 def _log_in_failed(error: Exception) -> errors.MDStormError:

@@ -32,6 +32,7 @@ from mdstorm.errors import (
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.catalogs import workspace
+from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.maintenance import head, inspect, verify
 from mdstorm_backend.parquet import open_parquet
 
@@ -416,6 +417,92 @@ def test_default_profile_of_databricks_is_enough_in_each_process(
     monkeypatch.setattr(workspace, "clients", {})
     with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
         credentials.log_in()
+
+
+#: Nothing listens there.
+UNREACHABLE = "http://127.0.0.1:9"
+
+
+def test_requested_workspace_is_reached_if_the_configured_one_is_not(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workspace, "clients", {})
+    monkeypatch.setenv("DATABRICKS_HOST", UNREACHABLE)
+    assert Workspace(orders.unity.url).host == orders.unity.url
+    monkeypatch.delenv("DATABRICKS_HOST")
+    monkeypatch.setenv("DATABRICKS_CONFIG_FILE", "profiles-that-do-not-exist")
+    assert Workspace(orders.unity.url).host == orders.unity.url
+
+
+PROFILES = """
+[__settings__]
+{settings}
+
+[DEFAULT]
+host = {default}
+token = {token}
+
+[other]
+host = {other}
+token = {token}
+"""
+
+
+@pytest.fixture
+def write_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that writes profiles, which then configure the workspace alone."""
+    for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+    def write(default: str, other: str, settings: str = "") -> None:
+        monkeypatch.setattr(workspace, "clients", {})
+        text = PROFILES.format(default=default, other=other, settings=settings, token=TOKEN)
+        (tmp_path / "profiles").write_text(text)
+        monkeypatch.setenv("DATABRICKS_CONFIG_FILE", str(tmp_path / "profiles"))
+
+    return write
+
+
+def test_profile_of_unreachable_workspace_raises_error_before_the_client_is_made(
+    orders: Catalog, write_profiles: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = "databricks.sdk.core.Config.__init__"  # would try to reach the host for a minute
+    monkeypatch.setattr(config, lambda *_, **__: pytest.fail("the client was made"))
+    write_profiles(UNREACHABLE, orders.unity.url)
+    for host in (None, UNREACHABLE):
+        with pytest.raises(StorageError, match="workspace cannot be reached"):
+            Workspace(host)
+    write_profiles(orders.unity.url, UNREACHABLE)
+    monkeypatch.setenv("DATABRICKS_CONFIG_PROFILE", "other")
+    with pytest.raises(StorageError, match="workspace cannot be reached"):
+        Workspace()
+
+
+def test_token_of_a_profile_is_sent_only_to_its_host(
+    orders: Catalog, write_profiles: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, other = orders.unity.url, orders.unity.url.replace("127.0.0.1", "localhost")
+    write_profiles(default=f"{url}/", other=other)
+    assert Workspace().host == Workspace(url).host == url
+    with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
+        Workspace(other)
+    monkeypatch.setenv("DATABRICKS_CONFIG_PROFILE", "other")
+    assert Workspace().host == Workspace(other).host == other
+    with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
+        Workspace(url)
+    monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
+    assert Workspace(url).host == url, "by the token of the environment"
+
+
+def test_profile_that_the_settings_choose_is_used(
+    orders: Catalog, write_profiles: Callable[..., None]
+) -> None:
+    config = pytest.importorskip("databricks.sdk.core").Config
+    if not hasattr(config, "_resolve_profile"):
+        pytest.skip("this version of databricks-sdk ignores the settings")
+    other = orders.unity.url
+    write_profiles(UNREACHABLE, other, settings="default_profile = other")
+    assert Workspace().host == Workspace(other).host == other
 
 
 def test_commits_of_the_catalog_are_refused_by_name(catalog: Catalog, tmp_path: Path) -> None:
