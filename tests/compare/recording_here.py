@@ -45,7 +45,7 @@ def record(source: str, runs: int = 1, examples: int = 0) -> dict[str, Any]:
                 recorder.RECORDER.__init__()
                 np.random.seed()  # noqa: NPY002  # as in another process
                 _, one = recorder.record([str(program), f"{folder}/data"], False, options)
-                found = found or dict(one, program=["program.py"], runs=[])
+                found = found or dict(one, runs=[])
                 found["runs"] += one["runs"]
     finally:
         sys.path[:], sys.argv[:] = path, argv

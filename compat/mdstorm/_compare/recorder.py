@@ -5,9 +5,10 @@
 
 This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
 Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
-what the loaders yield. Of the data, the file holds only minima, maxima and sums of numbers,
-unless ``--examples`` asks for rows. Petastorm's readers read without threads or processes, because
-its thread pool may end before it has read all rows.
+what the loaders yield. Of the data, the file contains only minima, maxima and sums of numbers,
+unless ``--examples`` asks for rows. It contains no arguments of the program and no texts of errors.
+Petastorm's readers read without threads or processes, because its thread pool may end before it has
+read all rows.
 
 The parts, in this order:
 
@@ -552,8 +553,13 @@ class Loader:
         """Run a step of hashing; the program must not fail if the step does."""
         try:
             act()
-        except Exception as error:  # reported in the recording
-            self.note = str(error) if isinstance(error, NotRecordedError) else _described(error)
+        except NotRecordedError as reason:
+            self.note = str(reason)
+        except Exception as error:  # its text may quote values and URLs, so it is not recorded
+            self.note = type(error).__name__
+            name = "{} {} {} #{}".format(*self.site, self.kind, self.number + 1)
+            _print("{}: {}: {}".format(name, self.note, error))
+        if self.note:
             self._current = None
         return not self.note
 
@@ -606,10 +612,6 @@ class Loader:
             found["data"] = dict(self.data.to_json(), source=self.source, times=self.times)
         note = self.note or (self.data is None and "no pass over it was complete")
         return dict(found, note=note) if note else found
-
-
-def _described(error: BaseException) -> str:
-    return "{}: {}".format(type(error).__name__, " ".join(str(error).split())[:300])
 
 
 @contextlib.contextmanager
@@ -764,8 +766,8 @@ def watched(found: Any, loader: Loader) -> Any:
         RECORDER.objects[id(found)] = weakref.ref(found), loader
         for method in RECORDING:
             patch_method(type(found), method)
-    except Exception as error:  # of a built-in class
-        loader.note = "it is a {}: {}".format(type(found).__name__, error)
+    except Exception:  # of a built-in class
+        loader.note = "it is a {}, whose methods cannot be replaced".format(type(found).__name__)
     return given
 
 
@@ -1167,7 +1169,7 @@ def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict
     rank, count = rank_and_count()
     return code, {
         "recording": FORMAT,
-        "program": command,
+        "program": os.path.basename(command[0]),
         "rank": rank,
         "ranks": count,
         "libraries": _libraries(),
@@ -1193,7 +1195,7 @@ def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
         return code, "exit code {}".format(code) if code else None
     except BaseException as error:  # the program's error, printed as Python prints it
         traceback.print_exc()
-        return 130 if isinstance(error, KeyboardInterrupt) else 1, _described(error)
+        return 130 if isinstance(error, KeyboardInterrupt) else 1, type(error).__name__
     return 0, None
 
 

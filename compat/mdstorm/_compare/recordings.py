@@ -200,7 +200,7 @@ class Recording:
     """The data that a program read: in each of several runs, on all ranks together."""
 
     path: str
-    program: Sequence[str]
+    program: str
     libraries: Mapping[str, str]
     ranks: int
     #: The loaders of each run by key.

@@ -19,7 +19,7 @@ def counts_of(verdicts: Sequence[Verdict]) -> dict[str, int]:
 
 def lines_of(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> Iterator[str]:
     """Yield the lines of the report: one for each loader, then the remarks."""
-    yield f"{old.library} and {new.library}, {' '.join(old.program)}"
+    yield f"{old.library} and {new.library}, {old.program}"
     yield ""
     names = [_name(verdict.loader) for verdict in verdicts]
     width = max(map(len, names), default=0)
@@ -63,7 +63,7 @@ def _text(difference: Difference) -> str:
 def to_json(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> dict[str, Any]:
     """Return the report as JSON values."""
     return {
-        "program": list(old.program),
+        "program": old.program,
         "before": {"recording": old.path, "libraries": dict(old.libraries), "ended": old.ended},
         "after": {"recording": new.path, "libraries": dict(new.libraries), "ended": new.ended},
         "counts": counts_of(verdicts),

@@ -146,9 +146,9 @@ def _run(
 ) -> _compare.Recording:
     """Run a program on mdstorm, and return its recording."""
     target = program[1] if program[0] == "-m" and len(program) > 1 else program[0]
-    if os.path.basename(target) != os.path.basename(old.program[0]):
+    if os.path.basename(target) != old.program:
         raise InvalidArgumentError(
-            f"{old.path} is a recording of {old.program[0]}, not of {target}: name the same program"
+            f"{old.path} is a recording of {old.program}, not of {target}: name the same program"
         )
     if old.ranks > 1:
         raise InvalidArgumentError(
