@@ -102,6 +102,11 @@ class Loader:
         return self._latest.segment
 
     @property
+    def begun(self) -> Position | None:
+        """Where the segment of the pass that was advanced last began; None before the first."""
+        return None if self._latest is None else self._latest.begun
+
+    @property
     def rows(self) -> int:
         """Samples yielded since the pass began, or the epoch if no batch spans two."""
         return 0 if self._latest is None else self._latest.rows

@@ -104,6 +104,11 @@ class Pass:
         return plan.end() if self.is_over and not batches else plan.position(offset)
 
     @property
+    def begun(self) -> Position:
+        """The position where the segment began; before the first one, where the pass starts."""
+        return self.start if self._segment is None else self._segment.position
+
+    @property
     def segment(self) -> Segment:
         """The segment that is being read, once the first batch was requested."""
         assert self._segment is not None

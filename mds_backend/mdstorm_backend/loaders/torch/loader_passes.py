@@ -43,13 +43,14 @@ class CountedPass:
     Attributes
     ----------
     start : Position or None
-        Where it began; None for the beginning of the latest epoch.
+        Where it began, or its epoch if that is read by itself; None for the beginning of the epoch
+        that was begun last.
     consumer : Consumer
         The code that takes the batches.
     samples : int
-        Samples of the batches so far.
+        Samples of the batches since `start`.
     latest : deque of int
-        Samples of each of the latest batches.
+        Samples of each of the latest batches, which may have been before `start`.
     is_over : bool
         Whether the end was requested.
     """
@@ -59,6 +60,10 @@ class CountedPass:
     samples: int = 0
     latest: deque[int] = field(default_factory=partial(deque, maxlen=MOST_UNUSED))
     is_over: bool = False
+
+    def enter(self, segment: Segment) -> None:
+        """Count from the beginning of a segment: the pass, or an epoch that is read by itself."""
+        self.start, self.samples = segment.position, 0
 
     @property
     def used(self) -> int:
@@ -172,9 +177,10 @@ class LoaderPasses:
         if not self.collates:
             torch_tensors.check_columns(passes.options)
         source_of(loader)._mdstorm.latest = passes
-        batches = passes.run(partial(self._make_batches, loader))
-        if count_rows is not None:
-            batches = self.counting(CountedPass(), batches, count_rows)
+        counted = None if count_rows is None else CountedPass()
+        batches = passes.run(partial(self._make_batches, loader, counted))
+        if counted is not None and count_rows is not None:
+            batches = self.counting(counted, batches, count_rows)
         yield from batches
 
     def counting(
@@ -194,10 +200,11 @@ class LoaderPasses:
                 yield batch
         counted.is_over, self.counted = True, counted
 
-    def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
-        if self.counted is not None:
-            # States count from the beginning of an epoch that is read by itself.
-            self.counted.samples = 0
+    def _make_batches(
+        self, loader: DataLoader[Any], counted: CountedPass | None, segment: Segment
+    ) -> Sequence[Any]:
+        if counted is not None:
+            counted.enter(segment)
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []

@@ -315,9 +315,12 @@ class OpenedDataset:
         """Return the state at a position of a plan, after `num_samples` of all ranks.
 
         The plan begins at `start`, by default at the beginning of the latest epoch, and its batches
-        are single samples.
+        are single samples. With several iterations of a loader, that is the epoch of the one that
+        was advanced last.
         """
         self._check_batches(num_samples)
+        if start is None and self.latest is not None:
+            start = self.latest.begun
         plan = plan_of_samples(self.options, self.epochs, start)
         if plan.rows_of_rank(plan.begin):  # samples have no numbers
             return self._state_of_latest(num_samples)

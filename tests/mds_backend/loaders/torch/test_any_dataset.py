@@ -53,6 +53,24 @@ class OwnLoader(StreamingDataLoader):
             yield batch
 
 
+class CountedPacks(StreamingDataLoader):
+    def _get_batch_size(self, batch: Any) -> int:
+        return int(batch["number"].numel())
+
+
+class Counting(StreamingDataset):
+    """Adds a key to its states."""
+
+    own = 0
+
+    def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> Any:
+        return {**super().state_dict(num_samples, from_beginning), "own": 7}
+
+    def load_state_dict(self, obj: dict[str, Any]) -> None:
+        self.own = obj["own"]
+        super().load_state_dict(obj)
+
+
 def samples(dataset: Any, count: int | None = None) -> list[int]:
     return [int(sample["number"]) for sample in islice(dataset, count)]
 
@@ -135,6 +153,35 @@ def test_samples_of_the_iteration_advanced_last_are_counted(
 
 
 @in_either_order
+@pytest.mark.parametrize("batches", [6, 10, 11, 19])
+@pytest.mark.parametrize(
+    ("kind", "loader_kind"),
+    [
+        (StreamingDataset, StreamingDataLoader),
+        (StreamingDataset, CountedPacks),
+        (Counting, StreamingDataLoader),
+    ],
+)
+def test_state_is_of_the_iteration_advanced_last_in_every_epoch(
+    url: str,
+    kind: type[StreamingDataset],
+    loader_kind: type[StreamingDataLoader],
+    batches: int,
+    order: str,
+) -> None:
+    def loader() -> StreamingDataLoader:
+        return loader_kind(made_in(order, kind, url, num_epochs=2), 4)
+
+    begun, resumed = loader(), loader()
+    first, second = iter(begun), iter(begun)
+    used = column(islice(first, batches))
+    next(second)
+    used += column(islice(first, 1))
+    resumed.load_state_dict(begun.state_dict())
+    assert flat(used + column(resumed)) == flat(column(loader()))
+
+
+@in_either_order
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_state_in_a_later_epoch_of_workers_resumes_or_raises(
     url: str, order: str, batch_size: int | None
@@ -179,11 +226,6 @@ class Twice(Squares):
 class Evens(Squares):
     def __iter__(self) -> Iterator[Any]:
         return (s for s in StreamingDataset.__iter__(self) if s["number"] % 2 == 0)
-
-
-class CountedPacks(StreamingDataLoader):
-    def _get_batch_size(self, batch: Any) -> int:
-        return int(batch["number"].numel())
 
 
 def made_in(order: str, kind: type[StreamingDataset], url: str, **options: Any) -> StreamingDataset:
@@ -376,19 +418,6 @@ def test_arguments_can_be_given_by_position(url: str) -> None:
         StreamingDataLoader(dataset, 4, None, None, None, 0, num_workers=2)
     with pytest.raises(TypeError, match="too many positional arguments"):
         StreamingDataLoader(dataset, 4, *[None] * 12)
-
-
-class Counting(StreamingDataset):
-    """Adds a key to its states."""
-
-    own = 0
-
-    def state_dict(self, num_samples: int | None = None, from_beginning: bool = True) -> Any:
-        return {**super().state_dict(num_samples, from_beginning), "own": 7}
-
-    def load_state_dict(self, obj: dict[str, Any]) -> None:
-        self.own = obj["own"]
-        super().load_state_dict(obj)
 
 
 def test_loader_state_includes_the_state_of_a_subclass(url: str) -> None:
