@@ -45,23 +45,30 @@ class SharedRecord:
         self._content = content
         self.unlock()
         self._close = weakref.finalize(self, _close, handle)
-        _records.add(self)
+        _records[id(self)] = self
 
     def unlock(self) -> None:
         """Replace the lock of threads, which none holds in a process that was just forked."""
-        # Reentrant: the garbage collector may end an iteration while the record is being changed.
+        # Reentrant: while the record is being changed, a signal handler, or the garbage collector
+        # when it ends an iteration, may change it in the same thread.
         self._threads = threading.RLock()
 
     def _share(self) -> int:
         """Return the file descriptor, creating the file if there is none yet."""
-        if self._handle is None:
-            handle, name = tempfile.mkstemp(prefix="mdstorm-")
-            os.unlink(name)
-            # First: after Ctrl-C, a record is either without a file or has one with content.
-            os.pwrite(handle, json.dumps(self._content).encode(), 0)
-            self._close = weakref.finalize(self, _close, handle)
-            self._handle = handle
-        return self._handle
+        with self._threads:
+            if self._handle is None:
+                handle, name = tempfile.mkstemp(prefix="mdstorm-")
+                os.unlink(name)
+                self._close = weakref.finalize(self, _close, handle)
+                written = None
+                # First: after Ctrl-C, a record is either without a file or has one with content.
+                # Again, if a nested call has changed the content meanwhile.
+                while written is not self._content:
+                    written = self._content
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, json.dumps(written).encode(), 0)
+                self._handle = handle
+            return self._handle
 
     def __reduce__(self) -> tuple[Any, ...]:
         if context.get_spawning_popen() is not None:
@@ -83,9 +90,10 @@ class SharedRecord:
 
     def pass_on(self) -> None:
         """Save the content for a process that is about to inherit the record."""
-        self.part()
-        self._share()
-        self._content = self.read()
+        with self._threads:
+            self.part()
+            self._share()
+            self._content = self.read()
 
     def read(self) -> dict[str, Any]:
         """Return the content."""
@@ -101,29 +109,38 @@ class SharedRecord:
         Parameters
         ----------
         edit : callable
-            Called with the content. It may replace values, and must not change them in place.
+            Called with the content. It may replace values, and must not change them in place. It is
+            called again if a nested call has changed the record meanwhile.
         """
         with self._threads:
+            while self._handle is None:
+                before = self._content
+                content = dict(before)
+                result = edit(content)
+                if self._content is before and self._handle is None:
+                    self._content = content
+                    return result
             handle = self._handle
-            if handle is None:
-                content = dict(self._content)
-                result = edit(content)
-                self._content = content
-                return result
             try:
-                # The system releases this lock when a process ends.
-                fcntl.lockf(handle, fcntl.LOCK_EX)
-                before = os.pread(handle, os.fstat(handle).st_size, 0)
-                content = json.loads(before)
-                result = edit(content)
-                after = json.dumps(content).encode()
-                if after != before.rstrip():
-                    # In one call, which Ctrl-C does not split; spaces replace the end of a longer
-                    # content.
-                    os.pwrite(handle, after.ljust(len(before)), 0)
-                return result
+                while True:
+                    stored = _locked_content(handle)
+                    content = json.loads(stored)
+                    result = edit(content)
+                    # Spaces replace the end of a longer content.
+                    edited = json.dumps(content).encode().ljust(len(stored))
+                    # A nested call unlocks the file at its end.
+                    if _locked_content(handle) == stored:
+                        if edited != stored:
+                            os.pwrite(handle, edited, 0)  # in one call, which Ctrl-C does not split
+                        return result
             finally:
                 fcntl.lockf(handle, fcntl.LOCK_UN)
+
+
+def _locked_content(handle: int) -> bytes:
+    """Lock a file and return its content. The system unlocks it when a process ends."""
+    fcntl.lockf(handle, fcntl.LOCK_EX)
+    return os.pread(handle, os.fstat(handle).st_size, 0)
 
 
 def _close(handle: int | None) -> None:
@@ -137,17 +154,23 @@ def _inherited(handle: Any, owner: int, content: dict[str, Any]) -> SharedRecord
     return record
 
 
+def _all_records() -> list[SharedRecord]:
+    # In one call, during which other threads cannot add records.
+    found = _records.valuerefs()
+    return [record for reference in found if (record := reference()) is not None]
+
+
 def _pass_all_on() -> None:
-    for record in list(_records):
+    for record in _all_records():
         record.pass_on()
 
 
 def _unlock_all() -> None:
-    for record in list(_records):
+    for record in _all_records():
         record.unlock()
 
 
-#: The records of this process.
-_records: weakref.WeakSet[SharedRecord] = weakref.WeakSet()
+#: The records of this process, by their ids: a set cannot be listed while a thread adds to it.
+_records: weakref.WeakValueDictionary[int, SharedRecord] = weakref.WeakValueDictionary()
 
 os.register_at_fork(before=_pass_all_on, after_in_child=_unlock_all)

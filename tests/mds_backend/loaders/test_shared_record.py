@@ -1,14 +1,17 @@
-"""A record that Ctrl-C interrupts has the old content or the new, and is not locked."""
+"""Records that Ctrl-C interrupts, or that several threads or nested calls change."""
 
+import _weakrefset
+import os
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import count
 from multiprocessing import get_context
 from random import Random
-from threading import Event, Thread
+from threading import Event, RLock, Thread
 from typing import Any
 
 import pytest
@@ -124,3 +127,89 @@ def test_forked_process_can_change_a_record_that_a_thread_of_its_parent_changes(
     may_end.set()
     thread.join()
     assert process.exitcode == 0
+
+
+def append(word: str) -> Callable[[dict[str, Any]], None]:
+    return lambda content: content.update(value=f"{content['value']} {word}")
+
+
+@pytest.mark.parametrize("make", [shared, unshared])
+@pytest.mark.parametrize("nested", [change, share])
+def test_record_keeps_a_change_within_which_it_was_changed_or_shared(
+    make: Callable[[], SharedRecord], nested: Callable[[SharedRecord], None]
+) -> None:
+    record, calls = make(), count()
+
+    def edit(content: dict[str, Any]) -> None:
+        if next(calls) == 0:  # as if a signal arrived, or the garbage collector ran
+            nested(record)
+        append("later")(content)
+
+    record.change(edit)
+    before = OLD if nested is share else NEW
+    assert record.read() == {"value": before["value"] + " later"}
+
+
+def test_record_is_locked_as_it_is_written_after_a_nested_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record, write, locked = shared(), os.pwrite, []
+
+    def checked(handle: int, content: bytes, offset: int) -> int:
+        command = [sys.executable, "-c", LOCK_FILES, str(handle)]
+        run = subprocess.run(command, pass_fds=[handle], capture_output=True, check=False)
+        locked.append(run.returncode != 0)
+        return write(handle, content, offset)
+
+    monkeypatch.setattr(os, "pwrite", checked)
+    record.change(lambda content: content.update(value=[record.read()]))
+    assert locked == [True]
+
+
+class ReportingLock:
+    """A lock that sets an event when it is requested, once another event was set."""
+
+    def __init__(self, after: Event, requested: Event) -> None:
+        self.lock, self.after, self.requested = RLock(), after, requested
+
+    def __enter__(self) -> None:
+        if self.after.is_set():
+            self.requested.set()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+def test_change_by_a_thread_is_kept_while_the_record_is_passed_on() -> None:
+    record, is_changing, may_end = unshared(), Event(), Event()
+    record._threads = ReportingLock(is_changing, may_end)  # type: ignore[assignment]
+
+    def edit(content: dict[str, Any]) -> None:
+        is_changing.set()
+        may_end.wait(60)
+        content.update(NEW)
+
+    thread = Thread(target=record.change, args=(edit,))
+    thread.start()
+    is_changing.wait(60)
+    record.pass_on()
+    thread.join()
+    assert record.read() == NEW
+
+
+def test_records_that_threads_add_while_a_process_forks_raise_nothing() -> None:
+    added = []
+
+    def add(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename in (weakref.__file__, _weakrefset.__file__):
+            added.append(unshared())
+        return add
+
+    before = sys.gettrace()
+    sys.settrace(add)
+    try:
+        shared_record._unlock_all()
+    finally:
+        sys.settrace(before)
+    assert added
