@@ -470,8 +470,9 @@ class ReaderPasses:
             check=reader._mdstorm_check_running,
             recorders=reader._mdstorm_recorders,
         )
-        self.loader.set_epoch(reader._mdstorm_next_epoch)
-        reader._mdstorm_loaders.add(self.loader)
+        with reader._mdstorm_lock:
+            self.loader.set_epoch(reader._mdstorm_next_epoch)
+            reader._mdstorm_loaders.add(self.loader)
 
     @property
     def begins(self) -> Position:

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable
 from itertools import count, islice
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.compat.readers import continue_as_another_process, write_parquet
+from tests.reporting_lock import ReportingLock
 
 from mdstorm import TransformSpec
 from mdstorm.errors import StateMismatchError
@@ -16,7 +18,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
-from mdstorm_backend.loaders import Consumer
+from mdstorm_backend.loaders import Consumer, Loader
 
 pytestmark = [pytest.mark.newest, pytest.mark.filterwarnings("ignore:Currently make_reader")]
 
@@ -211,6 +213,31 @@ def test_loader_begins_its_next_pass_with_the_epoch_of_set_epoch(
             assert read(loader) == epochs[epoch]
         assert read(loader) == epochs[2]
     assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_loader_made_while_a_thread_sets_the_epoch_of_its_reader_begins_with_it(
+    thirty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, set_epoch, has_run = reader_of(thirty, "exact"), Loader.set_epoch, Event()
+    reader._mdstorm_lock = ReportingLock(has_run)  # type: ignore[assignment]
+
+    def run() -> None:
+        reader.set_epoch(2)
+        has_run.set()
+
+    thread = Thread(target=run)
+
+    def set_while_thread_runs(loader: Loader, epoch: int) -> None:
+        set_epoch(loader, epoch)
+        if not thread.ident:
+            thread.start()
+            has_run.wait(60)
+
+    monkeypatch.setattr(Loader, "set_epoch", set_while_thread_runs)
+    with BatchedDataLoader(reader, batch_size=4) as loader:
+        loader.state_dict()
+        thread.join()
+        assert loader.state_dict()["epoch"] == 2
 
 
 @in_either_order

@@ -11,11 +11,12 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from multiprocessing import get_context
 from random import Random
-from threading import Event, RLock, Thread
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 from tests.interrupting import interrupts
+from tests.reporting_lock import ReportingLock
 
 from mdstorm_backend.loaders import shared_record
 from mdstorm_backend.loaders.shared_record import SharedRecord
@@ -166,24 +167,9 @@ def test_record_is_locked_as_it_is_written_after_a_nested_read(
     assert locked == [True]
 
 
-class ReportingLock:
-    """A lock that sets an event when it is requested, once another event was set."""
-
-    def __init__(self, after: Event, requested: Event) -> None:
-        self.lock, self.after, self.requested = RLock(), after, requested
-
-    def __enter__(self) -> None:
-        if self.after.is_set():
-            self.requested.set()
-        self.lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.lock.release()
-
-
 def test_change_by_a_thread_is_kept_while_the_record_is_passed_on() -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
-    record._threads = ReportingLock(is_changing, may_end)  # type: ignore[assignment]
+    record._threads = ReportingLock(may_end)  # type: ignore[assignment]
 
     def edit(content: dict[str, Any]) -> None:
         is_changing.set()
