@@ -184,7 +184,6 @@ def loader_at(call: int, **changed: Any) -> dict[str, Any]:
         "call": call,
         "arguments": {},
         "passes": [[2, 8, True]],
-        "threaded": False,
         "data": data,
         **changed,
     }

@@ -22,6 +22,7 @@ from hypothesis.extra import numpy as hnp
 
 from mdstorm._compare import recorder
 from mdstorm._compare.recorder import Pass, rows_of
+from mdstorm._compare.recordings import Column
 
 SOURCE = Path(recorder.__file__)
 #: Of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.
@@ -178,6 +179,17 @@ def test_nulls_are_counted_and_left_out_of_sums() -> None:
     assert "sum" not in columns["s"]
 
 
+def test_infinite_numbers_of_a_column_are_written_as_texts() -> None:
+    one = Pass(is_batched=True)
+    one.add({"x": np.array([1.0, np.inf, -np.inf])})
+    column = json.loads(json.dumps(one.to_json(), allow_nan=False))["columns"]["x"]
+    numbers = [column[name] for name in ("minimum", "maximum", "sum", "magnitude", "squares")]
+    assert numbers == ["-inf", "inf", "nan", "inf", "inf"]
+    found = Column.from_json(column).numbers
+    assert found is not None
+    assert found[:2] == (-np.inf, np.inf)
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "datetime64[ns]", "timedelta64[ns]"])
 def test_number_with_the_bits_of_nan_is_not_counted_as_null(dtype: str) -> None:
     number = 0x7FF8_0000_0000_DEAD
@@ -240,9 +252,13 @@ def test_examples_are_the_same_rows_in_any_order() -> None:
         ("process", "process"),
         (None, None),
         (3, 3),
+        (0.5, 0.5),
+        (float("inf"), "inf"),
+        (float("-inf"), "-inf"),
+        (float("nan"), "nan"),
     ],
 )
-def test_secrets_stay_out_of_a_recording(argument: object, written: object) -> None:
+def test_arguments_are_written_as_json_without_secrets(argument: object, written: object) -> None:
     assert recorder._as_json(argument) == written
 
 

@@ -327,7 +327,8 @@ class Column:
             found[name] = "{:032x}".format(getattr(self, name))
         if self._least <= self._greatest:
             numbers = (self._least, self._greatest, *self._sums)
-            found.update(zip(("minimum", "maximum", "sum", "magnitude", "squares"), numbers))
+            names = ("minimum", "maximum", "sum", "magnitude", "squares")
+            found.update(zip(names, map(_as_json, numbers)))
         return found
 
 
@@ -486,13 +487,15 @@ class Call:
         return self._make(**dict(self.arguments, **taken))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the given arguments: numbers and short texts, and of others the type."""
+        """Return the given arguments: numbers and texts, and of others the type."""
         given = self.arguments.items()
         return {name: _as_json(value) for name, value in given if name not in ("self", "reader")}
 
 
 def _as_json(value: Any) -> Any:
     """Return a value as it is written: URLs and collections may contain secrets."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)  # JSON has no infinity and no NaN
     is_plain = value is None or isinstance(value, (bool, int, float, str))
     return type(value).__name__ if not is_plain or "://" in str(value) else value
 
@@ -1143,7 +1146,7 @@ def record_to(path: str, command: list[str], options: Any) -> int:
     code, recording = record(command, bool(options.module), options)
     before = _read(path)["runs"] if os.path.exists(path) else []
     with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(dict(recording, runs=before + recording["runs"]), file, indent=1)
+        json.dump(dict(recording, runs=before + recording["runs"]), file, indent=1, allow_nan=False)
     os.replace(path + ".part", path)
     return code
 
