@@ -37,6 +37,8 @@ class UnityServer(Server):
         The metadata file of each Iceberg table, by full name.
     config : dict of str to str
         Properties of the file system in descriptions of Iceberg tables, without credentials.
+    vended_config : dict of str to str
+        Properties that Iceberg tables have only next to their credentials.
     lifetime : float
         Seconds for which credentials are handed out.
     skew : float
@@ -62,6 +64,7 @@ class UnityServer(Server):
         self.tables: dict[str, dict[str, Any]] = {}
         self.metadata: dict[str, str] = {}
         self.config = {"s3.region": "us-east-1"}
+        self.vended_config: dict[str, str] = {}
         self.lifetime, self.skew = 3600.0, 0.0
         self.refusal: tuple[str, str, str] | None = None
         self.fails: str | None = None
@@ -165,6 +168,7 @@ class UnityServer(Server):
             "s3.secret-access-key": vended["secret_access_key"],
             "s3.session-token": vended["session_token"],
             "s3.session-token-expires-at-ms": str(int(1000 * (time.time() + self.lifetime))),
+            **self.vended_config,
         }
         wrong = {**config, "s3.session-token": "of another table"}
         table = metadata.rpartition("/metadata/")[0]

@@ -12,10 +12,12 @@ from mdstorm_backend.catalogs.names import (
     table_name,
 )
 from mdstorm_backend.catalogs.objects import of_table
+from mdstorm_backend.catalogs.vending import at_access_point
 
 __all__ = [
     "CatalogTable",
     "TableName",
+    "at_access_point",
     "check_no_table_name",
     "check_parts",
     "find_table",

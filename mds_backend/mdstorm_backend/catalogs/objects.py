@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.catalogs.vending import lease_of_iceberg, url_of_iceberg
+from mdstorm_backend.catalogs.vending import access_point_of, at_access_point, lease_of_iceberg
 
 #: Beginnings of properties that hold credentials of a storage.
 _CREDENTIALS = ("s3.access-key-id", "adls.sas-token", "gcs.oauth2.token")
@@ -39,5 +39,6 @@ def of_table(
         found.update(lease_of_iceberg(properties, f"the table {'.'.join(source.name())}").options)
     elif endpoint := properties.get("s3.endpoint"):
         found["endpoint_url"] = endpoint
-    url = url_of_iceberg(source.metadata_location, properties)
+    url = source.metadata_location
+    url = at_access_point(url, access_point_of(url, properties))
     return url, {**found, **(storage_options or {})} or None

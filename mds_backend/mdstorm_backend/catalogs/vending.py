@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -88,12 +88,15 @@ class IcebergCredentials(CredentialProvider):
 
     def fetch(self) -> Lease:
         """Obtain new credentials; for errors see `TableCredentials.fetch`."""
-        return lease_of_iceberg(config_of(self._load(_DELEGATION)), str(self))
+        answer = self._load(_DELEGATION)
+        config = config_of(answer)
+        point = access_point_of(str(answer["metadata-location"]), config)
+        return replace(lease_of_iceberg(config, str(self)), access_point=point)
 
     def metadata_url(self) -> str:
-        """Return the URL of the table's current metadata file; request no credentials."""
-        answer = self._load({})
-        return url_of_iceberg(str(answer["metadata-location"]), config_of(answer))
+        """Return the URL of the table's current metadata file; for errors see `fetch`."""
+        url = str(self._load({})["metadata-location"])
+        return at_access_point(url, self.current().access_point)
 
     def _load(self, headers: Mapping[str, str]) -> Any:
         workspace, name = Workspace(self.host), self.name
@@ -153,14 +156,14 @@ def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
     return {**answer.get("config", {}), **longest["config"]}
 
 
-def url_of_iceberg(url: str, config: Mapping[str, str]) -> str:
-    """Return the URL of a file of an Iceberg table in the configuration of its catalog.
+def access_point_of(url: str, config: Mapping[str, str]) -> str:
+    """Return the access point for a file of an Iceberg table, or an empty text if it has none.
 
     ``s3.access-points.BUCKET`` names the access point for files of a bucket. It is a property of
     Iceberg in Java; pyiceberg ignores it.
     """
     bucket = url.partition("://")[2].partition("/")[0]
-    return at_access_point(url, config.get(f"s3.access-points.{bucket}"))
+    return config.get(f"s3.access-points.{bucket}", "")
 
 
 def at_access_point(url: str, access_point: str | None) -> str:

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import map_files, parse_json, require
+from mdstorm_backend.catalogs import at_access_point
 from mdstorm_backend.storage import Location, normalize_url
 from mdstorm_backend.tables import snapshot
 from mdstorm_backend.tables.avro import CheckedInput, check_avro
@@ -41,6 +42,8 @@ MOST_METADATA = 256 << 20
 _MOST_DEAD_ROWS = 1 << 26
 #: The property of a table whose metadata are not in its directory.
 _ELSEWHERE = "write.metadata.path"
+#: The beginning of a URL with an access point of S3, its ARN or its alias, in place of a bucket.
+_ACCESS_POINT = re.compile(r"s3://(arn:.*?accesspoint[:/][^/]+|[^/]+-s3alias)(?=/)")
 _unsupported = partial(snapshot.unsupported, kind="iceberg")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
@@ -117,7 +120,23 @@ def _root(directory: str, metadata: Any) -> str:
     above, _, name = directory.rpartition("/")
     if name == "metadata" and _ELSEWHERE not in metadata.properties:
         return above
-    return normalize_url(metadata.location)
+    return _at_point(normalize_url(metadata.location), directory, metadata)
+
+
+def _at_point(url: str, opened: str, metadata: Any) -> str:
+    """Return a URL in metadata at the access point of the opened one, if both are in one bucket.
+
+    The catalog names an access point for the bucket of the metadata; files in the metadata are
+    named with the bucket.
+    """
+    point = _ACCESS_POINT.match(opened)
+    if point is None or _ACCESS_POINT.match(url):
+        return url
+    bucket, other = (
+        each.partition("://")[2].partition("/")[0]
+        for each in (url, metadata.properties.get(_ELSEWHERE, metadata.location))
+    )
+    return at_access_point(url, point[1]) if bucket == other else url
 
 
 def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
@@ -131,7 +150,7 @@ def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
     fields = tuple(_field(field, names, location.url) for field in struct["fields"])
     if chosen is None:
         return TableSnapshot(location, _EMPTY, fields, (), ())
-    paths = _Paths(location, metadata.location)
+    paths = _Paths(location, metadata)
     scan = _pyiceberg("table").DataScan(metadata, paths, snapshot_id=chosen.snapshot_id)
     tasks = sorted(scan.plan_files(), key=lambda task: str(task.file.file_path))
     dead = _dead_rows(tasks, paths)
@@ -252,9 +271,10 @@ class _Paths:
     table that was moved or copied, or has another URL here, can be read.
     """
 
-    def __init__(self, table: Location, known_as: str) -> None:
+    def __init__(self, table: Location, metadata: Any) -> None:
         self._table = table
-        self._known_as = known_as.rstrip("/") + "/"
+        self._metadata = metadata
+        self._known_as = metadata.location.rstrip("/") + "/"
 
     def relative(self, path: str) -> str:
         """Return a path relative to the table, or the URL of a file that is elsewhere."""
@@ -262,7 +282,7 @@ class _Paths:
         if path.startswith(self._known_as):
             path = url + path[len(self._known_as) :]
         else:
-            path = Location.of(path).url
+            path = _at_point(Location.of(path).url, url, self._metadata)
         inside = path.removeprefix(url)
         if ".." in inside.split("/") or "\0" in inside or path.split("/")[:3] != url.split("/")[:3]:
             raise errors.CorruptDatasetError(

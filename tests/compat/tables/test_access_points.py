@@ -3,6 +3,7 @@
 import json
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from mdstorm.errors import UnsupportedTableError
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import MDSWriter, StreamingDataset, open_dataset
 from mdstorm_backend.storage import Location, renewing
+from mdstorm_backend.tables import iceberg as tables_of_iceberg
 from mdstorm_backend.tables.delta_options import of_delta_rs
 
 POINT = f"arn:aws:s3:us-east-1:{ACCOUNT}:accesspoint/points"
@@ -85,17 +87,58 @@ def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: 
     return f"{url}/metadata/{made.metadata_location.rpartition('/')[2]}"
 
 
+@pytest.mark.parametrize("sent_with", ["config", "vended_config"])
 def test_iceberg_table_is_read_through_the_access_point_of_its_catalog(
+    sent_with: str,
     iceberg: str,
     hosts: list[str],
     orders: Catalog,  # noqa: F811
 ) -> None:
     orders.unity.metadata["main.ice.berg"] = iceberg
-    orders.unity.config[f"s3.access-points.{BUCKET}"] = POINT
+    getattr(orders.unity, sent_with)[f"s3.access-points.{BUCKET}"] = POINT
     assert numbers(make_batch_reader("main.ice.berg", num_epochs=1)) == NEWEST
     assert by_torch(make_spark_converter("main.ice.berg")) == NEWEST
     assert {*hosts} == {HOST}
     assert not orders.guard.outside
+
+
+@pytest.mark.parametrize("directory", ["metadata/elsewhere", "other"])
+def test_iceberg_table_with_metadata_elsewhere_is_read_through_the_access_point(
+    directory: str,
+    hosts: list[str],
+    orders: Catalog,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    tables = pytest.importorskip("tests.iceberg_tables")
+    catalog = tables.catalog(tmp_path)
+    keys = {"s3.access-key-id": "testing", "s3.secret-access-key": "testing-secret"}
+    catalog.properties |= {"s3.endpoint": orders.behind.url, "s3.region": "us-east-1", **keys}
+    url = f"s3://{BUCKET}/tables/main.ice.berg"
+    elsewhere = {"write.metadata.path": f"{url}/{directory}"}
+    columns = pa.schema([("n", pa.int64())])
+    made = catalog.create_table("n.t", columns, f"{url}/data", properties=elsewhere)
+    made.append(pa.table({"n": NEWEST}))
+    point = made.metadata_location.replace(f"s3://{BUCKET}", f"s3://{POINT}")
+    keys = orders.guard.hand_out("tables/main.ice.berg/", 3600).keys()
+    assert numbers(make_batch_reader(point, num_epochs=1, storage_options=keys)) == NEWEST
+    assert {*hosts} == {HOST}
+    assert not orders.guard.outside
+
+
+def test_access_point_of_metadata_is_not_used_for_other_buckets() -> None:
+    def root_of(location: str, directory: str, **properties: str) -> str:
+        metadata = SimpleNamespace(location=location, properties=properties)
+        return str(tables_of_iceberg._root(directory, metadata))
+
+    elsewhere = {"write.metadata.path": "s3://meta/t"}
+    assert root_of("s3://data/t", f"s3://{POINT}/t", **elsewhere) == "s3://data/t"
+    assert root_of("s3://meta/d", f"s3://{POINT}/t", **elsewhere) == f"s3://{POINT}/d"
+    assert root_of("s3a://data/d", f"s3://{POINT}/t") == f"s3://{POINT}/d"
+    assert root_of("s3://data/d", "s3://p-xyz-s3alias/t") == "s3://p-xyz-s3alias/d"
+    assert root_of(f"s3://{POINT}/d", f"s3://{POINT}/t") == f"s3://{POINT}/d"
+    assert root_of("s3://old/d", f"s3://{POINT}/t/metadata") == f"s3://{POINT}/t"
+    outpost = "arn:aws:s3-outposts:us-east-1:1:outpost/o/accesspoint/p"
+    assert root_of("s3://data/d", f"s3://{outpost}/t") == f"s3://{outpost}/d"
 
 
 def test_table_of_a_rest_catalog_is_read_through_its_access_point(
