@@ -17,7 +17,7 @@ from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.catalogs import check_no_table_name
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description, counted, human_bytes, shown_url
-from mdstorm_backend.errors import CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, MDStormError
 from mdstorm_backend.format import Column, Schema
 from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.format.stored_schema import restored, schema_of
@@ -31,8 +31,8 @@ _KEPT_OF_LIMITED_CACHE = 4
 #: these shards is bounded, because each takes a file descriptor.
 _BYTES_AHEAD = 256 << 20
 _FEWEST_AHEAD, _MOST_AHEAD = 2, 64
-#: Shards that are opened to find a schema. If all of them are damaged, the index probably belongs
-#: to other data, and trying more could download the whole dataset.
+#: Shards that are opened to find a schema. If all of them are damaged or missing, the index
+#: probably belongs to other data, and trying more could download the whole dataset.
 _SHARDS_TRIED = 8
 #: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
@@ -171,23 +171,23 @@ class Dataset(SampleDataset):
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def _restored_index(self) -> Index:
-        """Return the index with the schema in the first shard that is not damaged.
+        """Return the index with the schema in the first shard that is not damaged or missing.
 
-        Damaged shards are reported when their samples are read.
+        Damaged and missing shards are reported when their samples are read.
 
         Raises
         ------
-        CorruptDatasetError
-            If there are only damaged shards, or too many at the beginning.
+        CorruptDatasetError, DatasetNotFoundError
+            If there are only damaged or missing shards, or too many at the beginning.
         """
-        damaged: list[CorruptDatasetError] = []
+        failed: list[CorruptDatasetError | DatasetNotFoundError] = []
         for number, info in enumerate(self.index.shards[:_SHARDS_TRIED]):
             try:
                 return self._opened(partial(restored, self.index, url=self._url(info)), number)
-            except CorruptDatasetError as error:
-                damaged.append(error)
-        if damaged:
-            raise damaged[0]
+            except (CorruptDatasetError, DatasetNotFoundError) as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
         return self.index
 
     @property

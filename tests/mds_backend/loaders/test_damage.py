@@ -10,7 +10,7 @@ from tests.mds_backend.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
+from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError
 from mdstorm_backend.order import ExactOrder
 
 ROWS, SHARDS = 80, 8
@@ -138,6 +138,31 @@ def test_damaged_first_shard_without_schema_in_index_raises_when_it_is_read(
     assert dataset[10]["n"] == 10
     with pytest.raises(CorruptDatasetError, match=f"{first.name} holds 0 bytes"):
         list(StreamingDataLoader(dataset, batch_size=4))
+
+
+def test_missing_first_shard_without_schema_in_index_raises_when_it_is_read(
+    tmp_path: Path,
+) -> None:
+    write_dataset(tmp_path, COLUMNS, FIELDS, tasks=SHARDS)
+    drop_schema(tmp_path)
+    first = min(tmp_path.rglob("*.mds"))
+    first.unlink()
+    dataset = StreamingDataset(local=str(tmp_path), order=ExactOrder(), on_corrupt="skip")
+    assert dataset[10]["n"] == 10
+    with pytest.raises(DatasetNotFoundError, match=f"{first.name} is gone"):
+        list(StreamingDataLoader(dataset, batch_size=4))
+
+
+def test_missing_shards_without_schema_in_index_raise_error_about_the_first(
+    tmp_path: Path,
+) -> None:
+    write_dataset(tmp_path, COLUMNS, FIELDS, tasks=2)
+    drop_schema(tmp_path)
+    shards = sorted(tmp_path.rglob("*.mds"))
+    for shard in shards:
+        shard.unlink()
+    with pytest.raises(DatasetNotFoundError, match=f"{shards[0].name} is gone"):
+        list(loader(tmp_path))
 
 
 def test_many_damaged_shards_without_schema_in_index_raise_error_about_the_first(
