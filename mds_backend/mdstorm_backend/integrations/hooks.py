@@ -68,7 +68,7 @@ def report_use_in_ray(module: ModuleType) -> None:
     counted as read, a loader that resumes from a state would leave it out. If the end counted, a
     peek at the last batch of a resumed epoch would use it up. Ray Train only requests
     batches, and has no API that reports which it has not used. So this wraps the iteration of its
-    class, and sets a function that loaders call during that iteration. Tried with Ray 2.60.
+    class, and sets a `Consumer` for the loaders during that iteration. Tried with Ray 2.60.
     """
     wrapped = getattr(module, "_WrappedDataLoader", None)
     wrap(wrapped, "__iter__", _beginning_in_ray)
