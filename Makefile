@@ -44,7 +44,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick docs release image demo notebooks benchmark parity lint format test-dev test-compat \
+.PHONY: test test-all quick docs release image demo notebooks benchmark parity upstream lint format test-dev test-compat \
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
@@ -128,6 +128,11 @@ parity: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(DEV)/bin/python benchmarks/parity/random_programs.py
 	$(TRAINERS)/bin/python benchmarks/parity/notebooks.py
 	$(TRAINERS)/bin/python benchmarks/parity/recorded_examples.py
+
+# The tests of Petastorm and of MosaicML Streaming, on mdstorm.
+upstream: java $(DEV)/.complete
+	benchmarks/make_environments.sh petastorm
+	$(DEV)/bin/python benchmarks/parity/upstream_tests.py
 
 # The example notebooks in all forms, with the outputs of a run.
 notebooks: java $(DEV)/.complete $(TRAINERS)/.complete

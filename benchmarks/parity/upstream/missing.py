@@ -1,0 +1,5 @@
+"""A placeholder for what a test imports and mdstorm does not have."""
+
+
+class Missing:
+    """Can be named, subclassed and called as a decorator; anything else fails in the test."""
