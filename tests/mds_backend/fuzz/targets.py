@@ -24,6 +24,7 @@ from mdstorm_backend.errors import CorruptDatasetError, MDStormError
 from mdstorm_backend.format.compression import decompress
 from mdstorm_backend.format.index import Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
+from mdstorm_backend.loaders import Consumer
 from mdstorm_backend.loaders.loader import Loader
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching
@@ -132,12 +133,12 @@ def attack_state(order: str, random: Random) -> bool:
     """Load a damaged state and continue; return whether the state was accepted."""
     options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
     loader = Loader(options, Batching(2))
-    begun = loader.begin()
-    block = next(iter(next(iter(begun.segments(loader.new_recorder()))).blocks()))
-    begun.offset = block.offsets[0]
+    begun = loader.begin(Consumer())
+    segment = next(iter(begun.segments(loader.new_recorder())))
+    begun.record_offset(segment, next(iter(segment.blocks())).offsets[0])
     try:
         loader.load_state_dict(damaged_json(begun.state_dict(), random))
-        for segment in loader.begin().segments(loader.new_recorder()):
+        for segment in loader.begin(Consumer()).segments(loader.new_recorder()):
             sum(len(block.sizes) for block in segment.blocks())
     except (MDStormError, UserWarning):  # with fewer samples than canonical nodes
         return False
