@@ -1,6 +1,7 @@
 """`on_corrupt="skip"`: damaged shards, samples and images are left out of their batches."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -127,29 +128,28 @@ def test_damaged_first_shard_without_schema_in_index_is_skipped(
     assert [n for batches in found for batch in batches for n in batch] == list(range(20, ROWS))
 
 
-def test_damaged_first_shard_without_schema_in_index_raises_when_it_is_read(
+@pytest.mark.parametrize(
+    ("damage", "on_corrupt", "error", "text"),
+    [
+        (lambda shard: shard.write_bytes(b""), "raise", CorruptDatasetError, "holds 0 bytes"),
+        (Path.unlink, "skip", DatasetNotFoundError, "is gone"),
+    ],
+    ids=["damaged", "missing"],
+)
+def test_first_shard_without_schema_in_index_raises_when_it_is_read(
+    damage: Callable[[Path], object],
+    on_corrupt: str,
+    error: type[Exception],
+    text: str,
     tmp_path: Path,
 ) -> None:
     write_dataset(tmp_path, COLUMNS, FIELDS, tasks=SHARDS)
     drop_schema(tmp_path)
     first = min(tmp_path.rglob("*.mds"))
-    first.write_bytes(b"")
-    dataset = StreamingDataset(local=str(tmp_path), order=ExactOrder())
+    damage(first)
+    dataset = StreamingDataset(local=str(tmp_path), order=ExactOrder(), on_corrupt=on_corrupt)
     assert dataset[10]["n"] == 10
-    with pytest.raises(CorruptDatasetError, match=f"{first.name} holds 0 bytes"):
-        list(StreamingDataLoader(dataset, batch_size=4))
-
-
-def test_missing_first_shard_without_schema_in_index_raises_when_it_is_read(
-    tmp_path: Path,
-) -> None:
-    write_dataset(tmp_path, COLUMNS, FIELDS, tasks=SHARDS)
-    drop_schema(tmp_path)
-    first = min(tmp_path.rglob("*.mds"))
-    first.unlink()
-    dataset = StreamingDataset(local=str(tmp_path), order=ExactOrder(), on_corrupt="skip")
-    assert dataset[10]["n"] == 10
-    with pytest.raises(DatasetNotFoundError, match=f"{first.name} is gone"):
+    with pytest.raises(error, match=f"{first.name} {text}"):
         list(StreamingDataLoader(dataset, batch_size=4))
 
 

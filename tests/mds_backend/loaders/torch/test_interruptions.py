@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.interrupting import CtrlC, interrupts
+from tests.mds_backend.loaders.loaders import Own
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -126,13 +127,6 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
     check_each_row_once(found, remaining_after(loader, url, order, 0))
 
 
-class OwnIteration(StreamingDataset):
-    """A dataset whose samples PyTorch makes into batches."""
-
-    def __iter__(self) -> Any:
-        yield from super().__iter__()
-
-
 class InterruptedCount(StreamingDataLoader):
     """A loader that is interrupted as soon as it knows the size of a batch."""
 
@@ -147,7 +141,7 @@ def test_state_after_interrupt_while_batch_of_pytorch_is_counted_resumes_with_th
     url: str,
 ) -> None:
     def dataset() -> StreamingDataset:
-        return OwnIteration(local=url, batch_size=SIZE, order=ExactOrder())
+        return Own(local=url, batch_size=SIZE, order=ExactOrder())
 
     loader = InterruptedCount(dataset(), SIZE)
     seen = taken(loader, None, KeyboardInterrupt)
