@@ -105,7 +105,7 @@ FAILURES: dict[str, dict[str, str]] = {
         "test_shared.*": _SHARED,
         "test_stream.test_construct_stream_from_registry*": _REGISTRY,
         "test_stream.test_existing_local_raises_exception": (
-            "a Stream without `local` uses a cache of its own, whichever directories exist"
+            "a Stream without `local` uses its own cache, even if that directory exists"
         ),
         "test_stream.test_local_is_none_*": "expects the name of a temporary directory",
         "test_stream.test_missing_index_json_local": _MESSAGE,

@@ -985,7 +985,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
         return self
 
     def again(self: Any, **arguments: Any) -> Any:
-        # A subclass may have set attributes of its own before.
+        # A subclass may have set its own attributes before.
         return construct(copy.copy(self), **arguments)
 
     make = _making(kind, construct, again)

@@ -11,6 +11,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.catalogs.names import TableName
 from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+from mdstorm_backend.storage.urls import bucket_of
 
 _CREDENTIALS = "/api/2.0/unity-catalog/temporary-table-credentials"
 _ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1"
@@ -162,8 +163,7 @@ def access_point_of(url: str, config: Mapping[str, str]) -> str:
     ``s3.access-points.BUCKET`` names the access point for files of a bucket. It is a property of
     Iceberg in Java; pyiceberg ignores it.
     """
-    bucket = url.partition("://")[2].partition("/")[0]
-    return config.get(f"s3.access-points.{bucket}", "")
+    return config.get(f"s3.access-points.{bucket_of(url)}", "")
 
 
 def at_access_point(url: str, access_point: str | None) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders import Consumer
 
 _logger = logging.getLogger(__name__)
-#: The `Consumer` that each loader of Ray Train is.
+#: The `Consumer` of each of Ray Train's loaders.
 _in_ray: weakref.WeakKeyDictionary[Any, Consumer] = weakref.WeakKeyDictionary()
 #: The iteration of each of Lightning's fetchers.
 _in_lightning: weakref.WeakKeyDictionary[Any, _Fetching] = weakref.WeakKeyDictionary()
@@ -99,7 +99,7 @@ def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
 
 
 def _consumer_in_ray(wrapped: Any) -> Consumer:
-    """Return the `Consumer` that one of Ray's loaders is; it has one iteration at a time."""
+    """Return the `Consumer` of one of Ray's loaders, which has one iteration at a time."""
     from mdstorm_backend.loaders import Consumer
 
     if (known := _in_ray.get(wrapped)) is None:

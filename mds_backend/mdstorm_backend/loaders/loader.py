@@ -167,10 +167,8 @@ class Loader:
         is_first = self._is_first or epochs.is_loaded
         may_peek = self.may_peek and is_first and not is_tried
         self._is_first = epochs.is_loaded = False
-        return Pass(
-            *(epochs, here, self.batching, self._numbering, start, moves, consumer),
-            may_peek=may_peek,
-        )
+        numbering, batching = self._numbering, self.batching
+        return Pass(epochs, here, batching, numbering, start, moves, consumer, may_peek=may_peek)
 
     def count(self, current: Pass) -> None:
         """Let a pass count."""

@@ -102,7 +102,7 @@ class SharedRecord:
     def change(self, edit: Callable[[dict[str, Any]], _Result]) -> _Result:
         """Lock the record, store its content with the changes of `edit`, and return the result.
 
-        This is no context manager, because Ctrl-C in its methods could leave the record locked.
+        This is not a context manager, because Ctrl-C in its methods could leave the record locked.
         Python raises KeyboardInterrupt only after calls, which are inside ``with`` and ``try``
         here.
 

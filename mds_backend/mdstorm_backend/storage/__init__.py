@@ -9,12 +9,19 @@ from __future__ import annotations
 from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem, use_no_executors
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
 from mdstorm_backend.storage.location import Location, copy_complete, modification_of, seconds_of
-from mdstorm_backend.storage.urls import check_no_secrets, has_scheme, normalize_url, url_of
+from mdstorm_backend.storage.urls import (
+    bucket_of,
+    check_no_secrets,
+    has_scheme,
+    normalize_url,
+    url_of,
+)
 
 __all__ = [
     "Arrival",
     "Buffer",
     "Location",
+    "bucket_of",
     "check_no_secrets",
     "check_scheme",
     "copy_complete",

@@ -243,9 +243,8 @@ def of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
     acl = os.environ.get("S3_CANNED_ACL")
     if acl:
         found["s3_additional_kwargs"] = {"ACL": acl}
-    bucket = url.partition("://")[2].partition("/")[0]
     buckets = os.environ.get("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "").split(",")
-    if bucket in (name.strip() for name in buckets):
+    if urls.bucket_of(url) in (name.strip() for name in buckets):
         found["requester_pays"] = True
     return found
 

@@ -42,6 +42,11 @@ def scheme_of(url: str) -> str:
     return url.rpartition("::")[2].partition(":")[0]
 
 
+def bucket_of(url: str) -> str:
+    """Return the bucket in the URL of an object store."""
+    return url.partition("://")[2].partition("/")[0]
+
+
 def has_scheme(url: str) -> bool:
     """Whether `url` has a scheme or is on a Databricks mount, rather than a plain path."""
     scheme, colon, _ = url.partition(":")

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend import errors
 from mdstorm_backend.base import map_files, parse_json, require
 from mdstorm_backend.catalogs import at_access_point
-from mdstorm_backend.storage import Location, normalize_url
+from mdstorm_backend.storage import Location, bucket_of, normalize_url
 from mdstorm_backend.tables import snapshot
 from mdstorm_backend.tables.avro import CheckedInput, check_avro
 from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableField, TableSnapshot
@@ -132,11 +132,8 @@ def _at_point(url: str, opened: str, metadata: Any) -> str:
     point = _ACCESS_POINT.match(opened)
     if point is None or _ACCESS_POINT.match(url):
         return url
-    bucket, other = (
-        each.partition("://")[2].partition("/")[0]
-        for each in (url, metadata.properties.get(_ELSEWHERE, metadata.location))
-    )
-    return at_access_point(url, point[1]) if bucket == other else url
+    other = metadata.properties.get(_ELSEWHERE, metadata.location)
+    return at_access_point(url, point[1]) if bucket_of(url) == bucket_of(other) else url
 
 
 def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:

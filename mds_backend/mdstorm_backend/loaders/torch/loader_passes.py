@@ -177,11 +177,9 @@ class LoaderPasses:
         if not self.collates:
             torch_tensors.check_columns(passes.options)
         source_of(loader)._mdstorm.latest = passes
-        counted = None if count_rows is None else CountedPass()
+        counted = CountedPass()
         batches = passes.run(partial(self._make_batches, loader, counted))
-        if counted is not None and count_rows is not None:
-            batches = self.counting(counted, batches, count_rows)
-        yield from batches
+        yield from batches if count_rows is None else self.counting(counted, batches, count_rows)
 
     def counting(
         self,
@@ -201,10 +199,9 @@ class LoaderPasses:
         counted.is_over, self.counted = True, counted
 
     def _make_batches(
-        self, loader: DataLoader[Any], counted: CountedPass | None, segment: Segment
+        self, loader: DataLoader[Any], counted: CountedPass, segment: Segment
     ) -> Sequence[Any]:
-        if counted is not None:
-            counted.enter(segment)
+        counted.enter(segment)
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
