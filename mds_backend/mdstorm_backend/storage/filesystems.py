@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import fill
@@ -216,7 +217,7 @@ def protocol_of(scheme: str, options: dict[str, Any]) -> str:
 def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return a file system's arguments, from the URL, the caller and environment variables."""
     scheme = urls.scheme_of(url)
-    options = {**kind._get_kwargs_from_urls(url), **options}
+    options = {**options_in_url(kind, url), **options}
     if protocol_of(scheme, options) != scheme:
         return {
             "key": os.environ["GCS_KEY"],
@@ -232,6 +233,15 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
     if urls.OBJECT_STORES.get(scheme) == "azure":
         return {**_of_azure(options), **options}
     return options
+
+
+def options_in_url(kind: Any, url: str) -> dict[str, Any]:
+    """Return the options that a class of file systems finds in a URL, such as Azure's account."""
+    if urls.OBJECT_STORES.get(urls.scheme_of(url)) == "s3":
+        # What s3fs returns. Old versions of it take the colons of an access point's ARN for a port.
+        return {"version_aware": True} if "versionId" in parse_qs(urlsplit(url).query) else {}
+    found: dict[str, Any] = kind._get_kwargs_from_urls(url)
+    return found
 
 
 def of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:

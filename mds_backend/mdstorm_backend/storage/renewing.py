@@ -60,7 +60,7 @@ def open_renewing(
     kind = filesystems.class_of(url, scheme)
     how = {name: value for name, value in lease.options.items() if name not in SECRETS}
     by_variables = filesystems.of_s3(url, options) if store == "s3" else {}
-    options = {**kind._get_kwargs_from_urls(url), **by_variables, **how, **options}
+    options = {**filesystems.options_in_url(kind, url), **by_variables, **how, **options}
     place = (os.getpid(), store, provider, tokenize(options))
     fs = opened_filesystems.get(place)
     if fs is None:

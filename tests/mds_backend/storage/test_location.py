@@ -11,6 +11,7 @@ from fsspec.implementations.local import LocalFileSystem
 from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
+from mdstorm_backend.storage.filesystems import options_in_use
 
 
 @pytest.mark.parametrize(
@@ -119,6 +120,19 @@ def test_a_library_that_is_not_installed_is_named_with_its_extra(
     monkeypatch.setattr(fsspec, "get_filesystem_class", unknown)
     with pytest.raises(errors.MissingDependencyError, match=rf'pip install "mdstorm\[{extra}\]"'):
         Location.of(f"{scheme}://bucket/x").list_names()
+
+
+@pytest.mark.parametrize(
+    ("url", "is_version_aware"),
+    [
+        ("s3://arn:aws:s3:us-east-1:123456789012:accesspoint/points/x", False),
+        ("s3://bucket/x.parquet?versionId=4", True),
+    ],
+)
+def test_s3_url_with_colons_or_a_version_has_its_options(url: str, is_version_aware: bool) -> None:
+    protocol, options = options_in_use(url, {})
+    assert protocol == "s3"
+    assert ("version_aware" in options) == is_version_aware
 
 
 def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
