@@ -187,60 +187,86 @@ class ImageDecoder:
         with work(Cause.DECODING):
             columns = [column for column in self.stored if column.name in batch]
             threads = threads or default_workers()
-            return {**batch, **{c.name: self._decoded(c, batch, threads) for c in columns}}
+            images = {
+                c.name: _EncodedImages(c, batch, self.size, c.name in self.masked, self.most)
+                for c in columns
+            }
+            return {**batch, **{name: found.decoded(threads) for name, found in images.items()}}
 
-    def _decoded(self, column: Column, batch: Batch, threads: int) -> npt.NDArray[np.uint8]:
-        images = as_arrow(batch[column.name]).to_pylist()
-        mask = batch.get(column.name + MASK_SUFFIX) if column.name in self.masked else None
-        present = [
-            row for row, image in enumerate(images) if image or mask is None or not mask[row]
+
+class _EncodedImages:
+    """The image files of one column of a batch, None where the column is null."""
+
+    def __init__(
+        self, column: Column, batch: Batch, size: tuple[int, int] | None, masked: bool, most: int
+    ) -> None:
+        self._column, self._size, self._most = column, size, most
+        self._files = as_arrow(batch[column.name]).to_pylist()
+        nulls = batch.get(column.name + MASK_SUFFIX) if masked else None
+        #: The other rows become black images.
+        self._present = [
+            row for row, file in enumerate(self._files) if file or nulls is None or not nulls[row]
         ]
-        kind, rows, url = column.parsed_encoding.kind, len(images), column.origin.url
-        read = _numbers.get()  # fetched here: context variables do not reach the threads
+        # Fetched here, since context variables do not reach the threads.
+        self._read_numbers = _numbers.get()
 
-        def place(row: int) -> str:
-            numbers = read()  # more than rows, if a filter has dropped some
-            where = f"sample {numbers[row]}" if len(numbers) == rows else f"row {row} of {rows}"
-            return f"column {column.name!r} of {where} of {url}"
-
-        def pixels(row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
-            if images[row] is None:
-                raise errors.NullValueError(f"{place(row)} is null: {_instead(column.name)}")
-            try:
-                return rgb_pixels(kind, images[row], self.size, out, self.most)
-            except (errors.MDStormError, MemoryError):
-                raise
-            except Exception as error:  # image libraries raise anything
-                said = str(error).partition(" <_io.BytesIO")[0]
-                raise errors.CorruptDatasetError(
-                    f"{place(row)} is not an image that can be decoded ({type(error).__name__}: "
-                    f"{said}). Write the dataset again without it, or leave it out with a "
-                    "predicate that tries to open it",
-                    url=url,
-                ) from error
-
-        if rows and not present and not self.size:
+    def decoded(self, threads: int) -> npt.NDArray[np.uint8]:
+        """Return all images as one array ``(rows, height, width, 3)``."""
+        rows, present = len(self._files), self._present
+        if rows and not present and not self._size:
             raise errors.InvalidArgumentError(
-                f"column {column.name!r} is null in all rows of a batch, so the size of its black "
-                "images is not known: pass size="
+                f"column {self._column.name!r} is null in all rows of a batch, so the size of its "
+                "black images is not known: pass size="
             )
-        first = pixels(present[0]) if present and not self.size else None
-        shape = (*(self.size or (0, 0)), 3) if first is None else first.shape
+        first = self._pixels(present[0]) if present and not self._size else None
+        shape = (*(self._size or (0, 0)), 3) if first is None else first.shape
         stack = (np.empty if len(present) == rows else np.zeros)((rows, *shape), np.uint8)
-
-        def fill(row: int) -> None:
-            found = pixels(row, stack[row])
-            if found.shape != shape:
-                raise errors.InvalidArgumentError(
-                    f"{place(row)} has {found.shape[0]} by {found.shape[1]} pixels, but "
-                    f"{place(present[0])} {shape[0]} by {shape[1]}: give size= to resize and crop "
-                    "all images to one size"
-                )
-
         if first is not None:
             stack[present[0]] = first
+
+        def fill(row: int) -> None:
+            found = self._pixels(row, stack[row])
+            if found.shape != shape:
+                raise self._other_shape(row, found.shape, shape)
+
         map_in_threads(fill, present[first is not None :], threads)
         return stack
+
+    def _pixels(self, row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
+        """Return one image, in `out` if it has the image's shape."""
+        file = self._files[row]
+        if file is None:
+            name = self._column.name
+            raise errors.NullValueError(f"{self._place(row)} is null: {_instead(name)}")
+        try:
+            kind = self._column.parsed_encoding.kind
+            return rgb_pixels(kind, file, self._size, out, self._most)
+        except (errors.MDStormError, MemoryError):
+            raise
+        except Exception as error:  # image libraries raise anything
+            reason = str(error).partition(" <_io.BytesIO")[0]
+            raise errors.CorruptDatasetError(
+                f"{self._place(row)} is not an image that can be decoded "
+                f"({type(error).__name__}: {reason}). Write the dataset again without it, or "
+                "leave it out with a predicate that tries to open it",
+                url=self._column.origin.url,
+            ) from error
+
+    def _other_shape(
+        self, row: int, found: tuple[int, ...], shape: tuple[int, ...]
+    ) -> errors.InvalidArgumentError:
+        return errors.InvalidArgumentError(
+            f"{self._place(row)} has {found[0]} by {found[1]} pixels, but "
+            f"{self._place(self._present[0])} {shape[0]} by {shape[1]}: give size= to resize and "
+            "crop all images to one size"
+        )
+
+    def _place(self, row: int) -> str:
+        """Return the description of a row for error messages."""
+        rows, numbers = len(self._files), self._read_numbers()
+        # If a filter has dropped rows, there are more numbers than rows.
+        where = f"sample {numbers[row]}" if len(numbers) == rows else f"row {row} of {rows}"
+        return f"column {self._column.name!r} of {where} of {self._column.origin.url}"
 
 
 def _instead(name: str) -> str:
