@@ -48,6 +48,10 @@ _OF_THE_GATE = {
     "two_blocks_append",
     "selectors_choose_files",
 }
+_USES_SPARK_CONTEXT = (
+    "writing.rows_of_a_dataset_in_spark",
+    "writing_parquet.selectors_choose_files",
+)
 _WRITING = ("file_urls", "whole_programs", "writing", "writing_parquet")
 
 
@@ -69,8 +73,8 @@ def test_program_computes_what_was_recorded_under_petastorm(
     spark = None
     if needs_spark(program):
         assert request.node.get_closest_marker("spark_session"), "is not run on Spark Connect"
-        if IS_CONNECT and name == "writing.rows_of_a_dataset_in_spark":
-            pytest.skip("Spark Connect has no RDDs")
+        if IS_CONNECT and name in _USES_SPARK_CONTEXT:
+            pytest.skip("Spark Connect has no SparkContext")
         spark = request.getfixturevalue("spark_with_cache")
     result = json.loads(json.dumps(run(program, tmp_path, spark)))
     if name in DIFFERENCES:
