@@ -54,22 +54,22 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
             f"credentials. Pass the path of the table's files. {read_by_spark(name)}",
             url=name.url,
         )
-    try:
-        workspace = Workspace()
-    except errors.CredentialsError as error:
-        raise errors.CredentialsError(f"{error}. {read_by_spark(name)}", url=name.url) from None
     path = f"{_API}/tables/{quote(name.full, safe='')}"
     try:
+        workspace = Workspace()
         found = workspace.get(path, {"include_manifest_capabilities": "true"})
+    except errors.CredentialsError as error:
+        raise errors.CredentialsError(f"{error}. {read_by_spark(name)}", url=name.url) from None
     except FileNotFoundError as error:
         raise errors.DatasetNotFoundError(
-            f"there is no table {name} in Unity Catalog ({error}){_nearest(workspace, name)}",
+            f"there is no table {name} in Unity Catalog of {workspace.host} ({error})"
+            f"{_nearest(workspace, name)}",
             url=name.url,
         ) from None
     except PermissionError as error:
         raise errors.CredentialsError(
-            f"Unity Catalog denies access to {name} ({error}). You need USE CATALOG on "
-            f"{name.catalog}, USE SCHEMA on {name.schema}, and SELECT on the table",
+            f"Unity Catalog of {workspace.host} denies access to {name} ({error}). You need USE "
+            f"CATALOG on {name.catalog}, USE SCHEMA on {name.schema}, and SELECT on the table",
             url=name.url,
         ) from None
     kind, url = _checked(name, found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
@@ -58,11 +59,8 @@ class TableCredentials(CredentialProvider):
             If it fails.
         """
         body = {"operation": "READ", "table_id": self.table_id}
-        workspace = Workspace(self.host)
-        try:
-            found = workspace.post(_CREDENTIALS, body)
-        except (FileNotFoundError, PermissionError) as error:
-            raise refused(self.name, str(error)) from None
+        with _explained_refusals(self.name, self.host):
+            found = Workspace(self.host).post(_CREDENTIALS, body)
         return lease_of_unity(found, str(self))
 
 
@@ -100,16 +98,15 @@ class IcebergCredentials(CredentialProvider):
         return at_access_point(url, self.current().access_point)
 
     def _load(self, headers: Mapping[str, str]) -> Any:
-        workspace, name = Workspace(self.host), self.name
-        try:
+        name = self.name
+        with _explained_refusals(name, self.host):
+            workspace = Workspace(self.host)
             config = workspace.get(f"{_ICEBERG}/config", {"warehouse": name.catalog})
             chosen = {**config.get("defaults", {}), **config.get("overrides", {})}
             prefix = chosen.get("prefix", f"catalogs/{name.catalog}")
             schema, table = quote(name.schema, safe=""), quote(name.table, safe="")
             path = f"{_ICEBERG}/{prefix}/namespaces/{schema}/tables/{table}"
             return workspace.get(path, {}, headers)
-        except (FileNotFoundError, PermissionError) as error:
-            raise refused(name, str(error)) from None
 
 
 def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
@@ -208,11 +205,22 @@ def _seconds(config: Mapping[str, str], name: str) -> float:
     return float(config.get(name, "inf")) / 1000
 
 
-def refused(name: TableName, text: str) -> errors.CredentialsError:
-    """Return the error for credentials that Unity Catalog does not give out, with the causes.
+@contextmanager
+def _explained_refusals(name: TableName, host: str) -> Iterator[None]:
+    """Add the causes to Unity Catalog's refusals of credentials, in a block.
 
-    The refusal is final: it is how policies of a table are enforced.
+    A refusal is final: it is how policies of a table are enforced.
     """
+    try:
+        yield
+    except errors.CredentialsError:
+        raise  # the log-in failed, before the table mattered
+    except (FileNotFoundError, PermissionError) as error:
+        raise _refused(name, host, str(error)) from None
+
+
+def _refused(name: TableName, host: str, text: str) -> errors.CredentialsError:
+    """Return the error for credentials that Unity Catalog does not give out, with the causes."""
     said = text.lower().replace("_", " ")
     schema = TableName(name.catalog, name.schema, "")
     causes = {
@@ -230,7 +238,7 @@ def refused(name: TableName, text: str) -> errors.CredentialsError:
         known = ["only Databricks can read tables that are shared with you"]
     remedy = "; or ".join(dict.fromkeys(known or causes.values()))
     return errors.CredentialsError(
-        f"Unity Catalog gives out no credentials for {name} ({text}): {remedy}. "
+        f"Unity Catalog of {host} gives out no credentials for {name} ({text}): {remedy}. "
         f"{read_by_spark(name)}",
         url=name.url,
     )

@@ -18,6 +18,8 @@ PATIENCE = 60
 _LONGEST_TEXT = 300
 #: The message of an Iceberg catalog. The SDK does not parse its answer, and appends all of it.
 _MESSAGE = re.compile(r'unable to parse response.*"message": "((?:[^"\\]|\\.)*)"', re.DOTALL)
+#: The configuration of the SDK, which it appends to refusals and to errors of logging in.
+_CONFIGURATION = re.compile(r"\. Config: \w+=.*", re.DOTALL)
 #: Clients and their hosts by process, requested host and state of the environment.
 clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
@@ -70,6 +72,8 @@ class Workspace:
             If the workspace has no such object.
         PermissionError
             If it denies access; with its answer.
+        CredentialsError
+            If it rejects the credentials of this process.
         StorageError
             If it fails.
         """
@@ -81,8 +85,14 @@ class Workspace:
             text = _text(error)
             if "NotFound" in kinds:
                 raise FileNotFoundError(text) from None
-            if kinds & {"PermissionDenied", "Unauthenticated"}:
+            if "PermissionDenied" in kinds:
                 raise PermissionError(text) from None
+            if "Unauthenticated" in kinds:
+                raise errors.CredentialsError(
+                    f"the Databricks workspace {self.host} rejects the credentials of this process "
+                    f"({text}). Renew DATABRICKS_TOKEN, or the profile of ~/.databrickscfg",
+                    url=self.host,
+                ) from None
             raise errors.StorageError(
                 f"the catalog of {self.host} fails ({type(error).__name__}: {text}). Repeat the "
                 "request later, and check the network",
@@ -145,9 +155,9 @@ def _log_in_failed(error: Exception) -> errors.MDStormError:
 
 
 def _text(error: Exception) -> str:
-    """Return the first line of an error, without secrets."""
+    """Return the first line of an error for parentheses, without secrets and configuration."""
     text = str(error)
     if unparsed := _MESSAGE.match(text):
         text = unparsed[1]
-    text = scrub(text, {}).strip().partition("\n")[0].strip()
-    return text[:_LONGEST_TEXT] or type(error).__name__
+    text = scrub(_CONFIGURATION.sub("", text), {}).strip().partition("\n")[0].strip()
+    return text[:_LONGEST_TEXT].removesuffix(".") or type(error).__name__

@@ -288,7 +288,8 @@ def test_refused_credentials_are_an_error_with_the_cause(
     orders.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", message)
     with pytest.raises(CredentialsError, match=f"(?s){words}.*With Spark") as caught:
         make_batch_reader(NAME)
-    assert message in str(caught.value)
+    catalog = f"Unity Catalog of {orders.unity.url}"
+    assert f"{catalog} gives out no credentials for {NAME} ({message}): " in str(caught.value)
     assert not orders.guard.requests
 
 
@@ -311,7 +312,7 @@ def test_refused_iceberg_table_is_an_error_with_the_cause(
         CredentialsError, match=r"GRANT EXTERNAL .* main\.ice .*With Spark"
     ) as caught:
         make_batch_reader("main.ice.berg")
-    assert message in str(caught.value)
+    assert f"credentials for main.ice.berg ({message[:-1]}): GRANT" in str(caught.value)
     assert not catalog.guard.requests
 
 
@@ -359,10 +360,12 @@ def test_unknown_table_is_an_error_with_the_nearest_name(
 
 def test_hidden_table_is_an_error_with_the_rights(orders: Catalog) -> None:
     orders.unity.tables[NAME]["hidden"] = True
-    with pytest.raises(
-        CredentialsError, match="USE CATALOG on main, USE SCHEMA on sales, and SELEC"
-    ):
+    with pytest.raises(CredentialsError) as caught:
         make_batch_reader(NAME)
+    assert str(caught.value) == (
+        f"Unity Catalog of {orders.unity.url} denies access to {NAME} (User does not have USE "
+        "SCHEMA). You need USE CATALOG on main, USE SCHEMA on sales, and SELECT on the table"
+    )
 
 
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "500 Internal", "503 Unavailable"])
@@ -376,16 +379,34 @@ def test_catalog_that_fails_is_a_storage_error(
         make_batch_reader(NAME)
 
 
+def test_rejected_token_is_a_credentials_error_also_when_credentials_are_renewed(
+    orders: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = open_parquet(NAME).location.credentials
+    assert provider is not None
+    monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret-of-mine")
+    error = (
+        f"the Databricks workspace {orders.unity.url} rejects the credentials of this process "
+        "(Invalid access token). Renew DATABRICKS_TOKEN, or the profile of ~/.databrickscfg"
+    )
+    with pytest.raises(CredentialsError) as caught:
+        make_batch_reader(NAME)
+    advice = f". With Spark, it is make_spark_converter(spark.table('{NAME}'))"
+    assert str(caught.value) == f"{error}{advice}"
+    with pytest.raises(CredentialsError) as caught:
+        provider.fetch()
+    assert str(caught.value) == error
+
+
 def test_workspace_that_is_not_configured_is_a_credentials_error(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret-of-mine")
-    with pytest.raises(CredentialsError, match="Invalid access token") as caught:
-        make_batch_reader(NAME)
-    assert "wrong-secret-of-mine" not in str(caught.value)
     monkeypatch.delenv("DATABRICKS_TOKEN")
-    with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST and DATABRICKS_TOKEN, or"):
+    with pytest.raises(
+        CredentialsError, match="Set DATABRICKS_HOST and DATABRICKS_TOKEN, or"
+    ) as caught:
         make_batch_reader(NAME)
+    assert "Config: " not in str(caught.value)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
     with monkeypatch.context() as patch:
         config = "databricks.sdk.core.Config.__init__"  # would try to reach the host for a minute
