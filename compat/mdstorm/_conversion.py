@@ -26,6 +26,7 @@ from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
 from mdstorm_backend.storage import Location
 from mdstorm_backend.tables import AsOf
+from mdstorm_backend.write import index_to_replace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -147,12 +148,14 @@ def convert(
     name = table_name(source)
     check_parts(source)
     given = Location.of(source, read_with).url if name is None else name.url
-    if f"{target.url}/".startswith(f"{given}/") or given.startswith(f"{target.url}/"):
-        raise errors.InvalidArgumentError(
-            f"source and destination overlap at {target.url}: choose another destination"
-        )
+    _check_apart(given, target)
+    # Before a catalog is asked for the table and its credentials.
+    _check_no_parquet(target)
+    index_to_replace(target, overwrite=overwrite)
     as_of = AsOf(version, timestamp)
     parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)
+    if name is not None:
+        _check_apart(parquet.location.url, target)
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
     unischema = decoded_source.stored_unischema(parquet)
@@ -160,7 +163,6 @@ def convert(
         parquet = decoded_source.with_declared_partitions(parquet, unischema)
     keep = unischema is not None if keep_row_groups is None else keep_row_groups
     names, plan = _plan(parquet, unischema, columns, dtype, decimals)
-    _check_no_parquet(target)
     options: dict[str, Any] = {
         **plan,
         "shard_size": shard_size,
@@ -182,6 +184,14 @@ def convert(
         resume=resume,
         **options,
     )
+
+
+def _check_apart(source: str, target: Location) -> None:
+    """Raise InvalidArgumentError if one of two directories is in the other, or they are one."""
+    if f"{target.url}/".startswith(f"{source}/") or source.startswith(f"{target.url}/"):
+        raise errors.InvalidArgumentError(
+            f"source and destination overlap at {target.url}: choose another destination"
+        )
 
 
 def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> None:

@@ -5,6 +5,11 @@ Spark's workers import it: it needs neither PyTorch nor TensorFlow nor the rooms
 
 from __future__ import annotations
 
-from mdstorm_backend.write.commit import list_unfinished, remove_dataset, write_index
+from mdstorm_backend.write.commit import (
+    index_to_replace,
+    list_unfinished,
+    remove_dataset,
+    write_index,
+)
 
-__all__ = ["list_unfinished", "remove_dataset", "write_index"]
+__all__ = ["index_to_replace", "list_unfinished", "remove_dataset", "write_index"]

@@ -1,0 +1,59 @@
+"""Destinations of a conversion of a named table are checked before anything is requested."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.tables.test_names import NAME, orders  # noqa: F401
+from tests.servers.catalog import Catalog
+from tests.servers.s3 import BUCKET
+
+from mdstorm import convert
+from mdstorm.errors import DatasetExistsError, InvalidArgumentError, UnsupportedURLError
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A directory with Parquet files, and next to them an MDS dataset of mdstorm."""
+    (tmp_path / "parquet").mkdir()
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "parquet" / "a.parquet")
+    convert(tmp_path / "parquet", tmp_path / "mds")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "error", "words"),
+    [
+        ("{}/mds", {}, DatasetExistsError, r"replace it with overwrite=True"),
+        ("{}/mds", {"overwrite": True}, DatasetExistsError, "was written by neither"),
+        ("{}/parquet", {}, DatasetExistsError, "holds Parquet files, such as a.parquet"),
+        ("nowhere://{}/mds", {}, UnsupportedURLError, "Protocol not known: nowhere"),
+        (f"uc://{NAME}", {}, InvalidArgumentError, "source and destination overlap at uc://"),
+    ],
+)
+def test_unusable_destination_raises_error_before_the_catalog_is_asked(
+    url: str,
+    options: dict[str, Any],
+    error: type[Exception],
+    words: str,
+    written: Path,
+    orders: Catalog,  # noqa: F811
+) -> None:
+    if options:
+        (written / "mds" / "_mdstorm").unlink()
+    with pytest.raises(error, match=words):
+        convert(NAME, url.format(written), **options)
+    assert not orders.unity.requests
+
+
+def test_destination_in_the_table_raises_error_before_anything_is_written(
+    orders: Catalog,  # noqa: F811
+) -> None:
+    """Maintenance of the table, such as VACUUM, would remove the dataset."""
+    before = list(orders.behind.keys)
+    keys = {"key": "testing", "secret": "testing-secret", "endpoint_url": orders.behind.url}
+    with pytest.raises(InvalidArgumentError, match="source and destination overlap at s3://"):
+        convert(NAME, f"s3://{BUCKET}/tables/{NAME}/mds", storage_options=keys)
+    assert list(orders.behind.keys) == before
