@@ -334,7 +334,7 @@ def test_recording_of_a_known_batch_is_the_same_in_every_version(
     assert done.returncode == 0, done.stderr
     (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
     (loader,) = run["loaders"]
-    assert (loader["data"]["digest"], loader["data"]["source"]) == (KNOWN, "full pass")
+    assert (loader["data"]["digest"], loader["passes"]) == (KNOWN, [[1, 2, False]])
     columns = loader["data"]["columns"].values()
     assert [column["dtypes"] for column in columns] == [
         ["int64"],
@@ -473,6 +473,48 @@ def test_petastorm_reads_without_a_pool_while_it_is_recorded(given: str, tmp_pat
     (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
     pools = [one["arguments"].get("reader_pool_type", "") for one in run["loaders"]]
     assert pools == [given.rpartition("'")[0].rpartition("'")[2]]
+
+
+#: The part of Petastorm that the recorder patches here: a reader of one batch.
+ONE_BATCH = """
+import numpy as np
+
+class Reader:
+    batched_output = True
+
+    def __iter__(self):
+        yield {batch}
+
+def make_batch_reader(url):
+    return Reader()
+"""
+
+
+@pytest.mark.parametrize(
+    ("batch", "note"),
+    [
+        (
+            "{'x': np.zeros(2), 'o': [{1}, {2}]}",
+            "column 'o': values of set have no canonical form",
+        ),
+        ("{'x': np.zeros(2), 'y': [1]}", "columns of one batch have different lengths"),
+        ("{1}", "its items are objects of set"),
+    ],
+)
+def test_loader_whose_values_cannot_be_hashed_is_counted_with_a_note(
+    batch: str, note: str, tmp_path: Path
+) -> None:
+    (tmp_path / "petastorm").mkdir()
+    (tmp_path / "petastorm" / "reader.py").write_text(ONE_BATCH.replace("{batch}", batch))
+    program = "from petastorm.reader import make_batch_reader\nlist(make_batch_reader('x'))\n"
+    (tmp_path / "train.py").write_text(program)
+    command = [sys.executable, str(SOURCE), "--runs", "1", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
+    (loader,) = run["loaders"]
+    assert (loader["note"], "data" in loader) == (note, False)
+    assert loader["passes"] == [[1, 0 if "its items" in note else 2, True]]
 
 
 WATCHED = """

@@ -137,8 +137,6 @@ def _not_comparable(old: Loader, new: Loader) -> str:
             )
         if loader.data is None:
             return f"{side}: {loader.note}"
-        if loader.data.note:
-            return f"{side}: {loader.data.note}"
     return ""
 
 
@@ -166,8 +164,11 @@ def _of_passes(
 
 
 def _has_rows(old: Loader, new: Loader) -> bool:
-    """Whether complete passes have equal numbers of rows; if not, other passes are not compared."""
-    return old.data is not None and new.data is not None and old.data.rows == new.data.rows
+    """Whether complete passes have equal numbers of rows; if not, other passes are not compared.
+
+    True also if the rows of neither could be hashed, so that only their numbers are known.
+    """
+    return (old.data and old.data.rows) == (new.data and new.data.rows)
 
 
 def _reads_ahead(loader: Loader) -> bool:

@@ -285,7 +285,7 @@ def _row_of_parts(parts: list[Any]) -> Rows:
 
 
 class NotRecordedError(Exception):
-    """Something has no canonical form, and is counted, but not compared."""
+    """Something has no canonical form. Its loader is counted, but not compared."""
 
 
 # --- 2. Statistics of one pass -------------------------------------------------------------------
@@ -340,7 +340,6 @@ class Pass:
         self.rows = self.digest = 0
         self.sizes: Counter[int] = Counter()
         self.columns: dict[str, Column] = {}
-        self.note = ""
         self._examples = examples
         self._kept: list[tuple[str, dict[str, str]]] = []
         self._waiting: list[dict[str, Any]] = []
@@ -369,16 +368,16 @@ class Pass:
             try:
                 parts[name] = rows_of(values)
             except NotRecordedError as reason:
-                self.note = "column {!r}: {}".format(name, reason)
+                raise NotRecordedError("column {!r}: {}".format(name, reason)) from None
         sizes = {len(part.hashes) for part in parts.values()}
+        if len(sizes) > 1:
+            raise NotRecordedError("columns of one batch have different lengths")
         rows = max(sizes, default=0)
         if self.is_batched:
             self.sizes[rows] += 1
         for name, part in parts.items():
             self.columns.setdefault(name, Column(name)).add(part)
-        if len(sizes) > 1:
-            self.note = self.note or "columns of one batch have different lengths"
-        elif rows:
+        if rows:
             self._add_rows(parts, columns)
         self.rows += rows
 
@@ -416,8 +415,6 @@ class Pass:
             "digest": "{:032x}".format(self.digest),
             "columns": {name: column.to_json() for name, column in self.columns.items()},
         }
-        if self.note:
-            found["note"] = self.note
         if self._kept:
             found["examples"] = [{"hash": key, "row": row} for key, row in self._kept]
         return found
@@ -520,7 +517,7 @@ class Loader:
     #: For each pass: batches, rows, and whether it is complete.
     passes: list[list[Any]] = field(default_factory=list)
     data: Pass | None = None
-    source: str = "program"
+    #: The epochs that the data stands for.
     times: int = 1
     note: str = ""
     _current: Pass | None = None
@@ -580,13 +577,13 @@ class Loader:
         found = Pass(self.is_batched, RECORDER.examples)
         with kept_random_states(), own_graph(), RECORDER.nested():
             if self._guarded(functools.partial(self._read_again, found)):
-                self.data, self.source, self.times = found, "full pass", self._epochs or 1
+                self.data, self.times = found, self._epochs or 1
             else:
                 self.note = "a full pass could not be read: " + self.note
 
     def _read_again(self, found: Pass) -> None:
         """Read one epoch of another loader, made with the same arguments."""
-        changed: dict[str, Any] = {"num_epochs": 1, POOL: "dummy"}
+        changed: dict[str, Any] = {"num_epochs": 1}
         reader = None if self.reader is None else self.reader.call.again(**changed)
         if reader is not None:
             changed["reader"] = reader
@@ -612,7 +609,7 @@ class Loader:
         if self.reader is not None:
             found["reader"] = {"kind": self.reader.kind, "arguments": self.reader.call.to_json()}
         if self.data is not None:
-            found["data"] = dict(self.data.to_json(), source=self.source, times=self.times)
+            found["data"] = dict(self.data.to_json(), times=self.times)
         note = self.note or (self.data is None and "no pass over it was complete")
         return dict(found, note=note) if note else found
 
@@ -913,50 +910,14 @@ def _values_of(column: Any, arrays: Iterator[Any]) -> Any:
 
 # --- 5. Entry points -----------------------------------------------------------------------------
 
-#: The modules of Petastorm and mdstorm that make loaders: functions, and methods of classes.
-ENTRY_POINTS: dict[str, tuple[str, ...]] = {
-    "reader": ("make_reader", "make_batch_reader"),
-    "pytorch": (
-        "DataLoader.__init__",
-        "BatchedDataLoader.__init__",
-        "InMemBatchedDataLoader.__init__",
-    ),
-    "tf_utils": ("make_petastorm_dataset", "tf_tensors"),
-    "spark.spark_dataset_converter": (
-        "SparkDatasetConverter.make_torch_dataloader",
-        "SparkDatasetConverter.make_tf_dataset",
-        "SparkDatasetConverter.delete",
-    ),
-}
 #: The argument that selects threads, processes or neither to read with.
 POOL = "reader_pool_type"
-MODULES = {
-    "{}.{}".format(name, module) for name in ("petastorm", "mdstorm") for module in ENTRY_POINTS
-}
-
-
-def patch_module(module: Any) -> None:
-    """Make the entry points of a module record."""
-    for name in ENTRY_POINTS[module.__name__.partition(".")[2]]:
-        owner, _, method = name.rpartition(".")
-        target: Any = getattr(module, owner, None) if owner else module
-        original = getattr(target, method, None)
-        if original is None or hasattr(original, "records"):
-            continue
-        if method == "delete":
-            wrapper = _deleting(original)
-        elif method == "__init__":
-            wrapper = _constructing(owner, original)
-        else:
-            wrapper = _making(method, original, original)
-        wrapper.__dict__["records"] = True
-        setattr(target, method, wrapper)
 
 
 def _making(
-    kind: str, original: Callable[..., Any], again: Callable[..., Any]
+    kind: str, original: Callable[..., Any], again: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return a function that makes a loader and records it; `again` makes another one."""
+    """Return a function that makes a loader and records it; `again` makes another one like it."""
     signature = inspect.signature(original)
     # Petastorm's pool of threads may end before it has read all rows.
     is_pool = original.__module__.startswith("petastorm") and POOL in signature.parameters
@@ -964,7 +925,7 @@ def _making(
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs)
-        call = Call(again, given)
+        call = Call(again or make, given)
         if is_pool:
             given.arguments[POOL] = "dummy"
         if RECORDER.is_nested:
@@ -997,7 +958,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
     return __init__
 
 
-def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
+def _deleting(_: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """Return the method that deletes a converter's copy, before which its loaders are read."""
 
     @functools.wraps(original)
@@ -1006,6 +967,39 @@ def _deleting(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(self, *args, **kwargs)
 
     return delete
+
+
+#: The functions and methods that are replaced, by module, and how each is.
+ENTRY_POINTS: dict[str, dict[str, Callable[[str, Callable[..., Any]], Callable[..., Any]]]] = {
+    "reader": {"make_reader": _making, "make_batch_reader": _making},
+    "pytorch": {
+        "DataLoader.__init__": _constructing,
+        "BatchedDataLoader.__init__": _constructing,
+        "InMemBatchedDataLoader.__init__": _constructing,
+    },
+    "tf_utils": {"make_petastorm_dataset": _making, "tf_tensors": _making},
+    "spark.spark_dataset_converter": {
+        "SparkDatasetConverter.make_torch_dataloader": _making,
+        "SparkDatasetConverter.make_tf_dataset": _making,
+        "SparkDatasetConverter.delete": _deleting,
+    },
+}
+MODULES = {
+    "{}.{}".format(name, module) for name in ("petastorm", "mdstorm") for module in ENTRY_POINTS
+}
+
+
+def patch_module(module: Any) -> None:
+    """Make the entry points of a module record."""
+    for name, wrap in ENTRY_POINTS[module.__name__.partition(".")[2]].items():
+        owner, _, method = name.rpartition(".")
+        target: Any = getattr(module, owner, None) if owner else module
+        original = getattr(target, method, None)
+        if original is None or hasattr(original, "records"):
+            continue
+        wrapper = wrap(owner if method == "__init__" else method, original)
+        wrapper.__dict__["records"] = True
+        setattr(target, method, wrapper)
 
 
 class PatchingFinder:

@@ -88,7 +88,6 @@ class Data:
     #: The digest of whole rows.
     digest: int
     columns: Mapping[str, Column]
-    note: str = ""
     examples: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
@@ -100,7 +99,6 @@ class Data:
             value["sizes"],
             int(value["digest"], 16),
             columns,
-            value.get("note", ""),
             value.get("examples", ()),
         )
         # One epoch represents all of them, if the program did not read them to their end.
@@ -126,7 +124,6 @@ class Data:
             {name: self.sizes.get(name, 0) + other.sizes.get(name, 0) for name in names},
             (self.digest + other.digest) % _MODULUS,
             columns,
-            self.note or other.note,
             [*self.examples, *other.examples],
         )
 
@@ -153,6 +150,7 @@ class Loader:
         reader = value.get("reader", {"arguments": {}})
         arguments = {**reader["arguments"], **value["arguments"]}
         shard = arguments.get("cur_shard")
+        data = value.get("data", {})
         return cls(
             value["kind"],
             value["file"],
@@ -160,8 +158,9 @@ class Loader:
             value["call"],
             arguments,
             [(batches, rows, complete) for batches, rows, complete in value["passes"]],
-            Data.from_json(value["data"]) if "data" in value else None,
-            value.get("note", ""),
+            # Version 0.1 wrote the data that it could hash, with a note about the rest.
+            Data.from_json(data) if data and "note" not in data else None,
+            value.get("note") or data.get("note", ""),
             frozenset() if not isinstance(shard, int) else frozenset({shard}),
         )
 
