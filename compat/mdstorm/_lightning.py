@@ -150,7 +150,7 @@ class ConverterLoaders(Described):
         if loop is not None:
             batches, epochs = loop.epoch_loop.batch_progress, loop.epoch_progress
             trained = batches.current.processed
-            progress = (loop.epoch_loop.global_step, epochs.current.ready, trained)
+            progress = (loop.epoch_loop.global_step, epochs.current.started, trained)
         return {
             "progress": progress,
             "world_size": self._world_size,

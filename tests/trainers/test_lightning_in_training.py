@@ -49,6 +49,9 @@ class Failing(Model):
     def on_train_start(self) -> None:
         self.fail_in("on_train_start")
 
+    def on_train_epoch_start(self) -> None:
+        self.fail_in("on_train_epoch_start")
+
     def transfer_batch_to_device(self, batch: Any, device: Any, dataloader_idx: int) -> Any:
         self.fail_in("transfer_batch_to_device")
         return batch
@@ -165,6 +168,33 @@ def test_checkpoint_of_a_hook_resumes_with_the_batches_that_were_not_trained(
     check_equal_whole(kind, url, tmp_path, before, after)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("module", {}),
+        ("converter", {"limit_train_batches": BATCHES - 1, "accumulate_grad_batches": 3}),
+        ("transform", {"limit_train_batches": BATCHES - 1}),
+        ("validated module", {"max_steps": EPOCHS * BATCHES}),
+        pytest.param("recreated", {"reload_dataloaders_every_n_epochs": 1}, marks=pytest.mark.long),
+        *(
+            pytest.param(kind, {}, marks=pytest.mark.long)
+            for kind in ("converter", "transform", "streaming", "batches of a seeded reader")
+        ),
+    ],
+)
+def test_checkpoint_of_the_start_of_an_epoch_resumes_with_that_epoch(
+    url: str, tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    trained = options.get("limit_train_batches", BATCHES)
+    before, after = (
+        Failing(trained, "on_train_epoch_start", tmp_path / "saved.ckpt"),
+        Failing(),
+    )
+    fit(kind, url, tmp_path / "before", before, **options)
+    fit(kind, url, tmp_path / "after", after, before.saves_to, **options)
+    check_equal_whole(kind, url, tmp_path, before, after, **options)
+
+
 @pytest.mark.parametrize("kind", ["module", "transform"])
 def test_checkpoint_saved_after_fit_failed_resumes_with_the_batch_that_failed(
     url: str, tmp_path: Path, kind: str
@@ -189,11 +219,14 @@ def test_run_that_fails_twice_trains_on_each_batch(
     check_equal_whole(kind, url, tmp_path, *models)
 
 
+@pytest.mark.parametrize(
+    ("hook", "trained"), [("training_step", 2), ("on_train_epoch_start", BATCHES)]
+)
 def test_steps_are_counted_from_the_batch_in_training_in_another_world(
-    url: str, tmp_path: Path
+    url: str, tmp_path: Path, hook: str, trained: int
 ) -> None:
     options = {"accumulate_grad_batches": 3}
-    saved = fit_and_save("module", url, tmp_path, Failing(2), **options)
+    saved = fit_and_save("module", url, tmp_path, Failing(trained, hook), **options)
     checkpoint = torch.load(saved, weights_only=False)
     checkpoint["StreamingDataModule"]["world_size"] = 2
     torch.save(checkpoint, tmp_path / "other.ckpt")

@@ -216,7 +216,9 @@ def restore_in_lightning(module: ModuleType) -> None:
     epoch, so the first epochs would be repeated. Within an epoch, Lightning counts batches
     from where the checkpoint was written, and assumes that all epochs are as long as the resumed
     one. In another world, the loader's length then is the number of remaining batches, so batches
-    of this epoch or of later ones would be left out.
+    of this epoch or of later ones would be left out. After a checkpoint that was saved in
+    ``on_train_epoch_start``, Lightning takes the batches of the epoch before for those of the new
+    one, and leaves it after one batch.
 
     Loaders cannot declare to Lightning that their states are also valid between epochs, or that a
     length is the length of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
@@ -242,6 +244,9 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         if is_within:
             for loader, state in own:
                 _refuse_other_world(loader, state)
+        epochs = self.epoch_progress.current
+        if own and epochs.ready > epochs.started:
+            batches.reset_on_run()  # saved in on_train_epoch_start: they are of the epoch before
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
         load(self)
