@@ -102,10 +102,8 @@ class Epochs:
 
         def edit(record: dict[str, Any]) -> None:
             following = self._next(record)
-            first = following.pass_epoch
-            under_way = range(first, first + (num_epochs or 1))
-            goes_on = following.consumed and not following.is_end and epoch in under_way
-            if (epoch != following.epoch or record["next"] is None) and not goes_on:
+            is_new = epoch != following.epoch or record["next"] is None
+            if is_new and not following.resumes_with(epoch, num_epochs):
                 record["next"] = _stored(following.beginning_of(int(epoch)))
                 record["moves"] += 1
 

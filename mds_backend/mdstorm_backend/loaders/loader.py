@@ -102,9 +102,9 @@ class Loader:
         return self._latest.segment
 
     @property
-    def begun(self) -> Position | None:
-        """Where the segment of the pass that was advanced last began; None before the first."""
-        return None if self._latest is None else self._latest.begun
+    def begun(self) -> Position:
+        """Where the segment at the position began: of the latest pass, or of the next one."""
+        return self.next_position if self._latest is None else self._latest.begun
 
     @property
     def rows(self) -> int:
@@ -191,11 +191,20 @@ class Loader:
         if self._open is current:
             self._open = None
 
-    def run(self, make_batches: MakeBatches) -> Generator[Any, None, None]:
+    def run(
+        self, make_batches: MakeBatches, count_rows: Callable[[Any], int] | None = None
+    ) -> Generator[Any, None, None]:
         """Run a pass and yield its batches; it begins when the first one is requested.
 
         The threads of the pass end with the generator. The pass itself is open until its end is
         used, if a framework requests that ahead of use.
+
+        Parameters
+        ----------
+        make_batches : callable
+            Makes the batches of a `Segment`.
+        count_rows : callable, optional
+            Returns how many samples a batch counts as: see `counted_position`.
         """
         recorder, is_waiting = self.new_recorder(), False
         consumer = CONSUMER.get()
@@ -208,7 +217,7 @@ class Loader:
                     for stage in make_batches(segment):
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
-                    yield from self._batches_of(current, segment, batches, recorder)
+                    yield from self._batches_of(current, segment, batches, recorder, count_rows)
             if consumer.ends_ahead:
                 self.take(current, recorder.batches)  # the last batch is used next
             else:
@@ -233,10 +242,15 @@ class Loader:
         )
 
     def _batches_of(
-        self, current: Pass, segment: Segment, batches: NumberedBatches, recorder: Recorder
+        self,
+        current: Pass,
+        segment: Segment,
+        batches: NumberedBatches,
+        recorder: Recorder,
+        count_rows: Callable[[Any], int] | None,
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
-        plan, recent = segment.plan, current.recent
+        plan, recent, samples = segment.plan, current.recent, None
         num_ahead = int(current.consumer.fetches_ahead)
         # Until then the pass counts, also if one more batch was fetched ahead of use.
         most_uncounted = current.counts_from + 1
@@ -248,6 +262,8 @@ class Loader:
             if compared is not None:
                 compared.count()
             is_yielded = batch is not NOTHING
+            if is_yielded and count_rows is not None:
+                samples = (samples or 0) + count_rows(batch)
             if is_yielded and recorder.batches < most_uncounted:
                 recorder.record_batches(size)
                 self.take(current, recorder.batches - num_ahead)
@@ -262,9 +278,9 @@ class Loader:
             self._latest = current  # another iteration may have been advanced meanwhile
             # Last: after an error or Ctrl-C, the position is after the latest yielded batch.
             if not is_yielded:
-                recent[-1] = (plan, offset)
+                recent[-1] = (plan, offset, samples)
             else:
-                recent.append((plan, offset))
+                recent.append((plan, offset, samples))
                 yielded_at = recorder.since
                 yield batch
                 recorder.since = requested_at = recorder.clock()
@@ -283,6 +299,18 @@ class Loader:
             return self.next_state()
         unused = latest.consumer.num_unused if unused is None else unused
         return latest.state_dict(latest.position_before(unused))
+
+    def counted_position(self) -> tuple[Position, int, bool] | None:
+        """Return the position of a checkpoint as the samples of batches are counted for `run`.
+
+        That is where its segment began, the samples since, and whether the end was requested. None
+        if no batches were counted.
+        """
+        if (latest := self._latest) is None:
+            return None
+        unused = latest.consumer.num_unused
+        counted = latest.counted_before(unused)
+        return None if counted is None else (*counted, latest.is_over and not unused)
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""
@@ -309,6 +337,17 @@ class Loader:
             If the epoch is not an integer of at least 0.
         """
         self.epochs.set_next(epoch, self.options.num_epochs)
+        self.follow_epoch(epoch)
+
+    def follow_epoch(self, epoch: int) -> None:
+        """Move the position to where the next pass begins, as `epochs` has set the epoch.
+
+        The next batch of a pass under way moves it back.
+        """
+        resumes = self._resumes
+        if resumes is not None and not resumes.resumes_with(epoch, self.options.num_epochs):
+            self._resumes = None
+        self._latest = None
 
     def is_at(self, position: Position) -> bool:
         """Whether the latest pass is at a position: see `Pass.is_at`."""
@@ -450,9 +489,13 @@ class ItemCursor:
         InvalidArgumentError
             If the epoch is not an integer of at least 0.
         """
-        begins = self._loader.next_position
-        self._loader.set_epoch(epoch)
-        if self._items is None and self._loader.next_position != begins:
+        loader = self._loader
+        if self._items is not None:  # the position is in the current pass
+            loader.epochs.set_next(epoch, loader.options.num_epochs)
+            return
+        begins = loader.next_position
+        loader.set_epoch(epoch)
+        if loader.next_position != begins:
             self._used = 0  # items of a pass that does not resume any more
 
     def state_dict(self) -> dict[str, Any]:

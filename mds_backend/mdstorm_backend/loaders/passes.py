@@ -52,9 +52,10 @@ class Pass:
     ----------
     counts_from : int
         The number of the batch that makes the pass count.
-    recent : deque of (Plan, int)
+    recent : deque of (Plan, int, int or None)
         The positions after the latest batches that were yielded, the latest one last: the plan of
-        the segment, and the offset in it. At first, it holds the beginning of the pass.
+        the segment, the offset in it, and the samples of the segment as a loader counts them; None
+        if it does not. At first, it holds the beginning of the pass.
     border : int
         The offset from which on batches hold samples of a later epoch: see `cross_border`.
     is_over : bool
@@ -84,7 +85,7 @@ class Pass:
         #: The epoch of the latest batch.
         self._epoch = start.epoch
         self._segment: Segment | None = None
-        self.recent: deque[tuple[Plan, int]] = deque(maxlen=1 + MOST_UNUSED)
+        self.recent: deque[tuple[Plan, int, int | None]] = deque(maxlen=1 + MOST_UNUSED)
         self.border = 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
@@ -100,8 +101,18 @@ class Pass:
         """Return the position before the latest batches, at most `MOST_UNUSED`."""
         if not self.recent:
             return self.start
-        plan, offset = self.recent[max(-1 - batches, -len(self.recent))]
+        plan, offset, _ = self.recent[max(-1 - batches, -len(self.recent))]
         return plan.end() if self.is_over and not batches else plan.position(offset)
+
+    def counted_before(self, batches: int) -> tuple[Position, int] | None:
+        """Return a position before the latest batches as the loader counts it.
+
+        That is the beginning of its segment, and the samples since; None if they are not counted.
+        """
+        if not self.recent:
+            return None
+        plan, _, samples = self.recent[max(-1 - batches, -len(self.recent))]
+        return None if samples is None else (plan.begin, samples)
 
     @property
     def begun(self) -> Position:
@@ -116,8 +127,13 @@ class Pass:
 
     @property
     def rows(self) -> int:
-        """Samples read for the batches of the segment so far; without numbers, rows yielded."""
-        plan, offset = self.recent[-1] if self.recent else (None, 0)
+        """Samples of the segment so far: as the loader counts them, or read for its batches.
+
+        Without numbers, they are the rows yielded.
+        """
+        plan, offset, counted = self.recent[-1] if self.recent else (None, 0, None)
+        if counted is not None:
+            return counted
         read = None if plan is None else plan.num_read(offset)
         return self._recorder.rows - self._rows_before if read is None else read
 
@@ -152,7 +168,7 @@ class Pass:
             self._reach(position.epoch)
             self.recent.pop()  # the end of the segment before, which is the beginning of this one
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
-        self.recent.append((segment.plan, 0))
+        self.recent.append((segment.plan, 0, None))
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
@@ -165,7 +181,7 @@ class Pass:
         """Record the offset of the latest batch."""
         if offset >= self.border:
             self.cross_border(offset)
-        self.recent.append((self.segment.plan, offset))
+        self.recent.append((self.segment.plan, offset, None))
 
     def cross_border(self, offset: int) -> None:
         """Record that the batch with an offset holds samples of a later epoch."""

@@ -76,6 +76,11 @@ class Position:
         """Whether the end is known and has been reached."""
         return self.end is not None and self.consumed >= self.end
 
+    def resumes_with(self, epoch: int, num_epochs: int | None) -> bool:
+        """Whether a pass that resumes here has remaining samples, and an epoch belongs to it."""
+        epochs = range(self.pass_epoch, self.pass_epoch + (num_epochs or 1))
+        return self.consumed > 0 and not self.is_end and epoch in epochs
+
     def beginning_of(self, epoch: int) -> Position:
         """Return the beginning of a pass that starts with `epoch`, in the same order."""
         return Position(

@@ -177,7 +177,7 @@ def reader_of(url: str, order: str) -> Any:
 
 
 def ids_of(items: Any) -> list[int]:
-    return [n for item in items for n in np.asarray(item.id).tolist()]
+    return [n for item in items for n in np.atleast_1d(item.id).tolist()]
 
 
 @in_either_order
@@ -195,6 +195,42 @@ def test_reader_begins_its_next_pass_with_the_epoch_of_set_epoch(thirty: str, or
     with reader_of(thirty, order) as fresh:
         fresh.set_epoch(2)
         assert ids_of(fresh) == epochs[2]
+
+
+@in_either_order
+@pytest.mark.parametrize("rows", [False, True])
+def test_state_of_reader_after_set_epoch_resumes_with_that_epoch(
+    thirty: str, order: str, rows: bool
+) -> None:
+    def make() -> Any:
+        make_one = make_reader if rows else make_batch_reader
+        return make_one(thirty, num_epochs=1, seed=3, shuffle_rows=True, order=order)
+
+    one, resumed, expected = make(), make(), make()
+    ids_of(one)
+    one.set_epoch(2)
+    expected.set_epoch(2)
+    resumed.load_state_dict(one.state_dict())
+    assert ids_of(resumed) == ids_of(expected)
+
+
+@in_either_order
+@pytest.mark.parametrize("rows", [False, True])
+def test_state_of_reader_after_set_epoch_within_a_pass_resumes_with_next_item(
+    thirty: str, order: str, rows: bool
+) -> None:
+    def make() -> Any:
+        make_one = make_reader if rows else make_batch_reader
+        return make_one(thirty, num_epochs=1, seed=3, shuffle_rows=True, order=order)
+
+    one, resumed, expected, whole = make(), make(), make(), ids_of(make())
+    begun = ids_of(islice(one, 2))
+    one.set_epoch(2)
+    resumed.load_state_dict(one.state_dict())
+    assert ids_of(resumed) == ids_of(one) == whole[len(begun) :]
+    one.reset()
+    expected.set_epoch(2)
+    assert ids_of(one) == ids_of(expected)
 
 
 @in_either_order

@@ -1,14 +1,24 @@
 """States and epochs of the dataset, as torch, torchdata and Composer use them."""
 
 import json
+import pickle
 from collections import Counter
 from collections.abc import Iterable
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import Where, in_either_order, rows
+from tests.mds_backend.loaders.loaders import (
+    Own,
+    Where,
+    dataset_in,
+    in_either_order,
+    loader_in,
+    rows,
+    taken,
+)
 from tests.mds_backend.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
@@ -218,6 +228,132 @@ def test_set_epoch_with_the_resumed_epoch_changes_nothing(
     (again if of_dataset else loader).load_state_dict(state)
     again.set_epoch(2)
     assert len(rows(loader)) == ROWS
+
+
+class CountingItself(StreamingDataLoader):
+    """Counts the samples of batches itself."""
+
+    def _get_batch_size(self, batch: Any) -> int:
+        return len(batch["number"])
+
+
+class OwnStates(StreamingDataset):
+    """Has its own state methods."""
+
+    def state_dict(self, num_samples: Any = None, from_beginning: bool = True) -> Any:
+        return super().state_dict(num_samples, from_beginning)
+
+    def load_state_dict(self, obj: Any) -> None:
+        super().load_state_dict(obj)
+
+
+#: A class of a dataset, and one of its loaders.
+KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
+    "plain": (StreamingDataset, StreamingDataLoader),
+    "counting itself": (StreamingDataset, CountingItself),
+    "own states": (OwnStates, StreamingDataLoader),
+    "own iteration": (Own, StreamingDataLoader),
+}
+of_each_kind = pytest.mark.parametrize("kind", list(KINDS))
+#: The batches of a pass: some, or all.
+after_some_or_all = pytest.mark.parametrize("batches", [1, 3, None])
+
+
+def loader_of_kind(kind: str, order: str, url: str) -> StreamingDataLoader:
+    dataset, loader = KINDS[kind]
+    return loader(dataset_in(order, url, BATCH, dataset), BATCH)
+
+
+def epoch_of(url: str, order: str, epoch: int) -> list[int]:
+    loader = loader_in(order, url, BATCH)
+    loader.set_epoch(epoch)
+    return rows(loader)
+
+
+@in_either_order
+@of_each_kind
+@after_some_or_all
+@pytest.mark.parametrize("epoch", [0, 1, 5])
+def test_state_after_set_epoch_resumes_with_that_epoch(
+    url: str, order: str, kind: str, batches: int | None, epoch: int
+) -> None:
+    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
+    taken(loader, batches)
+    loader.set_epoch(epoch)
+    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    assert rows(resumed) == rows(loader) == epoch_of(url, order, epoch)
+
+
+@in_either_order
+@pytest.mark.parametrize("kind", ["plain", "counting itself", "own states"])
+@after_some_or_all
+def test_state_after_set_epoch_of_dataset_resumes_with_that_epoch(
+    url: str, order: str, kind: str, batches: int | None
+) -> None:
+    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
+    taken(loader, batches)
+    loader.dataset.set_epoch(5)  # type: ignore[attr-defined]
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert rows(resumed) == epoch_of(url, order, 5)
+
+
+@in_either_order
+@of_each_kind
+@pytest.mark.parametrize("batches", [2, 5])
+def test_set_epoch_within_a_loop_changes_neither_pass_nor_later_states(
+    url: str, order: str, kind: str, batches: int
+) -> None:
+    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
+    seen, iterator = [], iter(loader)
+    for number, batch in enumerate(iterator):
+        seen += batch["number"].tolist()
+        if number == batches - 1:
+            loader.set_epoch(5)
+        if number == batches:
+            resumed.load_state_dict(loader.state_dict() or {})
+    assert seen == epoch_of(url, order, 0)
+    assert rows(resumed) == seen[(batches + 1) * BATCH :]
+    assert rows(loader) == epoch_of(url, order, 5)
+
+
+@in_either_order
+@of_each_kind
+@after_some_or_all
+@pytest.mark.parametrize("is_pickled", [False, True])
+def test_copy_begins_with_the_epoch_of_set_epoch(
+    url: str, order: str, kind: str, batches: int | None, is_pickled: bool
+) -> None:
+    def copied(loader: StreamingDataLoader) -> StreamingDataLoader:
+        return pickle.loads(pickle.dumps(loader)) if is_pickled else copy(loader)  # noqa: S301
+
+    loader, expected = loader_of_kind(kind, order, url), epoch_of(url, order, 5)
+    taken(loader, batches)
+    other = copied(loader)
+    other.set_epoch(5)
+    again = copied(other)
+    resumed = loader_of_kind(kind, order, url)
+    resumed.load_state_dict(other.state_dict() or {})
+    assert rows(resumed) == rows(other) == expected
+    again.set_epoch(5)
+    assert rows(again) == expected
+
+
+@in_either_order
+def test_copy_within_an_epoch_finishes_it_after_set_epoch(url: str, order: str) -> None:
+    loader = loader_in(order, url, BATCH)
+    taken(loader, 3)
+    other = copy(loader)
+    other.set_epoch(0)
+    assert rows(other) == epoch_of(url, order, 0)[3 * BATCH :]
+
+
+@in_either_order
+def test_pickled_dataset_begins_with_the_epoch_of_set_epoch(url: str, order: str) -> None:
+    dataset = dataset_in(order, url, BATCH)
+    rows(loader_of(dataset))
+    other = pickle.loads(pickle.dumps(dataset))  # noqa: S301
+    other.set_epoch(5)
+    assert rows(loader_of(other)) == epoch_of(url, order, 5)
 
 
 @in_either_order

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -19,7 +18,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from mdstorm_backend.base.threads import PassThreads
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import (
     CONSUMER,
     MOST_UNUSED,
@@ -38,19 +37,18 @@ from mdstorm_backend.order import Position
 
 @dataclass
 class CountedPass:
-    """An iteration whose samples are counted by its batches, by us or by a subclass.
+    """The position of an iteration whose batches PyTorch makes, counted by their samples.
 
     Attributes
     ----------
     start : Position or None
-        Where it began, or its epoch if that is read by itself; None for the beginning of the epoch
-        that was begun last.
+        Where it began; None for the beginning of the epoch that was begun last.
     consumer : Consumer
         The code that takes the batches.
     samples : int
         Samples of the batches since `start`.
     latest : deque of int
-        Samples of each of the latest batches, which may have been before `start`.
+        Samples of each of the latest batches.
     is_over : bool
         Whether the end was requested.
     """
@@ -61,20 +59,10 @@ class CountedPass:
     latest: deque[int] = field(default_factory=partial(deque, maxlen=MOST_UNUSED))
     is_over: bool = False
 
-    def enter(self, segment: Segment) -> None:
-        """Count from the beginning of a segment: the pass, or an epoch that is read by itself."""
-        self.start, self.samples = segment.position, 0
-
     @property
     def used(self) -> int:
         """Samples of the batches that are used."""
-        unused = islice(reversed(self.latest), self.consumer.num_unused)
-        if (used := self.samples - sum(unused)) < 0:
-            raise StateMismatchError(
-                "the batch in training is the last one of an epoch, and the samples of the next "
-                "epoch are counted already: pass num_epochs=1 and iterate once for each epoch"
-            )
-        return used
+        return self.samples - sum(islice(reversed(self.latest), self.consumer.num_unused))
 
     @property
     def is_used_up(self) -> bool:
@@ -106,8 +94,9 @@ class LoaderPasses:
         The loop and its position; None before the first use, which opens the dataset.
     workers : Workers or None
         The persistent worker processes.
-    counted : CountedPass or None
-        The pass that was advanced last, if its samples are counted; None if it is one of `passes`.
+    made : CountedPass or None
+        The pass that was advanced last, if PyTorch makes its batches; None if it is one of
+        `passes`.
     has_length : bool
         Whether ``len`` is available to callers that assume the same length for all passes.
     """
@@ -121,7 +110,7 @@ class LoaderPasses:
     workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     recorders: PassRecorders = field(default_factory=PassRecorders)
-    counted: CountedPass | None = None
+    made: CountedPass | None = None
     has_length: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -129,9 +118,19 @@ class LoaderPasses:
         threads, passes = PassThreads(), self.passes
         passes = None if passes is None else passes.copied(threads)
         recorders = PassRecorders() if passes is None else passes.recorders
-        counted = None if self.counted is None else self.counted.copied()
-        fresh = {"threads": threads, "passes": passes, "recorders": recorders, "counted": counted}
+        made = None if self.counted is None else self.counted.copied()
+        fresh = {"threads": threads, "passes": passes, "recorders": recorders, "made": made}
         return {**self.__dict__, **fresh, "workers": None}
+
+    @property
+    def counted(self) -> CountedPass | None:
+        """The position of the latest pass, if the samples of its batches are counted."""
+        if self.made is not None or self.passes is None:
+            return self.made
+        if (found := self.passes.counted_position()) is None:
+            return None
+        start, samples, is_over = found
+        return CountedPass(start, Consumer(), samples, is_over=is_over)
 
     def end_workers(self) -> None:
         """End the persistent workers; workers of a running iteration end with that iteration."""
@@ -157,7 +156,13 @@ class LoaderPasses:
         """Resume the next pass over the dataset of a loader from a state."""
         passes = self.of(loader)
         passes.load_state_dict(state)
-        self.counted, source_of(loader)._mdstorm.latest = None, passes
+        self.made, source_of(loader)._mdstorm.latest = None, passes
+
+    def follow_epoch(self, loader: DataLoader[Any], epoch: int) -> None:
+        """Move the position to where the next pass begins, as the dataset has set the epoch."""
+        passes = self.of(loader)
+        passes.follow_epoch(epoch)
+        self.made, source_of(loader)._mdstorm.latest = None, passes
 
     def run(
         self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
@@ -172,36 +177,14 @@ class LoaderPasses:
             Returns how many samples a batch counts as; by default the number read for it.
         """
         self.recorders.record_request()
-        self.counted = None
+        self.made = None
         passes = self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(passes.options)
         source_of(loader)._mdstorm.latest = passes
-        counted = CountedPass()
-        batches = passes.run(partial(self._make_batches, loader, counted))
-        yield from batches if count_rows is None else self.counting(counted, batches, count_rows)
+        yield from passes.run(partial(self._make_batches, loader), count_rows)
 
-    def counting(
-        self,
-        counted: CountedPass,
-        batches: Generator[Any, None, None],
-        count_rows: Callable[[Any], int],
-    ) -> Generator[Any, None, None]:
-        """Yield batches, and count their samples."""
-        self.counted = counted
-        with closing(batches):
-            for batch in batches:
-                samples = count_rows(batch)
-                counted.latest.append(samples)
-                counted.samples += samples
-                self.counted = counted  # another iteration may have been advanced meanwhile
-                yield batch
-        counted.is_over, self.counted = True, counted
-
-    def _make_batches(
-        self, loader: DataLoader[Any], counted: CountedPass, segment: Segment
-    ) -> Sequence[Any]:
-        counted.enter(segment)
+    def _make_batches(self, loader: DataLoader[Any], segment: Segment) -> Sequence[Any]:
         collate = loader.collate_fn if self.collates else None
         made = torch_batches.OutputBatches(source_of(loader), segment, collate, self.batch_map)
         stages: list[Any] = []
@@ -255,17 +238,18 @@ def counted_batches(
     name = getattr(order, "name", "exact")  # a dataset that has none counts as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
 
-    def recorded(batch: Any) -> int:
-        """Record a batch before it is counted: Ctrl-C between the two would drop it."""
-        rows = count_rows(batch)
-        recorder.record_batches(rows)
-        return rows
-
+    kept.made = counted
     try:
-        made = (batch for batch, _, _ in recorder.consumed(batches))
-        for batch in kept.counting(counted, made, recorded):
+        for batch, _, _ in recorder.consumed(batches):
+            rows = count_rows(batch)
+            # Before the batch is counted: Ctrl-C between the two would drop it.
+            recorder.record_batches(rows)
+            counted.latest.append(rows)
+            counted.samples += rows
+            kept.made = counted  # another iteration may have been advanced meanwhile
             yield batch
             recorder.record_request()
+        counted.is_over, kept.made = True, counted
         is_waiting = True
     finally:
         recorder.end(is_waiting=is_waiting)

@@ -64,8 +64,8 @@ class OpenedDataset:
     #: In a worker process of a plain ``DataLoader``: the state from which the next iteration
     #: resumes.
     _worker_state: Mapping[str, Any] | None = None
-    #: The loader that began the latest iteration, or loaded a state since; None for iterations over
-    #: samples.
+    #: The loader that began the latest iteration, or loaded a state or set the epoch since; None
+    #: for iterations over samples.
     latest: loaders.Loader | None = None
     #: The process id and the world of the process that sent this copy to a process it spawned.
     _sent: tuple[int, World] | None = None
@@ -154,6 +154,8 @@ class OpenedDataset:
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with an epoch, unless that belongs to a pass that is to resume."""
         self.epochs.set_next(epoch, self.options.num_epochs)
+        if self.latest is not None:
+            self.latest.follow_epoch(epoch)
 
     @cached_property
     def sample_maker(self) -> SampleMaker:
@@ -323,14 +325,17 @@ class OpenedDataset:
             start = self.latest.begun
         plan = plan_of_samples(self.options, self.epochs, start)
         if plan.rows_of_rank(plan.begin):  # samples have no numbers
-            return self._state_of_latest(num_samples)
+            return self._state_of_latest(num_samples, start)
         position = reached(plan)
         if self.latest is not None and self.latest.is_at(position):
             return self.latest.state_dict(unused=0)
         return write_state(self.options.in_world(), Batching(1), position)
 
-    def _state_of_latest(self, samples: int) -> dict[str, Any]:
-        """Return the state of the latest iteration; over samples, after `samples` of this rank."""
+    def _state_of_latest(self, samples: int, start: Position | None = None) -> dict[str, Any]:
+        """Return the state of the latest iteration; over samples, after `samples` of this rank.
+
+        These are counted from `start`, by default from the beginning of the latest epoch.
+        """
         if self.epochs.num_joined:
             raise StateMismatchError(
                 "the samples are read in worker processes, and this one does not know how many "
@@ -339,7 +344,7 @@ class OpenedDataset:
             )
         if self.latest is not None:
             return self.latest.state_dict(unused=0)
-        plan = plan_of_samples(self.options, self.epochs)
+        plan = plan_of_samples(self.options, self.epochs, start)
         position = plan.reached_here(samples) if samples else plan.begin
         return write_state(self.options.in_world(), Batching(1), position)
 

@@ -175,15 +175,15 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         PyTorch's loader itself may set it.
         """
         kept = self._mdstorm
-        if kept.counted is not None:
-            return kept.counted.samples
+        if kept.made is not None:
+            return kept.made.samples
         return 0 if kept.passes is None else kept.passes.rows
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
-        if self._mdstorm.counted is None:
-            self._mdstorm.counted = loader_passes.CountedPass()
-        self._mdstorm.counted.samples = count
+        if self._mdstorm.made is None:
+            self._mdstorm.made = loader_passes.CountedPass()
+        self._mdstorm.made.samples = count
 
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, as in MosaicML Streaming."""
@@ -246,9 +246,17 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return self._mdstorm.of(self) if self._mdstorm.reads_blocks else None
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`."""
+        """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`.
+
+        The state is the beginning of that epoch, until the next batch is taken.
+        """
         dataset: Any = self.dataset
         dataset.set_epoch(epoch)
+        kept = self._mdstorm
+        if kept.reads_blocks:
+            kept.follow_epoch(self, epoch)
+        elif isinstance(dataset, StreamingDataset) and not _has_own_states(dataset):
+            kept.made = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the position of the loader, for `load_state_dict` of an equal loader.
@@ -259,12 +267,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         dataset is not a `StreamingDataset`, the state is None.
         """
         kept = self._mdstorm
-        if kept.reads_blocks and kept.counted is None and not _has_own_states(self.dataset):
+        counted = kept.counted
+        if kept.reads_blocks and counted is None and not _has_own_states(self.dataset):
             return kept.of(self).state_dict()
         if not isinstance(self.dataset, StreamingDataset):
             return None
         opened = self.dataset._mdstorm
-        counted = kept.counted or loader_passes.CountedPass(samples=self.num_samples_yielded)
+        counted = counted or loader_passes.CountedPass(samples=self.num_samples_yielded)
         if _has_own_states(self.dataset):
             return self.dataset.state_dict(counted.used * opened.plan().num_ranks, False)
         check_items_are_samples(self.dataset)
@@ -309,7 +318,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return
         if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)
-        self._mdstorm.passes = self._mdstorm.counted = None
+        self._mdstorm.passes = self._mdstorm.made = None
 
 
 def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:
