@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, NoReturn, TypeAlias
 from weakref import WeakSet
 
 from mdstorm import errors
@@ -169,19 +169,24 @@ class Reader(Described, OwnContext):
         )
 
     def __next__(self) -> Row:
-        with self._mdstorm_lock:
-            self._mdstorm_check_running()
-            if self._mdstorm_untouched:
-                self._mdstorm_owner = None
-                self._mdstorm_next_epoch += self.num_epochs or 1
-            self._mdstorm_untouched = False
-            try:
-                if self._mdstorm_is_empty:  # warned about when the reader was made
-                    raise StopIteration
-                return cast(Row, self._mdstorm_cursor.take())
-            except StopIteration:
+        item: Row | None = None
+        try:
+            with self._mdstorm_lock:
+                self._mdstorm_check_running()
+                if self._mdstorm_untouched:
+                    self._mdstorm_owner = None
+                    self._mdstorm_next_epoch += self.num_epochs or 1
+                self._mdstorm_untouched = False
+                # An empty reader has warned when it was made.
+                for item in () if self._mdstorm_is_empty else self._mdstorm_cursor:
+                    return item
                 self.last_row_consumed = True
-                raise
+                raise StopIteration
+        except BaseException:
+            if item is not None:  # Ctrl-C, as the lock was released
+                with self._mdstorm_lock:
+                    self._mdstorm_cursor.give_back()
+            raise
 
     def next(self) -> Row:
         """Return the next row or batch."""

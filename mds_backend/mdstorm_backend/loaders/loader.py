@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.agreement import Numbering
-from mdstorm_backend.loaders.consumer import CONSUMER, Consumer
+from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
@@ -250,7 +250,7 @@ class Loader:
         count_rows: Callable[[Any], int] | None,
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
-        plan, recent, samples = segment.plan, current.recent, None
+        plan, samples = segment.plan, None
         num_ahead = int(current.consumer.fetches_ahead)
         # Until then the pass counts, also if one more batch was fetched ahead of use.
         most_uncounted = current.counts_from + 1
@@ -276,11 +276,12 @@ class Loader:
             if offset >= current.border:
                 current.cross_border(offset)
             self._latest = current  # another iteration may have been advanced meanwhile
-            # Last: after an error or Ctrl-C, the position is after the latest yielded batch.
+            # Last, and without a call, after which Ctrl-C takes effect: the position is after the
+            # latest yielded batch.
             if not is_yielded:
-                recent[-1] = (plan, offset, samples)
+                current.recent = (*current.recent[:-1], (plan, offset, samples))
             else:
-                recent.append((plan, offset, samples))
+                current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, samples))
                 yielded_at = recorder.since
                 yield batch
                 recorder.since = requested_at = recorder.clock()
@@ -383,7 +384,7 @@ def _preparing(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
     yield from batches
 
 
-class ItemCursor:
+class ItemCursor(Iterator[Any]):
     """An iterator over the items of passes that survives interruptions.
 
     Only one thread may use it at a time: its owner holds a lock.
@@ -422,7 +423,7 @@ class ItemCursor:
         """The reader options, with the seed of a state that was loaded."""
         return self._loader.options
 
-    def take(self) -> Any:
+    def __next__(self) -> Any:
         """Return the next item.
 
         Raises
@@ -442,16 +443,21 @@ class ItemCursor:
             self._items = self._split(batches) if self._splits else batches
             self._process = os.getpid()
         try:
-            return next(self._items)
-        except StopIteration:
-            self._items, self._is_over = None, True
-            raise
+            # As in `Iteration`: after a call, such as next(), Ctrl-C would drop the item.
+            for item in self._items:
+                return item
         except Exception as error:
             self._failure = error  # otherwise the next call would find the data at its end
             raise
         except BaseException:  # such as Ctrl-C, after which a user may continue
             self._resume()
             raise
+        self._items, self._is_over = None, True
+        raise StopIteration
+
+    def give_back(self) -> None:
+        """Let the latest item be the next one again."""
+        self._resume(unused=1)
 
     def _split(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
         """Yield the items of batches, without those that a loaded state leaves out."""
@@ -528,9 +534,9 @@ class ItemCursor:
         if self._splits:
             self._used = (state.get("mdstorm") or {}).get("skip", 0)
 
-    def _resume(self) -> None:
-        """Continue from this position after reading was interrupted."""
-        state = self._state(unused=0)
+    def _resume(self, unused: int = 0) -> None:
+        """Continue before the latest items that are unused, after an interruption."""
+        state = self._state(unused)
         self.load_state_dict(state)
         # The state of a finished pass resumes with the next pass, but this one has to end first.
         self._is_over = state["mdstorm"].get("finished", False)

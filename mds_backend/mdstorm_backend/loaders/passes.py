@@ -12,7 +12,6 @@ later one, the beginning moves on.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,10 +51,10 @@ class Pass:
     ----------
     counts_from : int
         The number of the batch that makes the pass count.
-    recent : deque of (Plan, int, int or None)
+    recent : tuple of (Plan, int, int or None)
         The positions after the latest batches that were yielded, the latest one last: the plan of
         the segment, the offset in it, and the samples of the segment as a loader counts them; None
-        if it does not. At first, it holds the beginning of the pass.
+        if it does not. The first one is the beginning of the pass.
     border : int
         The offset from which on batches hold samples of a later epoch: see `cross_border`.
     is_over : bool
@@ -85,7 +84,7 @@ class Pass:
         #: The epoch of the latest batch.
         self._epoch = start.epoch
         self._segment: Segment | None = None
-        self.recent: deque[tuple[Plan, int, int | None]] = deque(maxlen=1 + MOST_UNUSED)
+        self.recent: tuple[tuple[Plan, int, int | None], ...] = ()
         self.border = 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
@@ -166,9 +165,9 @@ class Pass:
             self.count()  # more than one batch, or all of an epoch
             self._epochs.record_begun(self._segment.position, position)
             self._reach(position.epoch)
-            self.recent.pop()  # the end of the segment before, which is the beginning of this one
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
-        self.recent.append((segment.plan, 0, None))
+        # The end of the segment before is the beginning of this one.
+        self.recent = (*self.recent[:-1], (segment.plan, 0, None))
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
@@ -181,7 +180,7 @@ class Pass:
         """Record the offset of the latest batch."""
         if offset >= self.border:
             self.cross_border(offset)
-        self.recent.append((self.segment.plan, offset, None))
+        self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, None))
 
     def cross_border(self, offset: int) -> None:
         """Record that the batch with an offset holds samples of a later epoch."""
@@ -202,7 +201,7 @@ class Pass:
         """Begin with the next epoch: nothing was left of the one in which the pass started."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
         self._segment = None
-        self.recent.clear()
+        self.recent = ()
 
     def count(self) -> None:
         """Let the pass count, once: the next one begins after it, and ranks compare it."""

@@ -7,6 +7,7 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,36 @@ def test_state_after_interrupts_resumes_with_next_item(
 def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_path: Path) -> None:
     place = random.Random(-seed).choice(IN_PROCESS)
     assert sorted(chain(url, seed, place, tmp_path)) == list(range(ROWS)), place
+
+
+class InterruptedLock:
+    """A lock that is interrupted once, after it was released."""
+
+    def __init__(self, times: int) -> None:
+        self._lock, self._times = RLock(), times
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+        self._times -= 1
+        if not self._times:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("make", [make_reader, make_batch_reader])
+@pytest.mark.parametrize("times", [1, 5, 11, 12])
+def test_reader_interrupted_as_its_lock_is_released_continues_with_that_item(
+    url: str, make: Any, times: int
+) -> None:
+    def ids(items: Any) -> list[int]:
+        return [int(n) for item in items for n in np.atleast_1d(item.id)]
+
+    with make(url, num_epochs=1, seed=1) as reader, make(url, num_epochs=1, seed=1) as whole:
+        reader._mdstorm_lock = InterruptedLock(times)
+        found: list[Any] = []
+        with pytest.raises(KeyboardInterrupt):
+            found.extend(reader)
+        assert len(found) == times - 1
+        assert ids(found) + ids(reader) == ids(whole)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.interrupting import CtrlC
 from tests.mds_backend.loaders.loaders import Filter, Where, in_either_order, taken, torch_loader
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 
@@ -190,14 +191,14 @@ def test_items_that_are_unused_are_read_again(numbers: Dataset, order: str) -> N
     items, other = cursor(), cursor()
     with Consumer(lambda: unused).requesting():
         for number in range(1, ROWS + 1):
-            assert items.take() == whole[number - 1]
+            assert next(items) == whole[number - 1]
             for unused in range(min(number, MOST_UNUSED) + 1):
                 other.load_state_dict(items.state_dict())
-                assert list(islice(iter(other.take, None), 3)) == whole[number - unused :][:3]
+                assert list(islice(other, 3)) == whole[number - unused :][:3]
         with pytest.raises(StopIteration):
-            items.take()
+            next(items)
     other.load_state_dict(items.state_dict())
-    assert [other.take(), other.take()] == whole[-2:]
+    assert [next(other), next(other)] == whole[-2:]
 
 
 @in_either_order
@@ -261,6 +262,42 @@ def test_state_after_interrupt_while_pass_counts_resumes_with_next_batch(
     assert len(seen) == 1
     other.load_state_dict(loader.state_dict())
     assert seen + list(read_by(other)) == list(read_by(loader_of(numbers, order)))
+
+
+class InterruptedOffset(int):
+    """An offset whose first comparison, the last step before a batch is recorded, is interrupted.
+
+    Attributes
+    ----------
+    compared : int
+        How often it was compared.
+    """
+
+    compared = 0
+
+    def __ge__(self, other: int) -> bool:
+        found = int(self) >= other
+        self.compared += 1
+        if self.compared == 1:
+            -CtrlC()  # type: ignore[operator]
+        return found
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
+def test_state_after_interrupt_as_batch_is_recorded_resumes_with_next_batch(
+    numbers: Dataset,
+) -> None:
+    def made(segment: Segment) -> Any:
+        for number, (batch, offset, size) in enumerate(lists(segment.blocks())):
+            yield batch, (InterruptedOffset(offset) if number == 2 else offset), size
+
+    loader, other = loader_of(numbers), loader_of(numbers)
+    seen: list[int] = []
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        for batch in loader.run(lambda segment: [made(segment)]):
+            seen += batch
+    other.load_state_dict(loader.state_dict())
+    assert seen + flat(read_by(other)) == flat(read_by(loader_of(numbers)))
 
 
 def test_blocks_are_closed_after_the_batches_made_of_them(numbers: Dataset) -> None:
