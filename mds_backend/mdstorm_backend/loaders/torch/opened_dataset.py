@@ -235,9 +235,14 @@ class OpenedDataset:
     ) -> dict[str, Any]:
         """Return the reading position: see `StreamingDataset.state_dict`."""
         if num_samples is not None:
-            return self._state_at(
-                lambda plan: plan.reached(num_samples, from_beginning=from_beginning), num_samples
-            )
+
+            def reached(plan: Plan) -> Position:
+                samples, whole = num_samples // plan.num_ranks, self._samples_at_a_time
+                if self.epochs.num_joined > 1 and samples < plan.rows_per_epoch:
+                    self._check_whole(samples, whole)
+                return plan.reached(num_samples, from_beginning=from_beginning)
+
+            return self._state_at(reached, num_samples)
         samples = self.samples
         if get_worker_info() is None:
             return self._state_of_latest(0 if samples is None else samples.yielded)
@@ -280,7 +285,7 @@ class OpenedDataset:
         StateMismatchError
             If worker processes may have yielded other samples than the first ones of the plan.
         """
-        size = self.settings.batch_size or SAMPLES_AT_A_TIME
+        size = self._samples_at_a_time
         num_workers = max(num_workers, self.epochs.num_joined)
         #: After so many samples of an epoch, all workers have yielded the same number of batches.
         even = lcm(size, batch_size or size) * num_workers if num_workers > 1 else 1
@@ -302,8 +307,8 @@ class OpenedDataset:
                     )
                 left, plan = left - batches, following
             is_within = following is not None or left < (plan.num_batches() or inf)
-            if left % whole and is_within and not is_over:
-                raise _within_batch(samples, size)
+            if is_within and not is_over:
+                self._check_whole(left, whole)
             return plan.end() if is_over else plan.reached(left * plan.num_ranks)
 
         return self._state_at(reached, samples * self.plan().num_ranks, start)
@@ -320,7 +325,6 @@ class OpenedDataset:
         are single samples. With several iterations of a loader, that is the epoch of the one that
         was advanced last.
         """
-        self._check_batches(num_samples)
         if start is None and self.latest is not None:
             start = self.latest.begun
         plan = plan_of_samples(self.options, self.epochs, start)
@@ -356,15 +360,19 @@ class OpenedDataset:
         if samples is not None:
             samples.noted = samples.yielded
 
-    def _check_batches(self, num_samples: int) -> None:
-        """Raise StateMismatchError if `num_samples` ends within a batch of the worker processes."""
-        size = self.settings.batch_size or SAMPLES_AT_A_TIME
-        if self.epochs.num_joined < 2:
-            return
-        plan = self.plan()
-        samples = num_samples // plan.num_ranks
-        if samples % size and samples < plan.rows_per_epoch:
-            raise _within_batch(samples, size)
+    @property
+    def _samples_at_a_time(self) -> int:
+        """Samples that a worker process reads at a time."""
+        return self.settings.batch_size or SAMPLES_AT_A_TIME
+
+    def _check_whole(self, samples: int, whole: int) -> None:
+        """Raise StateMismatchError if `samples` ends within the batches of worker processes."""
+        if samples % whole:
+            raise StateMismatchError(
+                f"{samples} samples on this rank end within the batches of "
+                f"{self._samples_at_a_time} that worker processes read, so it is not known which "
+                "samples they have yielded: give the dataset the batch_size of the DataLoader"
+            )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
         """Resume the next iteration from a state: see `StreamingDataset.load_state_dict`."""
@@ -413,11 +421,3 @@ class OpenedDataset:
         place = (os.getpid(), find_world()) if sent else None
         fresh = {"latest": None, "_numbering": Numbering(), "samples": copy(self.samples)}
         return {**self.__dict__, **fresh, "_sent": place}
-
-
-def _within_batch(samples: int, size: int) -> StateMismatchError:
-    return StateMismatchError(
-        f"{samples} samples on this rank end within the batches of {size} that worker processes "
-        "read, so it is not known which samples they have yielded: give the dataset the batch_size "
-        "of the DataLoader"
-    )
