@@ -475,6 +475,181 @@ def test_petastorm_reads_without_a_pool_while_it_is_recorded(given: str, tmp_pat
     assert pools == [given.rpartition("'")[0].rpartition("'")[2]]
 
 
+#: The part of Petastorm that the recorder patches here: readers of three rows, and their loaders.
+READERS = """
+import itertools
+import random
+
+class Reader:
+    def __init__(self, epochs, batched):
+        self.batched_output = batched
+        self.rows = (
+            {"x": [row, epoch] if batched else row}
+            for epoch in (itertools.count() if epochs is None else range(epochs))
+            for row in random.sample(range(3), 3)
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self.rows)
+
+def make_reader(url, num_epochs=1):
+    return Reader(num_epochs, False)
+
+def make_batch_reader(url, num_epochs=1):
+    return make_reader(url, num_epochs) if url is None else Reader(num_epochs, True)
+"""
+LOADERS = """
+class DataLoader:
+    def __init__(self, reader, batch_size=1):
+        self.reader = reader
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.reader.__exit__(*error)
+
+    def __iter__(self):
+        for row in self.reader:
+            yield {"x": [row["x"]]}
+"""
+MAKES_LOADERS = """
+import random
+from petastorm.pytorch import DataLoader
+from petastorm.reader import make_batch_reader, make_reader
+
+class Child(DataLoader):
+    def __init__(self, reader):
+        self.extra = 1
+        super().__init__(reader)
+
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield {**batch, "y": [self.extra]}
+
+def take(items, count=None):
+    for step, item in enumerate(items, 1):
+        if step == count:
+            break
+
+def of_rows():
+    take(make_reader("x"))
+
+def of_rows_in_part():
+    take(make_reader("x", num_epochs=2), 1)
+
+def of_endless_rows():
+    take(make_reader("x", num_epochs=None), 7)
+
+def of_batches():
+    for epoch in range(2):
+        take(make_batch_reader("x"))
+
+def of_nested_calls():
+    take(make_batch_reader(None))
+
+def of_loader():
+    take(DataLoader(make_reader("x", 2)), 1)
+
+def of_child():
+    with Child(make_reader("x")) as loader:
+        take(loader)
+
+def of_child_in_part():
+    reader = make_reader("x")
+    with Child(reader) as loader:
+        take(loader, 1)
+    assert loader.reader is reader
+
+for function in [*globals().values()]:
+    if getattr(function, "__name__", "").startswith("of_"):
+        function()
+print(random.random())
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A directory with readers and loaders as `petastorm`, and the program that uses them."""
+    (tmp_path / "petastorm").mkdir()
+    (tmp_path / "petastorm" / "reader.py").write_text(READERS)
+    (tmp_path / "petastorm" / "pytorch.py").write_text(LOADERS)
+    (tmp_path / "train.py").write_text(MAKES_LOADERS)
+    return tmp_path
+
+
+def record_with(library: Path, *arguments: str) -> dict[str, list[dict[str, Any]]]:
+    """Record the program; return the loaders of the last run by function."""
+    command = [sys.executable, str(SOURCE), "--runs", "1", *arguments, "train.py"]
+    done = subprocess.run(command, cwd=library, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads((library / "train.recording.json").read_text())["runs"]
+    found: dict[str, list[dict[str, Any]]] = {}
+    for loader in run["loaders"]:
+        found.setdefault(loader["function"], []).append(loader)
+    return found
+
+
+def test_each_loader_is_recorded_once_with_one_complete_pass(library: Path) -> None:
+    recorded = record_with(library)
+    found = {
+        name: [
+            (one["kind"], one["call"], one["passes"], one["data"]["rows"], one["data"]["times"])
+            for one in loaders
+        ]
+        for name, loaders in recorded.items()
+    }
+    assert recorded["of_rows"][0]["data"]["sizes"] == {}, "rows are not batches"
+    assert found == {
+        "of_rows": [("make_reader", 0, [[3, 3, True]], 3, 1)],
+        # The rows that the program took are counted, and one epoch stands for all.
+        "of_rows_in_part": [("make_reader", 0, [[1, 1, False]], 3, 2)],
+        "of_endless_rows": [("make_reader", 0, [[7, 7, False]], 3, 1)],
+        "of_batches": [("make_batch_reader", call, [[3, 6, True]], 6, 1) for call in (0, 1)],
+        "of_nested_calls": [("make_batch_reader", 0, [[3, 3, True]], 3, 1)],
+        # Of a loader over a reader of two epochs.
+        "of_loader": [("DataLoader", 0, [[1, 1, False]], 3, 2)],
+        # Of a subclass, which calls the entry point.
+        "__init__": [
+            ("DataLoader", 0, [[3, 3, True]], 3, 1),
+            ("DataLoader", 1, [[1, 1, False]], 3, 1),
+        ],
+    }
+
+
+def test_program_gets_the_same_random_numbers_when_it_is_recorded(library: Path) -> None:
+    program = library / "train.py"
+    program.write_text("import random\nrandom.seed(5)\n" + program.read_text())
+    printed = [
+        subprocess.run(
+            [sys.executable, *recorder_, "train.py"], cwd=library, capture_output=True, timeout=60
+        ).stdout
+        for recorder_ in ([], [str(SOURCE), "--runs", "1"])
+    ]
+    assert printed[0] == printed[1] != b""
+
+
+def test_no_full_pass_option_leaves_loaders_without_data(library: Path) -> None:
+    found = record_with(library, "--no-full-pass")
+    notes = {name: [one.get("note", "") for one in loaders] for name, loaders in found.items()}
+    missing = "no pass over it was complete"
+    assert {name: each for name, each in notes.items() if any(each)} == {
+        "of_rows_in_part": [missing],
+        "of_endless_rows": [missing],
+        "of_loader": [missing],
+        "__init__": ["", missing],
+    }
+
+
 #: The part of Petastorm that the recorder patches here: a reader of one batch.
 ONE_BATCH = """
 import numpy as np

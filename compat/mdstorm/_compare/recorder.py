@@ -994,7 +994,8 @@ def patch_module(module: Any) -> None:
     for name, wrap in ENTRY_POINTS[module.__name__.partition(".")[2]].items():
         owner, _, method = name.rpartition(".")
         target: Any = getattr(module, owner, None) if owner else module
-        original = getattr(target, method, None)
+        # Other versions of Petastorm do not have all of them, and None has an `__init__`.
+        original = None if target is None else getattr(target, method, None)
         if original is None or hasattr(original, "records"):
             continue
         wrapper = wrap(owner if method == "__init__" else method, original)
