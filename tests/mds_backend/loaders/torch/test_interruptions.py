@@ -6,15 +6,17 @@ import random
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.interrupting import CtrlC, interrupts
-from tests.mds_backend.loaders.loaders import Own
+from tests.mds_backend.loaders.loaders import Own, in_either_order
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.read import reader
 
 pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
@@ -256,3 +258,46 @@ def test_state_after_interrupts_at_random_moments_loses_no_row(
     if len(seen) < rows:
         seen += [n for batch in loader for n in batch["number"].tolist()]
     assert sorted(seen) == list(range(rows))
+
+
+@in_either_order
+@pytest.mark.parametrize("num_epochs", [2, None])
+@pytest.mark.parametrize("batch_size", [7, 10])
+def test_state_after_failed_read_of_second_epoch_resumes_with_next_batch(
+    tmp_path: Path, order: str, num_epochs: int | None, batch_size: int
+) -> None:
+    """The cache is small, so the first shard is fetched again where the second epoch begins."""
+    rows, remote = 60, tmp_path / "remote"
+    columns = {"number": "int", "padding": "bytes"}
+    with MDSWriter(out=str(remote), columns=columns, size_limit=250_000) as writer:
+        for number in range(rows):
+            writer.write({"number": number, "padding": bytes(200_000)})
+    first, absent = remote / "shard.00000.mds", tmp_path / "absent"
+
+    def made(name: str) -> StreamingDataLoader:
+        dataset = StreamingDataset(
+            remote=str(remote),
+            local=str(tmp_path / name),
+            cache_limit=2_500_000,
+            batch_size=batch_size,
+            num_epochs=num_epochs,
+            workers=0,
+            **({"order": ExactOrder()} if order == "exact" else {}),  # type: ignore[arg-type]
+        )
+        return StreamingDataLoader(dataset, batch_size)
+
+    def read(batches: Any) -> list[list[int]]:
+        return [batch["number"].tolist() for batch in batches]
+
+    loader, resumed = made("one"), made("two")
+    whole = read(islice(made("three"), 2 * rows // batch_size))
+    seen: list[list[int]] = []
+    with pytest.raises(DatasetNotFoundError):  # noqa: PT012
+        for batch in loader:
+            seen.append(batch["number"].tolist())
+            if len(seen) == 2:
+                first.rename(absent)
+    absent.rename(first)
+    assert 2 < len(seen) < len(whole)
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert seen + read(islice(resumed, len(whole) - len(seen))) == whole
