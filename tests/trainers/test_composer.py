@@ -14,7 +14,7 @@ pytestmark = pytest.mark.long
 
 
 def fit(url: str, kind: str, at: Path, *args: object, processes: int, duration: str) -> Run:
-    """Train, and write a checkpoint after the fourth batch; Composer starts the processes."""
+    """Train and write checkpoints, or resume from one; Composer starts the processes."""
     launcher = [sys.executable]
     if processes > 1:
         launcher += ["-m", "composer.cli.launcher", "--nproc", str(processes)]
@@ -56,6 +56,27 @@ def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
         assert rows.total() == ROWS + repeated
         assert set(rows) == set(each_once(ROWS))
     run.check_resumes_exactly()
+
+
+@pytest.mark.parametrize(
+    ("kind", "processes", "checkpoint"),
+    [
+        ("converter", 1, "1-11.pt"),
+        ("converter", 2, "1-6.pt"),
+        ("streaming", 1, "1-11.pt"),
+        ("transform", 1, "1-11.pt"),
+    ],
+)
+def test_composer_resumes_after_an_epoch_with_the_next_one(
+    url: str, tmp_path: Path, kind: str, processes: int, checkpoint: str
+) -> None:
+    how = {"processes": processes, "duration": "22ba" if kind == "transform" else "2ep"}
+    fit(url, kind, tmp_path, "train", **how)
+    run = fit(url, kind, tmp_path, "resumed", tmp_path / checkpoint, **how)
+
+    assert run.recorded("train0").batches != run.recorded("train1").batches
+    assert run.recorded("resumed1").batches == run.recorded("train1").batches
+    assert not run.recorded("resumed2").batches
 
 
 @pytest.mark.parametrize(

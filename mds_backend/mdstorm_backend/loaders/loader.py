@@ -352,7 +352,8 @@ class Loader:
 
     def is_at(self, position: Position) -> bool:
         """Whether the latest pass is at a position: see `Pass.is_at`."""
-        return self._latest is not None and self._latest.is_at(position)
+        latest = self._latest
+        return latest is not None and latest.is_at(position, is_left=self._open is not latest)
 
     def restart(self) -> None:
         """Begin the next iteration in a new pass."""

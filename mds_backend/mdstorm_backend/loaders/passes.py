@@ -232,10 +232,11 @@ class Pass:
         elif self.compared is not None and not self.is_over:
             self.compared.leave()
 
-    def is_at(self, position: Position) -> bool:
+    def is_at(self, position: Position, *, is_left: bool) -> bool:
         """Whether the pass is at a position, give or take less than one sample for each rank.
 
-        A finished pass is also at its beginning: nothing was counted since its end.
+        A finished pass is also at its beginning: nothing was counted since its end. So is one whose
+        iteration was left after the last batch: Composer requests no end if it knows the length.
         """
         if self._segment is None:
             return False
@@ -244,7 +245,8 @@ class Pass:
         passed = (
             (mine.epoch - position.epoch) * plan.num_samples + mine.consumed - position.consumed
         )
-        return (self.is_over and is_beginning) or abs(passed) < plan.num_ranks
+        is_finished = self.is_over or (is_left and self.here.is_last_epoch(mine) and mine.is_end)
+        return (is_finished and is_beginning) or abs(passed) < plan.num_ranks
 
     def state_dict(self, position: Position | None = None) -> dict[str, Any]:
         """Return the state of the pass, or of an earlier position of it."""

@@ -185,6 +185,33 @@ def test_sample_count_beyond_the_last_row_is_the_end_of_the_pass(url: str) -> No
     assert dataset.state_dict()["epoch"] == 1
 
 
+@in_either_order
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_no_samples_after_an_epoch_without_its_end_resume_with_the_next_epoch(
+    url: str, order: str, num_workers: int
+) -> None:
+    # A trainer that takes as many batches as the loader has does not request the end.
+    dataset, whole, again = (dataset_of(url, order) for _ in range(3))
+    whole.load_state_dict(dataset.state_dict())  # which has the seed
+    epochs = [rows(loader_of(whole)) for _ in range(2)]
+    with loader_of(dataset, num_workers=num_workers) as loader:
+        assert rows(islice(loader, len(loader))) == epochs[0]
+    again.load_state_dict(dataset.state_dict(0, True))
+    assert rows(loader_of(again)) == epochs[1]
+
+
+@in_either_order
+def test_no_samples_while_the_last_batch_is_in_use_resume_with_the_epoch(
+    url: str, order: str
+) -> None:
+    dataset, again = (dataset_of(url, order) for _ in range(2))
+    batches = iter(StreamingDataLoader(dataset, ROWS))
+    epoch = rows(islice(batches, 1))
+    again.load_state_dict(dataset.state_dict(0, True))
+    assert rows(StreamingDataLoader(again, ROWS)) == epoch
+    del batches
+
+
 def test_sample_count_within_a_batch_is_split_evenly(url: str) -> None:
     dataset = dataset_of(url, "exact", World(1, 2))
     rows(loader_of(dataset))

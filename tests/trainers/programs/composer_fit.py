@@ -1,12 +1,14 @@
 """Composer's Trainer; arguments: URL KIND DURATION PART [CHECKPOINT].
 
-KIND is a name of `loader_of`. Without CHECKPOINT one is written after every fourth batch.
+KIND is a name of `loader_of`. Without CHECKPOINT one is written after every fourth batch, and after
+every epoch.
 """
 
 import sys
 
 import torch
 from composer import Callback, ComposerModel, Trainer
+from composer.callbacks import CheckpointSaver
 from support import loader_of, record
 
 url, kind, duration, part = sys.argv[1:5]
@@ -30,18 +32,19 @@ class Recorder(Callback):
         record(state.batch["number"], f"{part}{int(state.timestamp.epoch)}")
 
 
+def checkpoints(save_interval):
+    names = {"folder": ".", "filename": "{epoch}-{batch}.pt", "latest_filename": None}
+    return CheckpointSaver(**names, save_interval=save_interval, overwrite=True)
+
+
 model = Model()
 trainer = Trainer(
     model=model,
     train_dataloader=loader_of(url, kind),
     optimizers=torch.optim.SGD(model.parameters(), lr=0.1),
     max_duration=duration,
-    callbacks=[Recorder()],
+    callbacks=[Recorder(), *([] if checkpoint else map(checkpoints, ("4ba", "1ep")))],
     device="cpu",
-    save_folder=None if checkpoint else ".",
-    save_filename="{epoch}-{batch}.pt",
-    save_interval="4ba",
-    save_overwrite=True,
     load_path=checkpoint,
     progress_bar=False,
     seed=7,
