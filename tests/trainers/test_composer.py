@@ -1,5 +1,6 @@
 """Composer's Trainer, whose checkpoints contain the position of the dataset."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def fit(url: str, kind: str, at: Path, *args: object, processes: int, duration: 
         *(url, kind, duration, *args),
         at=at,
         launcher=launcher,
-        PYTHONPATH=STAND_IN,
+        PYTHONPATH=os.pathsep.join([STAND_IN, *filter(None, [os.environ.get("PYTHONPATH")])]),
     )
 
 
