@@ -443,6 +443,70 @@ def test_full_pass_is_read_before_a_converter_is_deleted(reads: str, tmp_path: P
     assert done.stdout.splitlines() == once * 2
 
 
+def run_with_converter(program: str, tmp_path: Path, code: int = 0) -> list[str]:
+    """Record a program that uses `LIBRARY` and a file with two rows; return its output."""
+    package = tmp_path / "petastorm" / "spark"
+    package.mkdir(parents=True)
+    (package / "spark_dataset_converter.py").write_text(LIBRARY)
+    head = "from petastorm.spark.spark_dataset_converter import SparkDatasetConverter\n"
+    (tmp_path / "train.py").write_text(head + program)
+    (tmp_path / "rows").write_text("1\n2\n")
+    command = [sys.executable, str(SOURCE), "--runs", "1", "train.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_deleted_converter_causes_no_full_pass_of_loaders_of_others(tmp_path: Path) -> None:
+    program = """
+next(iter(SparkDatasetConverter("rows").make_torch_dataloader()))
+SparkDatasetConverter("rows").delete()
+"""
+    assert run_with_converter(program, tmp_path) == [
+        "read epochs: None",
+        "delete",
+        "read epochs: 1",
+    ]
+
+
+def test_program_ended_by_ctrl_c_reads_no_full_pass_and_replaces_an_older_recording(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "train.recording.json").write_text('{"runs": [1]}')
+    program = """
+next(iter(SparkDatasetConverter("rows").make_torch_dataloader()))
+raise KeyboardInterrupt
+"""
+    assert run_with_converter(program, tmp_path, code=130) == ["read epochs: None"]
+    (run,) = json.loads((tmp_path / "train.recording.json").read_text())["runs"]
+    assert run["ended"] == "KeyboardInterrupt"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("RANK", "WORLD_SIZE"),
+        ("HOROVOD_RANK", "HOROVOD_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
+    ],
+)
+def test_rank_of_each_launcher_is_found(
+    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in zip(names, ("1", "4"), strict=True):
+        monkeypatch.setenv(name, value)
+    assert recorder.rank_and_count() == (1, 4)
+    assert recorder._path_of_rank("a/b.json") == "a/b.rank-1.json"
+
+
+def test_many_shapes_of_a_column_are_not_listed() -> None:
+    for count, shapes in ((8, 8), (9, 1)):
+        found = Pass(is_batched=True)
+        found.add({"x": [np.zeros(length) for length in range(count)]})
+        assert len(found.to_json()["columns"]["x"]["shapes"]) == shapes
+
+
 #: The part of Petastorm that the recorder patches here: a reader that reads with a pool.
 POOL = """
 class Reader:
