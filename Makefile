@@ -68,8 +68,11 @@ test: java
 	+$(side_by_side) lint test-engine test-compat test-lowest test-connect test-trainers \
 		test-refusing test-spark test-peers
 
+# Long tests draw examples or repeat a matrix, which says little of other versions: the lowest ones run
+# all of the others. Tests share the cores with those of three more processes, and may take longer.
+test-all: export MDSTORM_TEST_SECONDS ?= 900
 test-all:
-	+$(MAKE) test GATE="not cluster" LOWEST_GATE="not newest" \
+	+$(MAKE) test GATE="not cluster" LOWEST_GATE="not long and not newest" \
 		LOWEST_TESTS="tests --ignore=tests/trainers --ignore=tests/cluster" \
 		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
 		REFUSING_KINDS="refusing-connect refusing" \
