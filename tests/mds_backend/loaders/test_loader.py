@@ -248,6 +248,7 @@ def test_pass_after_break_in_second_epoch_begins_with_third(numbers: Dataset, or
 
 
 @in_either_order
+@pytest.mark.usefixtures("ctrl_c_raises")
 def test_state_after_interrupt_while_pass_counts_resumes_with_next_batch(
     numbers: Dataset, order: str
 ) -> None:
