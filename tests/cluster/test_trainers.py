@@ -1,4 +1,4 @@
-"""Frameworks that people train with, on two hosts: who reads which rows."""
+"""Training frameworks on two hosts: each row is read once per epoch."""
 
 import json
 import shutil

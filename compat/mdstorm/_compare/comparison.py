@@ -253,7 +253,7 @@ def _random_columns(old: Data, repeated: Data | None) -> list[str]:
 
 
 def _is_computed(loader: Loader) -> bool:
-    """Whether a function of the program computes values."""
+    """Whether the loader passes its values through a function of the program."""
     return any(loader.arguments.get(name) is not None for name in _FUNCTIONS)
 
 

@@ -517,7 +517,7 @@ class Loader:
     #: For each pass: batches, rows, and whether it is complete.
     passes: list[list[Any]] = field(default_factory=list)
     data: Pass | None = None
-    #: The epochs that the data stands for.
+    #: The number of epochs of a pass if `data` describes only one of them, otherwise 1.
     times: int = 1
     note: str = ""
     _current: Pass | None = None
@@ -665,7 +665,7 @@ class Recorder:
         self.loaders: list[Loader] = []
         self.examples = 0
         self.full_pass = True
-        #: The process that writes the recording; children that the program forks end unrecorded.
+        #: The process that writes the recording; forked children are not recorded.
         self.process = os.getpid()
         self.folder = os.getcwd()
         #: The loaders of the objects that the program got, by the ids of the objects.
@@ -720,7 +720,7 @@ class Recorder:
         return watched(found, loader)
 
     def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
-        """Read a complete pass of each loader, or of some, that the program did not read fully."""
+        """Read a complete pass of each chosen loader that the program did not read to its end."""
         if not self.full_pass or self.is_in_child:
             return
         for loader in self.loaders:

@@ -438,7 +438,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
         if name in ("dataset_url_or_urls", "dataset_url"):
             raise ArgumentTypeError(
                 f"{function}() got multiple values for argument {name!r}: the converter knows its "
-                "own dataset, leave the argument out"
+                "own dataset, so leave the argument out"
             )
         raise base.unknown_keyword(function, name, known, _instead(name, known))
 

@@ -158,8 +158,8 @@ def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | N
     if not url:
         raise InvalidArgumentError(
             f"Please set the spark config {PETASTORM_CONF}. It names the directory for converted "
-            "DataFrames, such as file:///tmp/cache, or file:///dbfs/tmp/cache on Databricks. If it "
-            "is set, its key is misspelled: use SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. "
+            "DataFrames, such as file:///tmp/cache, or file:///dbfs/tmp/cache on Databricks. If "
+            "you have set it, check its key, SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF. "
             "Without Spark conf, pass parent_cache_dir_url=… or set the variable "
             f"{ENVIRONMENT_VARIABLE}"
         )

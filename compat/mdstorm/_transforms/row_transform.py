@@ -63,7 +63,7 @@ class DeclaredTransform:
             selected, there = spec.selected_fields, [*names, *self.edited]
             raise NoMatchingFieldsError(
                 f"selected_fields={selected} names neither columns nor fields that edit_fields "
-                f"makes{choose_among(selected[0], there)}"
+                f"adds{choose_among(selected[0], there)}"
                 if selected
                 else f"the TransformSpec removes all of the columns {list(names)}: keep at least "
                 "one with selected_fields, or name fewer in removed_fields"

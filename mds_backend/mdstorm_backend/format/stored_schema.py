@@ -89,7 +89,9 @@ def _check_column(value: dict[str, Any]) -> None:
         check_count(value["length"], f"the length of column {name}", 2**31 - 1)
     if value.get("shape") is not None:
         if type(value["shape"]) is not list or len(value["shape"]) < 2:
-            raise TypeError(f"the shape of column {name} is {shown(value['shape'])}")
+            raise TypeError(
+                f"the shape of column {name} is {shown(value['shape'])}, not a list of sizes"
+            )
         for size in value["shape"]:
             check_count(size, f"a dimension of column {name}", 2**31 - 1)
 

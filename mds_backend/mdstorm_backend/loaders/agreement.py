@@ -366,7 +366,7 @@ def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
     """Return the values of a pass on which ranks have to agree; None is not compared."""
     order, position, plan = segment.options.order, segment.position, segment.plan
     is_even = before is not None and plan.has_equal_batches
-    # A state of samples without numbers belongs to one rank.
+    # If the plan does not number the samples of all ranks, a state belongs to one rank.
     is_shared = plan.has_equal_batches or not position.consumed
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,

@@ -268,8 +268,8 @@ class Loader:
                 recorder.record_batches(size)
                 self.take(current, recorder.batches - num_ahead)
             elif is_yielded:
-                # As `record_batches`, without its call, and below `advance` and `record_request`:
-                # there may be 50,000 batches a second.
+                # As `record_batches`, and below as `advance` and `record_request`, but without
+                # the calls: a loop may take 50,000 batches a second.
                 recorder.batches += 1
                 recorder.rows += size
                 recorder.since = recorder.clock()

@@ -304,7 +304,7 @@ def is_hidden(name: str) -> bool:
     return (
         file.startswith(("_", "."))
         or file.endswith(_OTHER_FILES)
-        # The name of a partition column may begin with them.
+        # But a partition column may be called `_day`, in the directory `_day=1`.
         or any(part.startswith(("_", ".")) and "=" not in part for part in directories)
     )
 

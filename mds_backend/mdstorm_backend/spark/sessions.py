@@ -204,7 +204,7 @@ _RAISED = re.compile(r"(?!java|org\.|py4j)[A-Za-z_][\w.]*(Error|Exception): .+")
 _JAVA_TRACE = "JVM stacktrace:"
 #: The words that Py4J puts before an error.
 _CALLING = re.compile(r"An error occurred while calling [\w.:]+\s+: *")
-#: The most characters of an error that a message repeats.
+#: Messages quote at most this number of characters of Spark's error.
 _LONGEST = 400
 
 

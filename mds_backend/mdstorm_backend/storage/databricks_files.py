@@ -119,7 +119,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._request(self._api.remove_directory, path)
 
     def makedirs(self, path: str, exist_ok: bool = True) -> None:
-        """Create a directory and its parents; one that exists is not an error."""
+        """Create a directory and its parents, unless it exists already."""
         self._request(self._api.make_directory, path)
 
     def _request(self, call: Callable[..., T], path: str, *arguments: Any) -> T:

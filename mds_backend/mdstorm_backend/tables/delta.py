@@ -238,8 +238,8 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
                 "Spark's ALTER TABLE … DROP FEATURE removes such a feature",
             ) from error
         raise errors.CorruptDatasetError(
-            f"{url} is a Delta table whose deletion vectors cannot be read ({said}). Restore what "
-            "is missing, or open another version",
+            f"{url} is a Delta table whose deletion vectors cannot be read ({said}). Restore the "
+            "missing files, or open another version",
             url=url,
         ) from error
     root = table.table_uri.rstrip("/")

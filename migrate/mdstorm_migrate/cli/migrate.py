@@ -167,7 +167,9 @@ def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
         raise click.UsageError("--write and --check cannot be used together")
     backup = options["backup"]
     if backup is not None and (not backup or os.sep in backup):
-        raise click.BadParameter("the suffix must be part of a file name", param_hint="--backup")
+        raise click.BadParameter(
+            f"the suffix must not be empty or contain {os.sep!r}", param_hint="--backup"
+        )
     check_reports(options["reports"], options["format_"])
 
 

@@ -173,7 +173,7 @@ _TABLES = re.compile(
     r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"
     r"|(?:.+\.)?pypi-dependencies|(?:dev-)?packages"
 )
-#: The text before the name of a group, which is not the name of a package.
+#: Precedes the name of a dependency group, which is a string but not a requirement.
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 
 

@@ -25,7 +25,7 @@ LARGEST_TEXT = 1 << 20
 #: Suffixes of code, whose imports count.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
-#: How the program that `mdstorm compare --recorder` prints begins.
+#: The first line of the recorder, the program that `mdstorm compare --recorder` prints.
 _RECORDER = b'"""Record what a program reads through Petastorm or mdstorm,'
 
 

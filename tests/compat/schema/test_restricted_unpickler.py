@@ -1,4 +1,4 @@
-"""Schemas and indexes in Petastorm's pickles: all its forms are read, nothing else is done."""
+"""Pickles of schemas and indexes: all of Petastorm's forms are read, and no code is run."""
 
 import os
 import pickle

@@ -93,7 +93,7 @@ def test_conversion_of_other_objects_raises_not_a_data_frame(thing: Any) -> None
 class TestPickling:
     """A converter travels as its three attributes."""
 
-    def test_converter_pickles_as_its_attributes(self, ten: SparkDatasetConverter) -> None:
+    def test_pickled_converter_holds_its_three_attributes(self, ten: SparkDatasetConverter) -> None:
         pickled = pickle.dumps(ten)
         assert b"mdstorm.spark.spark_dataset_converter" in pickled
         assert len(pickled) < 1000

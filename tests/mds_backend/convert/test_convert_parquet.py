@@ -27,7 +27,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix}
 
 
-def test_every_type_reads_back_as_it_was(tmp_path: Path) -> None:
+def test_every_type_reads_back_unchanged(tmp_path: Path) -> None:
     table = every_type()
     source = write(tmp_path / "source", table.slice(0, 2), table.slice(2), row_group_size=1)
     dataset = convert_parquet(source, str(tmp_path / "mds"))
@@ -37,7 +37,7 @@ def test_every_type_reads_back_as_it_was(tmp_path: Path) -> None:
     assert compare(source, dataset).is_same
 
 
-def test_the_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
+def test_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
     source = write(tmp_path / "source", *[numbers(40, 40 * i) for i in range(4)], row_group_size=9)
     for workers in (1, 5):
         convert_parquet(source, str(tmp_path / str(workers)), shard_size=2500, workers=workers)

@@ -111,7 +111,7 @@ class Chain:
                 iterator.close()
 
     def resume(self, states: list[Any]) -> None:
-        """Load states into new loaders or the same ones, perhaps in another world."""
+        """Load states into new or existing loaders; new ones may have another number of ranks."""
         states = json.loads(json.dumps(states))
         before = self.ranks, self.batch_size
         is_new = self.draw.random() < 0.6

@@ -18,7 +18,7 @@ from mdstorm_backend.storage import Location
 
 
 class Terminal(conftest.Terminal):
-    """A terminal that reports when a text has been drawn."""
+    """A terminal that sets an event once it shows a given text."""
 
     def __init__(self, awaited: str = "") -> None:
         super().__init__()

@@ -136,7 +136,7 @@ def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
     assert min(measured) > 1010  # rows would measure the latency, not the link
 
 
-def test_a_shard_that_is_replaced_while_it_is_read_is_an_error(
+def test_shard_that_is_replaced_while_it_is_read_raises_error(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     release = held(s3)

@@ -307,9 +307,9 @@ def _images(values: Values, column: Column) -> npt.NDArray[Any]:
         shapes = sorted({f"{image.dtype}{list(image.shape)}" for image in pixels})
         raise errors.UnsupportedTypeError(
             f"column {column.name!r} of {column.origin.url} holds images of different shapes in "
-            f"one batch, or of more than 8 bits: {', '.join(shapes[:4])}. TensorFlow takes uint8 "
-            "of one shape a batch: make them alike before writing, or read them with PyTorch or "
-            "as NumPy",
+            f"one batch, or of more than 8 bits: {', '.join(shapes[:4])}. TensorFlow needs 8-bit "
+            "images of one shape in each batch: convert and resize them before writing, or read "
+            "them with PyTorch or as NumPy",
             columns={column.name: ", ".join(shapes[:4])},
         )
     return pixels.astype(np.uint8, copy=False)

@@ -37,7 +37,7 @@ from mdstorm_backend.read import ImageDecoder, SampleSource
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-#: Settings with which the data are opened.
+#: Settings that take effect when the dataset is opened.
 _OPENED_WITH = ("streams", "cache_limit", "allow_unsafe_types")
 #: Settings that the first epoch determines if they were not given, or that a state may contain.
 _SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")

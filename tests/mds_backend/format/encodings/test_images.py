@@ -229,7 +229,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("data", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_file_is_an_error(decoder: str, data: bytes) -> None:
+def test_damaged_image_file_raises_error(decoder: str, data: bytes) -> None:
     for kind in ("jpeg", "png"):
         for decode in (image_array, rgb_pixels):
             with pytest.raises((OSError, ValueError, SyntaxError)):

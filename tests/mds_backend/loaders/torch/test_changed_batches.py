@@ -151,7 +151,7 @@ def test_lambda_as_batch_map_with_spawned_workers_raises_error(url: str, kind: t
 
 
 @pytest.mark.long
-def test_a_function_of_a_module_is_sent_to_spawned_processes(url: str) -> None:
+def test_module_level_batch_map_with_spawned_workers_is_called(url: str) -> None:
     loader = loader_in(
         "elastic", url, BATCH, batch_map=pair, num_workers=1, multiprocessing_context="spawn"
     )
