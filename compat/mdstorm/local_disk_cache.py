@@ -209,7 +209,7 @@ def _check(path: Any, limit: Any, row_size: Any, shards: Any, policy: Any) -> No
     if policy != "none" and limit / shards < _ROWS_PER_SHARD * row_size:
         raise InvalidArgumentError(
             f"Condition 'size_limit_bytes / shards < {_ROWS_PER_SHARD} * expected_row_size_bytes' "
-            f"needs to hold for no cache, and holds: {limit} / {shards} < {_ROWS_PER_SHARD} * "
-            f"{row_size}. Raise cache_size_limit, or use fewer shards: "
-            "cache_extra_settings={'shards': 1}"
+            f"needs to hold for no cache: each shard must have room for {_ROWS_PER_SHARD} rows of "
+            f"{row_size} bytes, found {limit} bytes in {shards} shards. Raise cache_size_limit, or "
+            "use fewer shards: cache_extra_settings={'shards': 1}"
         )

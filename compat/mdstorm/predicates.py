@@ -281,8 +281,8 @@ class in_pseudorandom_split(_OfOneField):  # noqa: N801
             )
         if min(fraction_list) < 0 or sum(fraction_list) > 1 + 1e-6:
             raise InvalidArgumentError(
-                f"fraction_list={fraction_list!r} must be shares of the rows, of at least 0 and "
-                "of 1 together: [0.8, 0.2]"
+                "fraction_list must hold fractions of the rows, such as [0.8, 0.2], none of them "
+                f"negative and with a sum of at most 1; found {fraction_list!r}"
             )
         first = subset_index % count
         self._predicate_field = predicate_field

@@ -160,9 +160,9 @@ def _edited(field: Any) -> EditedField:
     is_whole = isinstance(field, (tuple, list)) and len(field) in (4, 5)
     if not is_whole or not isinstance(field[2], (tuple, list)):
         raise InvalidArgumentError(
-            f"edit_fields holds {field!r}: pass each as a tuple of name, NumPy type, shape and "
-            "whether it may be null, such as edit_field(name, numpy_dtype, shape, nullable) "
-            "returns; the shape of a scalar is ()"
+            f"edit_fields holds {field!r}: pass each field as a tuple (name, NumPy type, shape, "
+            "nullable), such as edit_field(name, numpy_dtype, shape, nullable) returns; the shape "
+            "of a scalar is ()"
         )
     name, numpy_dtype, shape, *_, nullable = field  # as a field of a schema, with its codec
     return str(name), numpy_dtype, tuple(shape), nullable

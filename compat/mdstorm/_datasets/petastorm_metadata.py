@@ -389,11 +389,11 @@ def _check_same_schema(
     if not differing or not described or described == files:
         return
     raise errors.PetastormMetadataGenerationError(
-        f"{source.url} holds {len(described)} files of the schema {stored._name!r}, whose fields "
-        f"{differing} are not those of {unischema._name!r}, and new ones: "
-        f"{sorted(files - described)}. Its metadata still describe the former. Remove the new "
-        "ones, and write the rows with mode('overwrite') or to another directory; if one schema "
-        "fits all files, store it with generate_petastorm_metadata"
+        f"{source.url} holds {len(described)} files of the schema {stored._name!r}, and new files "
+        f"of {unischema._name!r}, which differs in the fields {differing}. The metadata describe "
+        f"{stored._name!r}. Remove the new files, {sorted(files - described)}, and write their "
+        "rows with mode('overwrite') or to another directory; if one schema fits all files, store "
+        "it with generate_petastorm_metadata"
     )
 
 

@@ -297,9 +297,9 @@ class CacheDirectory:
             return
         if present is not None and not self.holds(Record.at(self.index_note), INDEX_NAME):
             raise errors.InvalidArgumentError(
-                f"{path} is not the index of {url}, but of another dataset or another state of it, "
-                "and this cache did not put it there. Choose another directory, or remove the "
-                "files in this one"
+                f"{path} is not the index of {url}, but of another dataset or an earlier version "
+                "of it, and the cache did not create this file. Choose another directory, or "
+                "remove the files in this one"
             )
         if not self.described():
             self.make(url, "")

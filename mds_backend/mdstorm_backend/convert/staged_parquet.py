@@ -166,8 +166,8 @@ def _open(staging: Location) -> ParquetDataset:
     except DatasetNotFoundError:
         raise WriteError(
             f"Spark has written Parquet to {staging.url}, but this process cannot see it: Spark "
-            f"has another disk or mount at this path. {_ANOTHER_DIRECTORY}. Remove what Spark "
-            "wrote on the machine of Spark"
+            f"has another disk or mount at this path. {_ANOTHER_DIRECTORY}. The files that "
+            "Spark has written are on its machine: remove them there"
         ) from None
 
 

@@ -198,8 +198,8 @@ class JoinedDataset(SampleDataset):
             common = [name for name in self.schema.names if _are_alike(name, self.parts)]
             remedy = f"Read those in common, columns={common}, or" if common else "Read"
             raise InvalidArgumentError(
-                f"the streams differ in the columns {differing}: not all of {self.url} have them, "
-                "or not with one type, and a batch needs the same columns from each. "
+                f"the columns {differing} are missing in some of {self.url}, or have several "
+                "types there, but a batch needs the same columns from each. "
                 f"{remedy} single samples"
             )
         ordered = self.schema.names if columns is None else names

@@ -240,8 +240,8 @@ def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:
     if shares.min() < 1:
         raise InvalidArgumentError(
             f"stream {int(shares.argmin())} has no sample in a global batch of "
-            f"{global_batch_size}, its proportion being {proportions[int(shares.argmin())]:.3g}: "
-            "use larger batches or other weights, or batching_method='random'"
+            f"{global_batch_size}: its proportion is {proportions[int(shares.argmin())]:.3g}. "
+            "Use larger batches or other weights, or batching_method='random'"
         )
     return [int(share) for share in shares]
 

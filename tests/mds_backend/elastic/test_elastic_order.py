@@ -221,7 +221,7 @@ def test_arguments_are_checked_at_once(
     [
         ("device_per_stream", 2, 4, False, "the 4 physical nodes, found num_canonical_nodes=2"),
         ("per_stream", 120, 1, False, "stream 0 has too few samples for one global batch of 120 s"),
-        ("stratified", 1, 1, False, "stream 0 has no sample in a global batch of 1, its proport"),
+        ("stratified", 1, 1, False, "stream 0 has no sample in a global batch of 1: its proport"),
         ("per_stream", 1, 1, True, "a shuffle block of 0 samples is too small for py1br"),
     ],
 )

@@ -119,6 +119,6 @@ class ReadAhead:
                 position = plan.end() if is_end else plan.position(block.offsets[batches])
                 return write_state(block.segment.options, block.segment.batching, position), rest
         raise StateMismatchError(
-            f"no state after {used} {self._noun} is kept: {self.num_read} were read, and long "
-            "iterations keep only their latest states"
+            f"no state after {used} {self._noun} is available: {self.num_read} were read, and a "
+            "long iteration keeps only its latest states. Pass the number that was used"
         )

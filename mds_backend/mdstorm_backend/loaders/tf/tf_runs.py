@@ -204,9 +204,9 @@ class TFRuns:
         """Raise StateMismatchError for a pass whose end TensorFlow would leave out."""
         if self._claimed is not None and (found := self.loader.length()) > self._claimed:
             raise StateMismatchError(
-                f"this dataset was created for a share of {self._claimed} batches, and this "
-                f"process now has a share of {found}: the world was larger then. Create the "
-                "dataset in the world that reads it"
+                f"this process has {found} batches to read, but had {self._claimed} when this "
+                "dataset was created, because fewer processes share the rows now. Create the "
+                "dataset after the processes that read it have started"
             )
 
     def announce(self) -> TFRun:

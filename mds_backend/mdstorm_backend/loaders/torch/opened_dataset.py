@@ -299,10 +299,10 @@ class OpenedDataset:
                     break
                 if batches % even and not is_over:
                     raise StateMismatchError(
-                        f"this rank has {batches} samples of an epoch, which {num_workers} worker "
-                        f"processes do not share evenly in batches of {size}, so some begin the "
-                        "next epoch before others and the number of samples does not determine "
-                        "which were read: pass num_epochs=1 and iterate once for each epoch, or "
+                        f"this rank has {batches} samples of an epoch, and {num_workers} worker "
+                        f"processes cannot share them evenly in batches of {size}. Some begin the "
+                        "next epoch before others, so a number of samples does not determine which "
+                        "ones were read: pass num_epochs=1 and iterate once for each epoch, or "
                         "read with num_workers=0"
                     )
                 left, plan = left - batches, following
@@ -371,7 +371,7 @@ class OpenedDataset:
             raise StateMismatchError(
                 f"{samples} samples on this rank end within the batches of "
                 f"{self._samples_at_a_time} that worker processes read, so it is not known which "
-                "samples they have yielded: give the dataset the batch_size of the DataLoader"
+                "samples were yielded: pass the batch_size of the DataLoader to the dataset"
             )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
