@@ -223,7 +223,7 @@ extensions = [
 ]
 exclude_patterns = ["_build"]
 nitpicky = True
-# Names in docstrings are links where they have a page here: arguments, other libraries have none.
+# Names in docstrings become links if they have a page here. Arguments and other libraries do not.
 default_role = "py:obj"
 suppress_warnings = [
     "ref.python"

@@ -11,7 +11,7 @@ from tests.programs import run_program
 
 pytestmark = pytest.mark.long
 
-#: Opens, reads from and closes something again and again; prints what the process holds.
+#: Opens, reads and closes the same kind of object repeatedly; prints the process's resources.
 CYCLES = """
 import gc, os, sys, warnings
 from pathlib import Path

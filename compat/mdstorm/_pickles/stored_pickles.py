@@ -1,4 +1,4 @@
-"""Petastorm's pickles of schemas and of indexes: written, and read without executing them."""
+"""Write Petastorm's pickles of schemas and indexes, and read them without executing anything."""
 
 from __future__ import annotations
 

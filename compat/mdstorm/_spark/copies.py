@@ -117,8 +117,8 @@ def _file_version(url: str) -> list[Any]:
     try:
         info = Location.of(directory).stat(name)
     except Exception:
-        # No driver, no credentials, no such file: each storage has its own errors for that, and
-        # then only the name is compared.
+        # Each storage raises its own errors if a driver, credentials or the file are missing. Only
+        # the name is compared then.
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
 

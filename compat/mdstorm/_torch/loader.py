@@ -140,11 +140,11 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self.reader.join()
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the first epoch of the next pass, see the reader's ``set_epoch``."""
+        """Choose the first epoch of the next pass: see the reader's ``set_epoch``."""
         self.reader.set_epoch(epoch)
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return counts and times of the batches so far, see the reader's ``statistics``.
+        """Return counts and times of the batches so far: see the reader's ``statistics``.
 
         Where the loader takes the reader's items one by one, those are counted instead of batches.
 

@@ -67,7 +67,7 @@ def download(
     url = location.file_url(file.basename)
 
     def attempt() -> str:
-        # A file that others are reading must not be started again.
+        # With `arrival`, others may be reading the file already, so each attempt writes to it.
         path = new_path() if arrival is None else arrival.path
         try:
             _copy(location, file, path, options.timeout, arrival)

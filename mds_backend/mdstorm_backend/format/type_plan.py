@@ -55,7 +55,7 @@ def check_decimals(decimals: object) -> None:
     if decimals is not None and not (isinstance(decimals, str) and decimals in _CHOICES):
         raise InvalidArgumentError(
             f"decimals must be one of {', '.join(map(repr, _CHOICES))}, found {decimals!r}: "
-            "floating-point numbers can be trained on, and 'decimal' keeps every digit"
+            "models can train on floating-point numbers, and 'decimal' keeps every digit"
         )
 
 

@@ -91,9 +91,7 @@ class TestByHand:
         with pytest.raises(DatasetNotFoundError):
             manager.__enter__()
 
-    def test_manager_over_some_of_the_files_reads_only_these(
-        self, ten: SparkDatasetConverter
-    ) -> None:
+    def test_manager_over_some_files_reads_only_those(self, ten: SparkDatasetConverter) -> None:
         part = ten.file_urls[1:]
         with TorchDatasetContextManager(part, 9, READER, 0, None) as loader:
             assert [batch["number"].tolist() for batch in loader] == [[5, 6, 7, 8, 9]]

@@ -590,7 +590,7 @@ def test_missing_path_of_two_parts_raises_error_that_asks_for_three(
     ],
     ids=" ".join,
 )
-def test_command_on_missing_path_of_two_parts_asks_for_three(
+def test_command_on_missing_two_part_name_asks_for_three_parts(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -598,7 +598,7 @@ def test_command_on_missing_path_of_two_parts_asks_for_three(
     assert (result.exit_code, "name has three parts" in result.output) == (3, True)
 
 
-def test_name_of_two_parts_on_databricks_asks_for_three(
+def test_two_part_name_on_databricks_asks_for_three_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -357,7 +357,7 @@ def test_part_resumes_after_its_batch_if_the_last_step_is_shared(halved: list[in
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
 
 
-def test_position_knows_its_end_and_keeps_its_seed_for_the_next_epoch() -> None:
+def test_position_at_end_is_end_and_next_epoch_keeps_its_seed() -> None:
     assert [Position(consumed=n, end=4).is_end for n in (3, 4)] == [False, True]
     assert not Position(consumed=4).is_end
     place = Position(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)

@@ -71,7 +71,9 @@ def process_group(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("variables", LAUNCHERS, ids=lambda names: names[0])
-def test_the_variables_of_one_launcher_are_read(variables: tuple[str, ...], launch: Launch) -> None:
+def test_world_is_read_from_variables_of_the_active_launcher(
+    variables: tuple[str, ...], launch: Launch
+) -> None:
     for _, _, *local_size in LAUNCHERS:  # of launchers that have not started this process
         launch(dict.fromkeys(local_size, "3"))
     launch(dict(zip(variables, ("5", "8", "4"), strict=False)))

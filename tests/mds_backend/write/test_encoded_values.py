@@ -119,7 +119,9 @@ def test_arrays_of_several_dimensions_are_flat_lists_in_arrow(
 
 
 @given(st.lists(st.floats(), max_size=4), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
-def test_numbers_as_text_read_back(floats: list[float], integers: list[int]) -> None:
+def test_numbers_stored_as_text_read_back_unchanged(
+    floats: list[float], integers: list[int]
+) -> None:
     check_same("str_float", pa.array(floats, pa.float64()), floats)
     check_same("str_int", pa.array(integers, pa.int64()), integers)
 

@@ -147,7 +147,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "part.py →": "import petastorm\nR = petastorm.make_reader\n",
         "test_it.py": f"import loader, reads, converts, whole, part\n{INTERNAL_OF_TORCH}",
     },
-    # the tested module stays, so its mocks do; another test's move
+    # mocks stay with a tested module that stays on Petastorm; mocks in another test move
     {
         "work.py": WORKER,
         "loader.py →": LOADER,

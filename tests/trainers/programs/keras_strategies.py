@@ -1,4 +1,4 @@
-"""Keras and loops under one of TensorFlow's strategies; arguments: URL STRATEGY."""
+"""Train with Keras and in loops under a TensorFlow strategy; arguments: URL STRATEGY."""
 
 import os
 import sys

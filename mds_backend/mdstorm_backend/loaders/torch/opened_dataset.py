@@ -287,7 +287,7 @@ class OpenedDataset:
         """
         size = self._samples_at_a_time
         num_workers = max(num_workers, self.epochs.num_joined)
-        #: After so many samples of an epoch, all workers have yielded the same number of batches.
+        #: After each multiple of this number of samples, all workers have yielded as many batches.
         even = lcm(size, batch_size or size) * num_workers if num_workers > 1 else 1
         whole = even if batch_size not in (None, size) else min(size, even)
 
