@@ -49,7 +49,7 @@ def test_cache_dir_without_scheme_raises_unsupported_url(url: str) -> None:
 
 
 @pytest.mark.parametrize("conf", [{}, {PETASTORM: ""}, {MDSTORM: "", PETASTORM: ""}], ids=str)
-def test_missing_cache_dir_setting_is_an_error(conf: dict[str, str]) -> None:
+def test_missing_cache_dir_setting_raises_error(conf: dict[str, str]) -> None:
     remedies = "SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF.*parent_cache_dir_url"
     message = f"Please set the spark config {PETASTORM}.*{remedies}.*{VARIABLE}"
     with pytest.raises(InvalidArgumentError, match=message):

@@ -98,7 +98,7 @@ class TestByHand:
         with TFDatasetContextManager(part, 9, None, READER, 0) as dataset:
             assert [batch.number.numpy().tolist() for batch in dataset] == [[5, 6, 7, 8, 9]]
 
-    def test_manager_without_files_is_an_error(self) -> None:
+    def test_manager_without_files_raises_error(self) -> None:
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):
             TorchDatasetContextManager([], 4, READER, 0, None)
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):

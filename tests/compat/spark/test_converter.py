@@ -105,7 +105,7 @@ class TestPickling:
         )
 
     @runs_python_on_executors
-    def test_conversion_inside_spark_task_is_an_error(self, spark: Any) -> None:
+    def test_conversion_inside_spark_task_raises_error(self, spark: Any) -> None:
         def convert(batches: Any) -> Any:
             import pyarrow as pa
 

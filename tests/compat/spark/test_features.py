@@ -277,7 +277,7 @@ def test_stack_of_unsigned_columns_has_same_dtype_in_both_frameworks(
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_values_not_representable_in_stacked_dtype_are_an_error(
+def test_values_not_representable_in_stacked_dtype_raise_error(
     tmp_path: Path, batches: Batches
 ) -> None:
     columns = {"a": [0.5, 1e30], "n": [1, (1 << 24) + 1], "key": [0, -(1 << 53) - 1]}
@@ -358,7 +358,7 @@ def test_one_feature_name_yields_tensor_and_several_yield_dict(
         ({"labels": ["a", "b", "y", "w"]}, "no column is left for the features"),
     ],
 )
-def test_unknown_feature_name_is_an_error(inputs: dict[str, Any], words: str) -> None:
+def test_unknown_feature_name_raises_error(inputs: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidArgumentError, match=words):
         ModelInputs(**inputs).columns(BATCH)
 

@@ -63,7 +63,7 @@ def test_null_arrays_in_place_are_filled_as_in_a_copy(
 
 
 @with_either
-def test_arrays_of_other_length_than_first_row_group_are_an_error(
+def test_arrays_of_other_length_than_first_row_group_raise_error(
     tmp_path: Path, read: Read
 ) -> None:
     """Null arrays may have been filled to that length, and no row is known to be wrong."""

@@ -170,7 +170,7 @@ def test_state_of_other_shards_raises_state_mismatch(tmp_path: Path) -> None:
 
 
 @with_either
-def test_files_outside_of_dataset_are_an_error(tmp_path: Path, read: Read) -> None:
+def test_files_outside_of_dataset_raise_error(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     others = [dataset.file_urls[0], f"{dataset.url}/part-1-2.00000.mds"]
     for urls, text in ((others, "is not one of the .* shards"), ([], "is empty")):
@@ -228,7 +228,7 @@ def test_data_loader_fn_reads_table_version_of_converter(table: Path) -> None:
         assert found == ALIVE
 
 
-def test_converter_over_single_files_of_table_is_an_error(table: Path) -> None:
+def test_converter_over_single_files_of_table_raises_error(table: Path) -> None:
     url = f"file://{table}"
     converter = SparkDatasetConverter(url, [f"{url}/k=a/f.parquet"], 5)
     with pytest.raises(NotImplementedError, match="is a Delta table, whose files may hold"):

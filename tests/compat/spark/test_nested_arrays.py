@@ -115,7 +115,7 @@ def test_fill_nulls_fills_nested_nulls_at_any_depth(
     assert (ragged.to_list() if is_ragged else ragged.numpy().tolist()) == expected
 
 
-def test_nested_null_floats_become_nan_and_null_arrays_are_an_error(tmp_path: Path) -> None:
+def test_nested_null_floats_become_nan_and_null_arrays_raise_error(tmp_path: Path) -> None:
     assert repr(in_torch(converter(tmp_path / "a", [[[1.0, None]]])).tolist()) == "[[[1.0, nan]]]"
     uneven = converter(tmp_path / "b", [[[1.0, None], []]])
     assert repr([t.tolist() for t in in_torch(uneven)[0]]) == "[[1.0, nan], []]"

@@ -81,7 +81,7 @@ def test_directory_not_shared_with_server_is_staged_through_staging_dir(
     assert list((place / "both").glob("_mdstorm_staging_*")) == []
 
 
-def test_server_without_shared_directory_is_an_error(
+def test_server_without_shared_directory_raises_error(
     server: SparkConnectServer, place: Path
 ) -> None:
     found = converted(server, place, parent_cache_dir_url=f"file://{place}/client/cache")
@@ -92,7 +92,7 @@ def test_server_without_shared_directory_is_an_error(
     assert list((place / "client" / "cache").iterdir()) == []
 
 
-def test_unshared_directory_without_staging_is_an_error(
+def test_unshared_directory_without_staging_raises_error(
     server: SparkConnectServer, place: Path
 ) -> None:
     parent = f"file://{place}/client/cache"

@@ -81,7 +81,7 @@ def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: lis
     ],
     ids=str,
 )
-def test_nulls_of_booleans_left_by_transform_are_an_error(
+def test_nulls_of_booleans_left_by_transform_raise_error(
     tmp_path: Path, type_: Any, values: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, values, type_)

@@ -82,7 +82,7 @@ def abc(tmp_path: Path) -> SparkDatasetConverter:
     ],
     ids=["extra", "missing", "promised", "not selected", "renamed"],
 )
-def test_transform_result_with_undeclared_columns_is_an_error(
+def test_transform_result_with_undeclared_columns_raises_error(
     abc: SparkDatasetConverter, read: Read, function: Any, arguments: dict[str, Any], remedy: str
 ) -> None:
     with pytest.raises(ERRORS, match=f"do not match required schema columns.*: {remedy}"):
@@ -245,7 +245,7 @@ def test_undeclared_dtype_change_is_cast_to_stored_type_in_tensorflow(
 
 
 @pytest.mark.parametrize("dtype", [object(), "no such type"], ids=["object", "text"])
-def test_unknown_type_in_edit_fields_is_an_error(two: SparkDatasetConverter, dtype: Any) -> None:
+def test_unknown_type_in_edit_fields_raises_error(two: SparkDatasetConverter, dtype: Any) -> None:
     spec = returning([1, 2], dtype)
     with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
         two.make_tf_dataset(transform_spec=spec)

@@ -74,7 +74,7 @@ def test_storage_options_are_checked_and_do_not_apply_to_frames(options: dict[st
         make_spark_converter(URL, storage_options={"endpoint_url": options["endpoint_url"]})
 
 
-def test_frame_with_storage_options_is_an_error(spark: Any, tmp_path: Any) -> None:
+def test_frame_with_storage_options_raises_error(spark: Any, tmp_path: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="storage_options are for a path"):
         make_spark_converter(
             spark.range(3),

@@ -72,7 +72,7 @@ def test_error_in_a_process_is_raised_unchanged(url: str) -> None:
     assert "in fail" in str(caught.value.__cause__)  # where it came from
 
 
-def test_a_process_that_dies_is_an_error(url: str) -> None:
+def test_a_process_that_dies_raises_error(url: str) -> None:
     with (
         processes(url, lambda frame: os._exit(3)) as reader,
         pytest.raises(WorkerDiedError, match="ended with exit code 3"),

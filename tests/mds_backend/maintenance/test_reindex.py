@@ -194,7 +194,7 @@ def test_header_with_a_schema_of_other_columns_raises_error(tmp_path: Path) -> N
     assert not (tmp_path / "index.json").exists()
 
 
-def test_a_directory_without_shards_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_without_shards_raises_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"x")
     for directory in (tmp_path, tmp_path / "no such"):
         with pytest.raises(errors.DatasetNotFoundError, match="no shards"):

@@ -253,7 +253,7 @@ def test_deletion_vectors_of_format_3_are_applied(table: Table) -> None:
     assert len(expected) == 5
 
 
-def test_deletion_vector_with_billions_of_rows_is_an_error() -> None:
+def test_deletion_vector_with_billions_of_rows_raises_error() -> None:
     """A few kilobytes state them, and listing them would take gigabytes."""
     bitmap = BitMap64()
     bitmap.add_range(0, 1 << 28)
@@ -353,7 +353,7 @@ def test_table_with_metadata_elsewhere_is_read_only_by_its_metadata_file(tmp_pat
 
 
 @pytest.mark.parametrize("ending", [".gz.metadata.json", ".metadata.json.gz"])
-def test_gzipped_metadata_that_expands_too_far_is_an_error(
+def test_gzipped_metadata_that_expands_too_far_raises_error(
     table: Table, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newest = tables.newest_metadata(table)

@@ -166,7 +166,7 @@ def test_pandas_frames_have_the_expected_dtypes(
     assert [row.tolist() if isinstance(row, np.ndarray) else row for row in column] == values
 
 
-def test_a_timestamp_that_pandas_cannot_hold_is_an_error(tmp_path: Path) -> None:
+def test_a_timestamp_that_pandas_cannot_hold_raises_error(tmp_path: Path) -> None:
     dataset = write(tmp_path, "timestamp_ntz", [datetime(2020, 1, 1), datetime(3000, 1, 1)])
     with pytest.raises(pd.errors.OutOfBoundsDatetime, match="3000-01-01"):
         dataset.to_pandas()

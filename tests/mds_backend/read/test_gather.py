@@ -400,7 +400,7 @@ def test_matrices_of_several_dtypes_hold_the_same_values(tmp_path: Path) -> None
 @example(values=[(1 << 64) - 1], target="int64")
 @example(values=[(1 << 53) + 2, (1 << 24) + 1], target="float64")
 @example(values=[1 << 16], target="float16")
-def test_stacked_integers_stay_equal_or_are_an_error(values: list[int], target: str) -> None:
+def test_stacked_integers_stay_equal_or_raise_error(values: list[int], target: str) -> None:
     dtype = np.int64 if max(values) < 1 << 63 else np.uint64
     values = [value for value in values if dtype == np.int64 or value >= 0]
     column = np.array(values, dtype)

@@ -84,7 +84,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
         materialize(failing_frame(spark, tmp_path), f"{tmp_path}/file/dataset")
 
 
-def test_shards_that_the_driver_cannot_see_are_an_error(
+def test_shards_that_the_driver_cannot_see_raise_error(
     spark: Any, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_task = tasks.make_task

@@ -119,7 +119,7 @@ def test_short_credentials_without_a_stated_end_are_renewed_after_a_refusal(
         guard.handed_out[-1] = replace(guard.handed_out[-1], expires=0.0)
 
 
-def test_new_credentials_that_are_refused_as_expired_are_an_error(
+def test_new_credentials_that_are_refused_as_expired_raise_error(
     place: Location, guard: GuardedS3
 ) -> None:
     place = Location(place.url, credentials=Vendor("short", seconds=-5))

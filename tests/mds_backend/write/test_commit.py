@@ -189,7 +189,7 @@ def test_removal_keeps_a_directory_without_marker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("url", "count"), [("memory://index/down", 3), ("", 1)])
-def test_an_index_that_cannot_be_written_is_an_error(
+def test_an_index_that_cannot_be_written_raises_error(
     url: str, count: int, tmp_path: Path, failures: list[Exception]
 ) -> None:
     failures += [OSError("down")] * count

@@ -197,7 +197,7 @@ def test_release_keeps_the_claim_of_the_next_writer(tmp_path: Path) -> None:
     assert take(tmp_path) is None, second
 
 
-def test_a_directory_that_cannot_be_written_to_is_an_error(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_written_to_raises_error(tmp_path: Path) -> None:
     with pytest.raises(errors.WriteError, match="cannot be written to") as caught:
         Claim(Location.of(str(tmp_path / "none")))
     assert not isinstance(caught.value, errors.DatasetExistsError)

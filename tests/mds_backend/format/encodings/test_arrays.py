@@ -53,7 +53,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
-def test_a_header_that_contradicts_its_value_is_an_error(value: bytes) -> None:
+def test_a_header_that_contradicts_its_value_raises_error(value: bytes) -> None:
     for values in ([value], [value, encoded(np.array([1], np.int16))]):
         with pytest.raises(ValueError):  # noqa: PT011  # NumPy says some of them
             decode_arrays(*spread(values), INT16)
@@ -62,7 +62,7 @@ def test_a_header_that_contradicts_its_value_is_an_error(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 7, 10, 67, 255])
-def test_an_unknown_dtype_code_is_an_error(code: int) -> None:
+def test_an_unknown_dtype_code_raises_error(code: int) -> None:
     with pytest.raises(ValueError, match=f"unknown dtype code {code}"):
         decode_arrays(*spread([encoded(np.array([1], np.int16), code)]), None)
 

@@ -133,7 +133,7 @@ def test_batch_map_is_called_in_worker_processes(url: str, persistent: bool) -> 
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
-def test_batch_map_that_returns_none_is_an_error(url: str, kind: type, num_workers: int) -> None:
+def test_batch_map_that_returns_none_raises_error(url: str, kind: type, num_workers: int) -> None:
     def forgetful(batch: Any) -> None:
         batch["number"] += 1
 
