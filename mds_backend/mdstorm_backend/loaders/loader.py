@@ -103,8 +103,10 @@ class Loader:
 
     @property
     def begun(self) -> Position:
-        """Where the segment at the position began: of the latest pass, or of the next one."""
-        return self.next_position if self._latest is None else self._latest.begun
+        """Where the segment of a checkpoint began: of the latest pass, or of the next one."""
+        if (latest := self._latest) is None:
+            return self.next_position
+        return latest.begun_before(latest.consumer.num_unused)[0]
 
     @property
     def rows(self) -> int:
@@ -250,7 +252,8 @@ class Loader:
         count_rows: Callable[[Any], int] | None,
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
-        plan, samples = segment.plan, None
+        plan, samples = segment.plan, None if count_rows is None else 0
+        current.recent = (*current.recent[:-1], (plan, 0, samples))
         num_ahead = int(current.consumer.fetches_ahead)
         # Until then the pass counts, also if one more batch was fetched ahead of use.
         most_uncounted = current.counts_from + 1
@@ -310,8 +313,8 @@ class Loader:
         if (latest := self._latest) is None:
             return None
         unused = latest.consumer.num_unused
-        counted = latest.counted_before(unused)
-        return None if counted is None else (*counted, latest.is_over and not unused)
+        begun, samples = latest.begun_before(unused)
+        return None if samples is None else (begun, samples, latest.is_over and not unused)
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""

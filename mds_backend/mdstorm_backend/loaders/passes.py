@@ -103,20 +103,16 @@ class Pass:
         plan, offset, _ = self.recent[max(-1 - batches, -len(self.recent))]
         return plan.end() if self.is_over and not batches else plan.position(offset)
 
-    def counted_before(self, batches: int) -> tuple[Position, int] | None:
-        """Return a position before the latest batches as the loader counts it.
+    def begun_before(self, batches: int) -> tuple[Position, int | None]:
+        """Return where the segment of a position before the latest batches began.
 
-        That is the beginning of its segment, and the samples since; None if they are not counted.
+        Also return the samples between the two as the loader counts them; None if it does not.
+        Before the first segment, that is where the pass starts.
         """
         if not self.recent:
-            return None
+            return self.start, None
         plan, _, samples = self.recent[max(-1 - batches, -len(self.recent))]
-        return None if samples is None else (plan.begin, samples)
-
-    @property
-    def begun(self) -> Position:
-        """The position where the segment began; before the first one, where the pass starts."""
-        return self.start if self._segment is None else self._segment.position
+        return plan.begin, samples
 
     @property
     def segment(self) -> Segment:
@@ -233,19 +229,20 @@ class Pass:
             self.compared.leave()
 
     def is_at(self, position: Position, *, is_left: bool) -> bool:
-        """Whether the pass is at a position, give or take less than one sample for each rank.
+        """Whether a checkpoint is at a position, give or take less than one sample for each rank.
 
         A finished pass is also at its beginning: nothing was counted since its end. So is one whose
         iteration was left after the last batch: Composer requests no end if it knows the length.
         """
         if self._segment is None:
             return False
-        mine, plan = self.position, self._segment.plan
+        unused, plan = self.consumer.num_unused, self._segment.plan
+        mine, is_used_up = self.position_before(unused), self.is_over and not unused
         is_beginning = (position.epoch, position.consumed) == (self.start.pass_epoch, 0)
         passed = (
             (mine.epoch - position.epoch) * plan.num_samples + mine.consumed - position.consumed
         )
-        is_finished = self.is_over or (is_left and self.here.is_last_epoch(mine) and mine.is_end)
+        is_finished = is_used_up or (is_left and self.here.is_last_epoch(mine) and mine.is_end)
         return (is_finished and is_beginning) or abs(passed) < plan.num_ranks
 
     def state_dict(self, position: Position | None = None) -> dict[str, Any]:

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterator
 from copy import copy
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import Own, in_either_order, loader_in, rows
+from tests.mds_backend.loaders.loaders import Filter, Own, column, in_either_order, loader_in, rows
 from tests.mds_backend.small_datasets import write_numbers
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
-from mdstorm_backend.loaders import CONSUMER, Consumer
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.loaders import CONSUMER, MOST_UNUSED, Consumer
 
 ROWS, BATCH = 30, 10
 
@@ -197,13 +198,50 @@ class CountingItself(StreamingDataLoader):
         return len(batch["number"])
 
 
-def test_counted_state_with_unused_batches_of_two_epochs_resumes_with_them(url: str) -> None:
-    def make() -> CountingItself:
-        dataset = StreamingDataset(local=url, batch_size=BATCH, shuffle=True, num_epochs=2)
-        return CountingItself(dataset, BATCH)
+class OwnStates(StreamingDataset):
+    """Has its own state methods."""
 
-    loader, resumed, whole = make(), make(), rows(make())
-    iterator = begun(loader, Consumer(lambda: 2, peek=0), -(-ROWS // BATCH) + 1)
-    resumed.load_state_dict(loader.state_dict() or {})
-    assert rows(resumed) == whole[(-(-ROWS // BATCH) - 1) * BATCH :]
-    del iterator
+    def state_dict(self, num_samples: Any = None, from_beginning: bool = True) -> Any:
+        return super().state_dict(num_samples, from_beginning)
+
+
+#: Arguments of a dataset; a transform leaves two thirds of its samples.
+SELECTIONS: dict[str, dict[str, Any]] = {
+    "exact": {"order": ExactOrder(shuffle_rows=True)},
+    "elastic": {"batch_size": BATCH, "shuffle": True},
+    "dropping rows": {
+        "order": ExactOrder(shuffle_rows=True),
+        "transform": Filter(lambda numbers: numbers % 3 > 0),
+    },
+}
+
+
+@pytest.mark.parametrize("num_rows", [ROWS, BATCH])
+@pytest.mark.parametrize("num_epochs", [1, 2])
+@pytest.mark.parametrize("selection", list(SELECTIONS))
+@pytest.mark.parametrize(
+    ("dataset", "loader"), [(StreamingDataset, CountingItself), (OwnStates, StreamingDataLoader)]
+)
+def test_counted_state_resumes_with_unused_batches(
+    tmp_path: Path,
+    dataset: type[StreamingDataset],
+    loader: type[StreamingDataLoader],
+    selection: str,
+    num_epochs: int,
+    num_rows: int,
+) -> None:
+    url = write_numbers(tmp_path / "data", num_rows).url
+
+    def make() -> StreamingDataLoader:
+        return loader(dataset(local=url, num_epochs=num_epochs, **SELECTIONS[selection]), BATCH)
+
+    whole = column(make())
+    for taken in range(1, len(whole) + 2):  # the last one requests the end
+        for unused in range(min(taken, len(whole), MOST_UNUSED) + 1):
+            begun, resumed = make(), make()
+            with Consumer(lambda unused=unused: unused, peek=0).requesting():
+                seen = column(islice(iterator := iter(begun), taken))
+            resumed.load_state_dict(begun.state_dict() or {})
+            if remaining := whole[len(seen) - unused :]:
+                assert column(resumed) == remaining, (taken, unused)
+            del iterator

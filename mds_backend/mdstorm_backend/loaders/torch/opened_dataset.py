@@ -332,7 +332,7 @@ class OpenedDataset:
             return self._state_of_latest(num_samples, start)
         position = reached(plan)
         if self.latest is not None and self.latest.is_at(position):
-            return self.latest.state_dict(unused=0)
+            return self.latest.state_dict()
         return write_state(self.options.in_world(), Batching(1), position)
 
     def _state_of_latest(self, samples: int, start: Position | None = None) -> dict[str, Any]:
@@ -347,7 +347,7 @@ class OpenedDataset:
                 "num_workers=0"
             )
         if self.latest is not None:
-            return self.latest.state_dict(unused=0)
+            return self.latest.state_dict()
         plan = plan_of_samples(self.options, self.epochs, start)
         position = plan.reached_here(samples) if samples else plan.begin
         return write_state(self.options.in_world(), Batching(1), position)
