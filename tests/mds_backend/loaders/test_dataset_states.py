@@ -344,6 +344,21 @@ def test_set_epoch_within_a_loop_changes_neither_pass_nor_later_states(
 
 
 @in_either_order
+@pytest.mark.parametrize("kind", ["plain", "counting itself"])
+def test_set_epoch_of_another_loader_of_the_dataset_keeps_the_position(
+    url: str, order: str, kind: str
+) -> None:
+    loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
+    other = KINDS[kind][1](loader.dataset, BATCH)
+    begun = iter(loader)
+    seen = rows(islice(begun, 3))
+    other.set_epoch(5)
+    resumed.load_state_dict(loader.state_dict() or {})
+    assert rows(resumed) == rows(begun) == epoch_of(url, order, 0)[len(seen) :]
+    assert rows(other) == epoch_of(url, order, 5)
+
+
+@in_either_order
 @of_each_kind
 @after_some_or_all
 @pytest.mark.parametrize("is_pickled", [False, True])

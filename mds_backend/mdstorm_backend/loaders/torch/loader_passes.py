@@ -158,12 +158,6 @@ class LoaderPasses:
         passes.load_state_dict(state)
         self.made, source_of(loader)._mdstorm.latest = None, passes
 
-    def follow_epoch(self, loader: DataLoader[Any], epoch: int) -> None:
-        """Move the position to where the next pass begins, as the dataset has set the epoch."""
-        passes = self.of(loader)
-        passes.follow_epoch(epoch)
-        self.made, source_of(loader)._mdstorm.latest = None, passes
-
     def run(
         self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
     ) -> Generator[Any, None, None]:

@@ -248,13 +248,17 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`.
 
-        The state is the beginning of that epoch, until the next batch is taken.
+        The state is the beginning of that epoch, until the next batch is taken. The positions of
+        other loaders over the dataset stay the same.
         """
         dataset: Any = self.dataset
-        dataset.set_epoch(epoch)
         kept = self._mdstorm
         if kept.reads_blocks:
-            kept.follow_epoch(self, epoch)
+            # The dataset moves the position of this loader, and of no other one.
+            dataset._mdstorm.latest = kept.of(self)
+        dataset.set_epoch(epoch)
+        if kept.reads_blocks:
+            kept.made = None
         elif isinstance(dataset, StreamingDataset) and not _has_own_states(dataset):
             kept.made = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
 
