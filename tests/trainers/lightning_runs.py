@@ -10,6 +10,7 @@ from tests.trainers.programs.support import converter_of, keep_all, loader_of
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 pl: Any = pytest.importorskip("lightning.pytorch")
 StreamingDataModule: Any = pytest.importorskip("mdstorm.lightning").StreamingDataModule
@@ -73,6 +74,13 @@ class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
         return self.converter.make_torch_dataloader(100, num_epochs=1, cur_shard="auto")
 
 
+class OwnIteration(StreamingDataset):
+    """Defines its own iteration, so PyTorch makes the batches."""
+
+    def __iter__(self) -> Any:
+        yield from super().__iter__()
+
+
 def data_of(kind: str, url: str) -> dict[str, Any]:
     """Make the arguments of `fit`, as another process would."""
     converter = converter_of(url)
@@ -89,6 +97,9 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
         reader = make_batch_reader(url, ["number", "x"], num_epochs=1, shuffle_rows=True, seed=seed)
         make = BatchedDataLoader if kind.startswith("batches") else DataLoader
         return {"train_dataloaders": make(reader, batch_size=100)}
+    if kind == "own iteration":
+        dataset = OwnIteration(local=url, batch_size=100, shuffle=True)
+        return {"train_dataloaders": StreamingDataLoader(dataset, batch_size=100)}
     if kind == "two loaders":
         return {"train_dataloaders": [loader_of(url, "converter"), loader_of(url, "converter")]}
     return {"train_dataloaders": loader_of(url, kind)}

@@ -175,6 +175,7 @@ def test_checkpoint_of_a_hook_resumes_with_the_batches_that_were_not_trained(
         ("converter", {"limit_train_batches": BATCHES - 1, "accumulate_grad_batches": 3}),
         ("transform", {"limit_train_batches": BATCHES - 1}),
         ("validated module", {"max_steps": EPOCHS * BATCHES}),
+        ("own iteration", {}),
         pytest.param("recreated", {"reload_dataloaders_every_n_epochs": 1}, marks=pytest.mark.long),
         *(
             pytest.param(kind, {}, marks=pytest.mark.long)

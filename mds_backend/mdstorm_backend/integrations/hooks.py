@@ -245,7 +245,7 @@ def _restoring(load: Callable[[Any], None]) -> Any:
             for loader, state in own:
                 _refuse_other_world(loader, state)
         epochs = self.epoch_progress.current
-        if own and epochs.ready > epochs.started:
+        if epochs.ready > epochs.started and any(map(_is_ours, _loaders(self))):
             batches.reset_on_run()  # saved in on_train_epoch_start: they are of the epoch before
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
@@ -270,11 +270,18 @@ def _requesting_again(load: Callable[[Any, Any], None]) -> Any:
 
 def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
     """Yield our loaders with which a loop trains, each with the state to load."""
-    loaders = [] if loop._combined_loader is None else loop._combined_loader.flattened
-    stateful = [loader for loader in loaders if hasattr(loader, "load_state_dict")]
+    stateful = [loader for loader in _loaders(loop) if hasattr(loader, "load_state_dict")]
     for loader, state in zip(stateful, loop._combined_loader_states_to_load, strict=False):
-        if getattr(loader, "_mdstorm_loop", lambda: None)() is not None:
+        if _is_ours(loader) and loader._mdstorm_loop() is not None:
             yield loader, state
+
+
+def _loaders(loop: Any) -> list[Any]:
+    return [] if loop._combined_loader is None else list(loop._combined_loader.flattened)
+
+
+def _is_ours(loader: Any) -> bool:
+    return hasattr(loader, "_mdstorm_loop")
 
 
 def load_position(loader: Any, state: Any) -> bool:
