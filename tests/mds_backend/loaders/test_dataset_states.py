@@ -138,7 +138,7 @@ def test_sample_count_that_no_worker_batches_give_raises_error(url: str, order: 
     dataset = dataset_of(url, order, **({"batch_size": BATCH} if order == "exact" else {}))
     batches = iter(DataLoader(dataset, 5, num_workers=2))
     seen = [len(next(batches)["number"]) for _ in range(3)]
-    with pytest.raises(StateMismatchError, match="give the dataset the batch_size of the Data"):
+    with pytest.raises(StateMismatchError, match="pass the batch_size of the DataLoader"):
         dataset.state_dict(sum(seen), False)
 
 
