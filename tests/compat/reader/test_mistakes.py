@@ -107,7 +107,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: by.in_reduce([bool], all), ValueError, "Wrap a function in in_lambda"),
     (lambda p, m: by.in_reduce([by.in_set([1], "id")], 3), TypeError, "reduce_func must be a func"),
     (lambda p, m: by.in_negate("id > 3"), ValueError, "nor derived from PredicateBase: 'id > 3'"),
-    (lambda p, m: by.in_pseudorandom_split([80, 20], 0, "id"), ValueError, "of 1 together: [0.8,"),
+    (lambda p, m: by.in_pseudorandom_split([80, 20], 0, "id"), ValueError, "such as [0.8, 0.2]"),
     (lambda p, m: by.in_pseudorandom_split(0.8, 0, "id"), TypeError, "fraction_list must be a lis"),
     (lambda p, m: reader(p, predicate=by.in_set([1], "no")), ValueError, "predicate (no)"),
     (lambda p, m: reader(p, rowgroup_selector="i"), ValueError, "one of mdstorm.selectors"),
