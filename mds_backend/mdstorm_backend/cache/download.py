@@ -135,7 +135,7 @@ def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str)
     if len(data) != file.bytes:
         raise errors.CorruptDatasetError.of_file(
             url,
-            f"holds {len(data)} bytes, but the index says {file.bytes}: it was truncated or "
+            f"holds {len(data)} bytes, but the index records {file.bytes}: it was truncated or "
             "replaced",
         )
     if hash_name is not None:
@@ -154,7 +154,7 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
     if found != expected.lower():
         raise errors.CorruptDatasetError.of_file(
             url,
-            f"has the {hash_name} {found}, but the index says {expected}: it was damaged or "
+            f"has the {hash_name} {found}, but the index records {expected}: it was damaged or "
             "replaced",
         )
 

@@ -403,7 +403,7 @@ class ShardCache:
             return
         if present > size or download.mapped(part)[:present] != download.mapped(path):
             raise CorruptDatasetError(
-                f"{path} holds {present} bytes, but the index says {size}. The cache did not "
+                f"{path} holds {present} bytes, but the index records {size}. The cache did not "
                 "create this file: remove it, or choose another directory",
                 url=path,
             )

@@ -195,8 +195,8 @@ def parse_header(
     if len(data) != info.raw_data.bytes:
         raise CorruptDatasetError.of_file(
             url,
-            f"holds {len(data)} bytes and the index says {info.raw_data.bytes}: the file was cut "
-            "off or replaced",
+            f"holds {len(data)} bytes, but the index records {info.raw_data.bytes}: the file was "
+            "cut off or replaced",
         )
     offsets = _sample_offsets(data)
     if offsets is None or len(offsets) != info.samples + 1:

@@ -186,7 +186,7 @@ def _check_files(
             name,
             "is missing"
             if sizes[name] is None
-            else f"holds {sizes[name]} bytes, and the index says {size}",
+            else f"holds {sizes[name]} bytes, but the index records {size}",
         )
         for name, size in expected.items()
         if sizes[name] != size
@@ -285,7 +285,7 @@ class _ShardCheck:
     def _check_file(self, file: FileInfo, data: Buffer, what: str) -> None:
         """Compare the size and every recorded hash of a file with its content."""
         if len(data) != file.bytes:
-            self._add(f"{what}holds {len(data)} bytes, and the index says {file.bytes}")
+            self._add(f"{what}holds {len(data)} bytes, but the index records {file.bytes}")
             return
         for name, stated in file.hashes.items():
             if name not in compression.HASH_NAMES:
@@ -297,7 +297,7 @@ class _ShardCheck:
                 self._note(f"its hash {name!r} was not checked: {error}")
                 continue
             if found != stated.lower():
-                self._add(f"{what}has the {name} {found}, and the index says {stated}")
+                self._add(f"{what}has the {name} {found}, but the index records {stated}")
         unstated = sorted(set(self.info.hashes) - set(file.hashes))
         if unstated:
             self._add(f"{what}has no {', '.join(unstated)} in the index, which promises it")

@@ -135,7 +135,7 @@ def test_verify_lists_problems_without_colours_and_exits_with_1(
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert (done.returncode, done.stderr) == (1, "")
     assert name in done.stdout
-    assert "and the index says" in done.stdout
+    assert "but the index records" in done.stdout
     assert ": 1 problem (" in done.stdout
     assert "\x1b" not in done.stdout
 

@@ -167,7 +167,7 @@ def test_damaged_cached_shard_is_downloaded_again(
 @pytest.mark.parametrize(
     "fails",
     [
-        (shards.truncated, CorruptDatasetError, r"bytes, but the index says.*\(2 attempts\)"),
+        (shards.truncated, CorruptDatasetError, r"bytes, but the index records.*\(2 attempts\)"),
         (shards.damaged, CorruptDatasetError, r"has the sha1 .* but the index .*\(2 attempts\)"),
         (shards.disconnected, StorageError, r"after 2 attempts.*Connection reset.*download_retry"),
         (shards.refused, CredentialsError, "Access Denied"),

@@ -113,7 +113,7 @@ def test_missing_or_damaged_local_file_is_named(
     name = infos[2].stored.basename
     location.remove(name)
     files = shard_files(location, FINGERPRINT, CacheOptions(validate_hash="sha1"))
-    with pytest.raises(errors.CorruptDatasetError, match="bytes, but the index says"):
+    with pytest.raises(errors.CorruptDatasetError, match="bytes, but the index records"):
         files.open(infos[0])
     with pytest.raises(errors.CorruptDatasetError, match="has the sha1"):
         files.open(infos[1])

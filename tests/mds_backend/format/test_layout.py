@@ -104,5 +104,6 @@ def test_a_damaged_start_is_refused_with_the_file_and_a_remedy(data: bytes) -> N
 
 @pytest.mark.parametrize("data", [GOOD[:-1], GOOD + b"x"])
 def test_shard_of_another_length_than_in_the_index_is_refused(data: bytes) -> None:
-    with pytest.raises(CorruptDatasetError, match=f"holds {len(data)} bytes and the index says 23"):
+    message = f"holds {len(data)} bytes, but the index records 23"
+    with pytest.raises(CorruptDatasetError, match=message):
         parse_header(np.frombuffer(data, np.uint8), info(2, len(GOOD)), url=URL)

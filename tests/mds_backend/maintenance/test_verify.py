@@ -75,7 +75,7 @@ def test_verify_lists_all_missing_and_truncated_files(quick: bool, tmp_path: Pat
     size = third.stat().st_size
     assert problems(verify(str(tmp_path), quick=quick)) == [
         (first.name, "is missing"),
-        (third.name, f"holds {size} bytes, and the index says {size + 1}"),
+        (third.name, f"holds {size} bytes, but the index records {size + 1}"),
     ]
 
 
@@ -100,7 +100,7 @@ def test_verify_finds_a_changed_byte_by_its_hash(name: str, tmp_path: Path) -> N
     assert verify(str(directory), quick=True).is_good
     found = problems(verify(str(directory)))
     assert found[0][0] == file.name
-    assert "and the index says" in found[0][1]
+    assert "but the index records" in found[0][1]
 
 
 def test_verify_checks_hashes_of_raw_and_compressed_files_in_any_case(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
 def test_damaged_shard_raises_error_in_the_loop(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 20, tasks=2)
     Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
-    with pytest.raises(tf.errors.OpError, match="holds 7 bytes, but the index says"):
+    with pytest.raises(tf.errors.OpError, match="holds 7 bytes, but the index records"):
         list(make(dataset))
 
 
