@@ -65,7 +65,7 @@ _HOMES = {
 }
 
 
-#: Names of mdstorm that users look for here, and the modules that have them.
+#: Names that users may look for here, and the modules of mdstorm that define them.
 _IN_MDSTORM = {
     "BatchedDataLoader": "mdstorm.pytorch",
     "SparkDatasetConverter": "mdstorm.spark",

@@ -163,7 +163,7 @@ def shown_url(url: str) -> str:
 
 #: A function to call, False to show nothing, or None or True to let `progress` decide.
 Progress: TypeAlias = OnProgress | bool | None
-#: Seconds between two drawings.
+#: Seconds between two updates of the line.
 INTERVAL = 0.1
 #: The environment variable that turns all progress off: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
@@ -383,7 +383,7 @@ class _TerminalLine:
 
 
 class _NotebookLine:
-    """One output of a cell, replaced in place."""
+    """One output of a notebook cell, updated in place."""
 
     def __init__(self) -> None:
         display: Any = import_module("IPython.display").display

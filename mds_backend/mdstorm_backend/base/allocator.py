@@ -11,7 +11,7 @@ from typing import Any
 
 #: Parameters of glibc's ``mallopt``.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-#: The highest value that all versions of glibc accept. Most blocks of a pass have 8 MiB.
+#: The highest value that all versions of glibc accept. Most blocks of a pass are 8 MiB.
 _MAPPED_FROM = 32 << 20
 #: Bytes that each arena of the allocator may keep. A pass has about four blocks at a time.
 _KEPT = 64 << 20

@@ -22,7 +22,8 @@ _Result = TypeVar("_Result")
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return the end of a message about an unknown name: the most similar known one, if any."""
     folded = {one.lower(): one for one in known}
-    # Names that contain it rank first: a short name may be more similar than the intended long one.
+    # Names that contain the unknown name rank first: by similarity alone, a short name may rank
+    # before the intended long one.
     parts = [one for one in folded if len(name) > 4 and name.lower() in one]
     nearest = sorted(parts, key=len) or get_close_matches(name.lower(), folded, cutoff=0.65)
     return f": did you mean {folded[nearest[0]]}?" if nearest else ""

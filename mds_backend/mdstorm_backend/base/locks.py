@@ -18,12 +18,12 @@ from mdstorm_backend.errors import StorageError
 #: Error numbers of file systems without locks, such as mounts of remote storage.
 NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP})
 
-#: Shortest and longest pause, in seconds, between two attempts at a held lock.
+#: Shortest and longest pause, in seconds, between two attempts to take a lock.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class FileLock(OwnContext):
-    """A held lock on a file whose content only the holder of an exclusive lock changes.
+    """A held file lock; only the holder of an exclusive lock changes the file's content.
 
     The content is one line. A holder that was killed may have left more, which is ignored.
     """

@@ -36,11 +36,11 @@ Spans: TypeAlias = list[float]
 #: The result of a task and its spans.
 Made: TypeAlias = tuple[_Out, Spans]
 
-#: Names of the seconds that the consumer waits after the first batch, by cause.
+#: `Statistics` fields for the seconds that the consumer waits after the first batch, by cause.
 WAITED = tuple(f"waited_for_{cause.name.lower()}" for cause in Cause)
-#: Names of the seconds that threads are busy, by cause; `BATCHING` has none.
+#: `Statistics` fields for the seconds that threads are busy, by cause; `BATCHING` has none.
 BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
-#: Names of the other numbers that threads count.
+#: `Statistics` fields for the other numbers that threads count.
 _COUNTED = (
     "downloading_seconds",
     "downloads",

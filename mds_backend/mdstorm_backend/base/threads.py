@@ -161,7 +161,7 @@ class WorkAhead(Generic[_Made]):
         return WorkAhead, ()
 
     def begin(self, key: object, make: Callable[[], _Made]) -> None:
-        """Compute the result of `key` in a thread, with `make`, unless that was begun before."""
+        """Start to compute the result of `key` in a thread with `make`, unless already started."""
         if self._find(key) is None:
             result: Future[_Made] = Future()
             self._ahead = key, os.getpid(), result
@@ -216,15 +216,15 @@ _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
 
 class Iteration(Iterator[_Item]):
-    """A generator of batches in the hands of a user, whose threads may share it by mistake."""
+    """The iterator over batches that a user gets, and may share between threads by mistake."""
 
     def __init__(self, generator: Generator[_Item, None, None]) -> None:
         self._generator = generator
 
     def __next__(self) -> _Item:
         try:
-            # Ctrl-C takes effect after a call, such as next(), and would drop the batch: the
-            # position is already after it. A `for` statement calls nothing.
+            # Python handles Ctrl-C after a call, such as next(): the batch would be lost, since the
+            # position is already past it. A `for` statement makes no such call.
             for item in self._generator:
                 return item
         except ValueError as error:
@@ -248,7 +248,8 @@ class Iteration(Iterator[_Item]):
 
 
 def _raise_if_in_use(error: ValueError) -> None:
-    # The generator may have returned to the other thread meanwhile: only the text shows it.
+    # The other thread may no longer be inside the generator, so only the error's text identifies
+    # the cause.
     if str(error) == "generator already executing":
         raise ConcurrentIterationError(
             "another thread is using this iterator. Let one thread iterate and pass its batches "
@@ -309,7 +310,7 @@ class PassThreads:
 
 
 class PoolContext(OwnContext):
-    """A context manager in a generator, whose pool of threads, if it has one, ends with it.
+    """A context manager in a generator; when it exits, it shuts down its pool of threads, if any.
 
     Work that has not started is cancelled. The threads are waited for, unless the generator is
     being closed.
@@ -469,9 +470,10 @@ else:
             if instance is None:
                 return self
             value = self._function(instance)
-            # Python 3.11 creates the dictionary of an instance on first use, and may collect
-            # garbage meanwhile. If a finalizer then lets another thread use the instance, there are
-            # two dictionaries of the same values, one of which outlives them: memory is corrupted.
-            # This dictionary leaves memory for that one, so that nothing is collected in between.
+            # Python 3.11 creates an instance's dictionary on first use, and may collect garbage
+            # just before. If a finalizer then lets another thread use the instance, two
+            # dictionaries are created that share the same values, and the one that survives points
+            # to freed memory. Allocating a dictionary here first triggers any due collection, and
+            # leaves memory to be reused for the instance's.
             {}  # noqa: B018
             return instance.__dict__.setdefault(self._name, value)

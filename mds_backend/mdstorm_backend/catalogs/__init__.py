@@ -1,4 +1,4 @@
-"""Tables by name: where a catalog keeps them, and the credentials that it gives out."""
+"""Find tables by name in a catalog, and obtain credentials for their files from it."""
 
 from __future__ import annotations
 

@@ -45,6 +45,6 @@ def find_table(
     if filesystem is not None:
         raise errors.InvalidArgumentError(
             f"{text!r} is the name of a table, which is read with the credentials of its catalog, "
-            "not through filesystem=: leave it out"
+            "not through filesystem=: omit filesystem"
         )
     return find_in_unity(name, dict(storage_options or {}))

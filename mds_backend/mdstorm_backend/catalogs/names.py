@@ -16,7 +16,7 @@ _PART = re.compile(rf"{_QUOTED}|[^`./\s]+")
 _PARTS = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 #: Parts of a name that cannot be mistaken for a path.
 _BARE = re.compile(rf"{_QUOTED}|[A-Za-z_][A-Za-z0-9_-]*")
-#: Endings of files, which are not names of tables.
+#: File extensions. A text that ends with one is not the name of a table.
 _FILES = "avro arrow csv feather gz idx json jsonl mds npy orc parquet tar txt zip zst"
 
 
@@ -28,7 +28,7 @@ class TableName(NamedTuple):
     table: str
 
     def __str__(self) -> str:
-        """Return the name as SQL has it, with backticks where they are needed."""
+        """Return the name in SQL's form, with backticks where they are needed."""
         return ".".join(map(_quoted, self))
 
     @property
@@ -38,7 +38,7 @@ class TableName(NamedTuple):
 
     @property
     def full(self) -> str:
-        """The name as the API has it, without backticks."""
+        """Return the name in the API's form, without backticks."""
         return ".".join(self)
 
 

@@ -22,7 +22,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of
 
 _API = "/api/2.1/unity-catalog"
-#: Kinds of tables that consist of files; each other kind, with a description.
+#: Kinds of tables that consist of files, and a description of each other kind.
 _FILES = ("MANAGED", "EXTERNAL")
 _OTHERS = {
     "EXTERNAL_SHALLOW_CLONE": "a shallow clone, whose files belong to another table",
@@ -42,7 +42,7 @@ _FORMATS: dict[str, Format] = {
 }
 #: The entry in a table's manifest that allows engines outside of Databricks to read its files.
 _READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
-#: Most names of which the nearest one is suggested, and most names that a message lists.
+#: The largest number of names that are searched for a suggestion, and that a message lists.
 _MOST_NAMES, _SHOWN = 1000, 20
 
 

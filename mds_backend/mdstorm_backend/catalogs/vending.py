@@ -16,7 +16,7 @@ from mdstorm_backend.storage.urls import bucket_of
 
 _CREDENTIALS = "/api/2.0/unity-catalog/temporary-table-credentials"
 _ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1"
-#: Asks a catalog of Iceberg for credentials in the description of a table.
+#: The header that requests credentials together with the metadata of an Iceberg table.
 _DELEGATION = {"X-Iceberg-Access-Delegation": "vended-credentials"}
 #: Catalogs that Databricks shares with everyone.
 _SHARED = ("samples", "system")
@@ -155,7 +155,7 @@ def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
 
 
 def access_point_of(url: str, config: Mapping[str, str]) -> str:
-    """Return the access point for a file of an Iceberg table, or an empty text if it has none.
+    """Return the access point for a file of an Iceberg table; an empty string if it has none.
 
     ``s3.access-points.BUCKET`` names the access point for files of a bucket. It is a property of
     Iceberg in Java; pyiceberg ignores it.
@@ -207,7 +207,7 @@ def _seconds(config: Mapping[str, str], name: str) -> float:
 
 @contextmanager
 def _explained_refusals(name: TableName, host: str) -> Iterator[None]:
-    """Add the causes to Unity Catalog's refusals of credentials, in a block.
+    """In a block, explain errors that Unity Catalog raises when it refuses credentials.
 
     A refusal is final: it is how policies of a table are enforced.
     """

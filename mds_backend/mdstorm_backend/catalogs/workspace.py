@@ -14,18 +14,20 @@ from mdstorm_backend.storage.urls import check_endpoint, scrub
 
 #: Seconds for which the SDK repeats a request to which the workspace answers 429 or 503.
 PATIENCE = 60
-#: Longest text of the workspace that messages repeat.
+#: Maximum length of the workspace's text that a message quotes.
 _LONGEST_TEXT = 300
-#: The message of an Iceberg catalog. The SDK does not parse its answer, and appends all of it.
+#: Matches the message of an Iceberg catalog in the SDK's error: the SDK does not parse the answer,
+#: and appends all of it.
 _MESSAGE = re.compile(r'unable to parse response.*"message": "((?:[^"\\]|\\.)*)"', re.DOTALL)
-#: The configuration of the SDK, which it appends to refusals and to errors of logging in.
+#: Matches the SDK's configuration, which the SDK appends to errors about logging in and
+#: permissions.
 _CONFIGURATION = re.compile(r"\. Config: \w+=.*", re.DOTALL)
 #: Clients and their hosts by process, requested host and state of the environment.
 clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
 
 class Workspace:
-    """The API of a workspace. Texts and pickles must not hold it, since it has a token.
+    """The API of a workspace. It has a token, so it must not appear in texts and pickles.
 
     Parameters
     ----------
@@ -94,7 +96,7 @@ class Workspace:
                     url=self.host,
                 ) from None
             raise errors.StorageError(
-                f"the catalog of {self.host} fails ({type(error).__name__}: {text}). Repeat the "
+                f"the catalog of {self.host} failed ({type(error).__name__}: {text}). Repeat the "
                 "request later, and check the network",
                 url=self.host,
             ) from None

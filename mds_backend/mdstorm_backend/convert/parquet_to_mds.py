@@ -140,7 +140,7 @@ def convert_parquet(
         tasks = [list(run) for _, run in groupby(range(len(paths)), key=paths.__getitem__)]
     else:
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
-    # The empty list keeps the ids of conversions that earlier versions began.
+    # The empty list is kept so that conversions begun by earlier versions have the same ids.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
     identity = [_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing]
     read = partial(row_batches, source, columns=fields.names, row_bytes=size, recode=recode)

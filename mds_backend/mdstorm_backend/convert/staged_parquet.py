@@ -33,8 +33,8 @@ _PREFIX = "_mdstorm_staging_"
 #: Size of row groups. They are read whole, so they should be no larger than shards.
 _ROW_GROUP_BYTES = 32 << 20
 
-#: Tasks that check whether all executors write to this process's disk: more than one machine has
-#: cores, so that several machines run some of them.
+#: Number of tasks that check whether all executors write to this process's disk. It exceeds the
+#: number of cores of any one machine, so several machines run some of the tasks.
 _TASKS = 64
 
 #: By default, Spark 3.5 writes timestamps in an old format and rejects those before 1900.

@@ -277,7 +277,7 @@ class Dataset(SampleDataset):
         return self._open_shards.get(number, partial(self._opened, parse))
 
     def begin_shard(self, number: int) -> MDSShard:
-        """Open shard `number`, of which possibly only the beginning has arrived."""
+        """Open shard `number`, which may still be downloading."""
         if self.prepare is not None or self._lost_schema or self.find_open(number) is not None:
             return self.shard(number)
         info = self.index.shards[number]

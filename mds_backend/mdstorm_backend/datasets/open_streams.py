@@ -156,7 +156,8 @@ class JoinedDataset(SampleDataset):
             )
         )
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: Common columns have one form in all parts, even if a single part would allow another.
+        #: A common column has the same form in all parts, even if one part alone would allow
+        #: another form.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self.url = ", ".join(part.url for part in parts)
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
@@ -213,7 +214,7 @@ class JoinedDataset(SampleDataset):
         return part.shard(number)
 
     def begin_shard(self, number: int) -> Shard:
-        """Open shard `number`, of which possibly only the beginning has arrived."""
+        """Open shard `number`, which may still be downloading."""
         part, number = self._part(number)
         return part.begin_shard(number)
 

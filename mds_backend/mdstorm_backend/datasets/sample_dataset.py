@@ -84,7 +84,7 @@ class SampleDataset(Described, ABC):
         """Open shard `number`."""
 
     def begin_shard(self, number: int) -> Shard:
-        """Open shard `number`, of which possibly only the beginning has arrived."""
+        """Open shard `number`, which may still be downloading."""
         return self.shard(number)
 
     def find_open(self, number: int) -> Shard | None:
@@ -325,7 +325,7 @@ class SampleDataset(Described, ABC):
 
 
 def _warn_of_whole_passes(url: str) -> None:
-    """Warn if each of several processes reads all rows although its order could be a share."""
+    """Warn if each of several processes reads all rows although it could read only its share."""
     if (world := find_world()).size > 1:
         warn_user(
             f"every process reads all rows of {url}, and this is process {world.rank} of "

@@ -22,7 +22,7 @@ _WEIGHTS = ("proportion", "repeat", "choose")
 _PATIENCE = 600.0
 #: Used in place of a fingerprint if a subclass lists the shards.
 _OWN_SHARDS = "stream"
-#: A stream's method that downloads a file: from its name below the remote, and below `local`.
+#: A stream's method that downloads a file, given its names relative to the remote and to `local`.
 _Download = Callable[[str, str], str]
 
 

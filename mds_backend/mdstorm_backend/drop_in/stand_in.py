@@ -148,8 +148,9 @@ class StandIn(MetaPathFinder, Loader):
 def _reach_other_processes(shim_folder: Path) -> None:
     """Put the shim on the search path of processes that this one starts."""
     folder = str(shim_folder)
-    # Second, since the first entry is the program's folder, as after `python program.py`.
-    # multiprocessing passes the path to processes that it spawns; the variable is for all others.
+    # Inserted second, because the first entry is the program's folder, as after `python
+    # program.py`. multiprocessing passes sys.path to the processes that it spawns; the environment
+    # variable is for all other processes.
     if folder not in sys.path:
         sys.path.insert(1, folder)
     inherited = os.environ.get("PYTHONPATH", "")
