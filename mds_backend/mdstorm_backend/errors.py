@@ -109,7 +109,7 @@ class _UrlError(MDStormError):
 
 
 class DatasetNotFoundError(_UrlError, FileNotFoundError, RuntimeError):
-    """There is no dataset at a URL, or one of its shards is gone.
+    """There is no dataset at a URL, or one of its shards is missing.
 
     Attributes
     ----------
@@ -230,7 +230,7 @@ class StateMismatchError(MDStormError, ValueError):
 
 
 class ConcurrentIterationError(MDStormError, ValueError):
-    """A thread uses an iterator while another thread does."""
+    """A thread uses an iterator that another thread is using."""
 
 
 class LostBatchesError(MDStormError, RuntimeError):

@@ -57,7 +57,8 @@ class ElasticShare:
 
     #: Name of the order in states and messages.
     name: ClassVar[str] = "elastic"
-    #: The epoch in states that were taken before the first epoch, as in MosaicML Streaming's.
+    #: The epoch in states that were saved before the first epoch, the same as in MosaicML
+    #: Streaming.
     before_first_epoch: ClassVar[int] = -1
     #: Whether a state must match all settings of the reader even between epochs.
     is_strict: ClassVar[bool] = False
@@ -302,7 +303,7 @@ class ElasticPlan(Plan):
         return [n // size if self.drop_last else ceil_div(n, size) for n in self._counts]
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return an offset that no batch has: all are of one epoch."""
+        """Return an offset after the last batch: all batches of a plan belong to one epoch."""
         return self.num_batches() + 1
 
     def num_read(self, offset: int) -> int:
@@ -360,7 +361,7 @@ class ElasticPlan(Plan):
         return sum(self._lists)
 
     def length(self) -> int:
-        """Return the batches of a whole pass as MosaicML Streaming counts them; there may be more.
+        """Return how many batches MosaicML Streaming counts in a pass; there may be more.
 
         Raises
         ------
@@ -389,7 +390,7 @@ class ElasticPlan(Plan):
 
 
 def _taken(offset: int, lists: list[int]) -> list[int]:
-    """Return how many batches were taken of each list after `offset` of all, taken in turn."""
+    """Return how many of the first `offset` batches each list provides, if they take turns."""
     low, high = 0, max(lists)
     while low < high:
         middle = (low + high + 1) // 2

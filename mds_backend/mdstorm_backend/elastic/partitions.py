@@ -203,12 +203,12 @@ class Cells:
                 "the number of nodes"
             )
         nodes_per_row = physical_nodes // canonical_nodes
-        #: Cells of a row before its padding, with which its physical nodes can share it evenly.
+        #: Cells of a row without its padding, which lets its physical nodes share it evenly.
         self._filled = ceil_div(num_samples, canonical_nodes)
         self._padding = -self._filled % max(nodes_per_row, 1)
         #: The cell of a row that its first padding cell repeats.
         self._first_copied = self._filled - self._padding - nodes_per_row + 1
-        #: Whether there are fewer samples than rows, or as many and fewer than physical nodes.
+        #: Whether there are fewer samples than rows, or equally many but fewer than physical nodes.
         self._too_few = num_samples < canonical_nodes or (
             num_samples == canonical_nodes < physical_nodes
         )

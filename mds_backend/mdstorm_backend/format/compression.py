@@ -112,7 +112,7 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
 
 
 def decompress_unsized(extension: str, data: Buffer, most: int) -> Buffer:
-    """Decompress a shard whose uncompressed size is in no index.
+    """Decompress a shard whose uncompressed size is not in an index.
 
     Raises
     ------

@@ -155,7 +155,7 @@ def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
         for file in (shard.raw_data, shard.zip_data):
             if file is not None and names.setdefault(file.basename, number) != number:
                 raise ValueError(
-                    f"shards {names[file.basename]} and {number} are one file, "
+                    f"shards {names[file.basename]} and {number} have the same file, "
                     f"{shown(file.basename)}"
                 )
         shards.append(shard)
@@ -196,7 +196,7 @@ class ShardParser:
                 f"{shown(zip_data and zip_data.basename)} contradict each other"
             )
         if zip_data is not None and zip_data.basename == raw_data.basename:
-            raise ValueError(f"raw_data and zip_data are one file, {shown(raw_data.basename)}")
+            raise ValueError(f"raw_data and zip_data are the same file, {shown(raw_data.basename)}")
         return ShardInfo(samples=samples, raw_data=raw_data, zip_data=zip_data, **shared)
 
     def _parse_shared(self, value: dict[str, Any]) -> dict[str, Any]:
@@ -340,7 +340,7 @@ def check_sizes(
     if not len(names) == len(encodings) == len(value):
         raise ValueError("column_names, column_encodings and column_sizes differ in length")
     if len(set(names)) < len(names):
-        raise ValueError("column_names holds one name twice")
+        raise ValueError("column_names contains a name twice")
     for name, encoding, size in zip(names, encodings, value, strict=True):
         if size is not None:
             check_count(size, "a size in column_sizes", _MAX_FIXED_BYTES)
@@ -351,7 +351,7 @@ def check_sizes(
         except UnsupportedEncodingError as error:
             raise ValueError(f"column {shown(name)}: {error}") from error
     if fixed_bytes(value) > _MAX_FIXED_BYTES:
-        raise ValueError("the fixed-size columns of a sample take 2 GiB and more")
+        raise ValueError("the fixed-size columns of a sample take 2 GiB or more")
     return tuple(value)
 
 

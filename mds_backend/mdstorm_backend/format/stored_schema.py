@@ -69,7 +69,7 @@ def parse_columns(value: Any) -> Schema:
         _check_column(check_object(column, "a column"))
     schema = Schema.from_json(value)
     if len(set(schema.names)) < len(schema):
-        raise ValueError("two columns have one name")
+        raise ValueError("two columns have the same name")
     for column in schema:
         _check_type(column)
     return schema
@@ -115,7 +115,7 @@ def _check_type(column: Column) -> None:
     try:
         declared = arrow_type(column.spark_type)
         if repeats_field(declared):
-            raise ValueError(f"{declared} has two fields of one name")
+            raise ValueError(f"{declared} has two fields with the same name")
     except (AttributeError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
         raise ValueError(f"column {name} has no valid Spark type ({error})") from error
     if not encoding.can_carry(declared):
@@ -136,8 +136,8 @@ def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
                 raise ValueError(f"a shard has no column {shown(column.name)}")
             if found != column.encoding and not _is_form(found, column):
                 raise ValueError(
-                    f"column {shown(column.name)} has encoding {shown(column.encoding)}, and in a "
-                    f"shard {shown(found)}"
+                    f"column {shown(column.name)} has encoding {shown(column.encoding)}, but in "
+                    f"a shard {shown(found)}"
                 )
             shape = column.shape or (column.length is not None and (column.length,))
             has_nulls_alone = column.null_count > 0 and found == column.encoding

@@ -29,7 +29,8 @@ _REMEDIES = {
     "geometry": "convert it to well-known binary with st_asbinary(column)",
     "geography": "convert it to well-known binary with st_asbinary(column)",
 }
-#: What does not follow the name of such a type: it is that of a field, or of a day-time interval.
+#: The name of such a type is not followed by this: a colon follows the name of a field, and the
+#: other words belong to day-time intervals.
 _NOT_STORED = "(?!:| day| hour| minute| second)"
 
 #: Largest number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.

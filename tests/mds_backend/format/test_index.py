@@ -137,7 +137,7 @@ def test_index_with_one_file_in_two_shards_is_refused() -> None:
     value = value_of_index()
     value["shards"] *= 2
     message = check_is_refused(json.dumps(value).encode())
-    assert "shards 0 and 1 are one file, 'shard.00000.mds'" in message
+    assert "shards 0 and 1 have the same file, 'shard.00000.mds'" in message
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     numbers = to_numpy(present, np.dtype(stored_dtype(values.type)))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            # By way of float64, as when a single Python integer is encoded.
+            # Converted through float64, as the encoder of single Python integers does.
             exact = numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
             stored = exact.astype(dtype, copy=False)
         if (np.isinf(stored) & ~np.isinf(exact)).any():

@@ -32,7 +32,7 @@ FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.alias
 #: The classes that users registered, by name; they take precedence over the format's.
 _users: dict[str, binary.MakeCoder] = {}
 
-#: Those of them that another process sent.
+#: The registered classes that another process sent.
 _received: dict[str, binary.MakeCoder] = {}
 
 
@@ -212,7 +212,7 @@ class Opaque(Encoding):
 
 
 class Redefined(Opaque):
-    """An encoding of the format whose values have another size in the index.
+    """An encoding of the format for which the index states a different value size.
 
     Its text is ``redefined:`` and the encoding: the writer had registered a class under that name.
     """
@@ -247,5 +247,5 @@ class Mixed(Opaque):
         )
 
 
-#: Opaque encodings that the registry itself states.
+#: Opaque encodings that mdstorm itself creates, by the name in their text.
 _OPAQUE = {"redefined": Redefined, "mixed": Mixed}

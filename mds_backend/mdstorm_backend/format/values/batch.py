@@ -26,7 +26,7 @@ from mdstorm_backend.format.values.nested_lists import depth_of, element_type, l
 
 Values: TypeAlias = npt.NDArray[np.generic] | pa.Array
 Batch = dict[str, Values]
-#: Where values begin in a shard, or how many bytes they take.
+#: Offsets of values in a shard, or their sizes in bytes.
 Positions = npt.NDArray[np.int64]
 
 INT32_MAX = np.iinfo(np.int32).max
