@@ -62,7 +62,7 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def report_use_in_ray(module: ModuleType) -> None:
-    """Tell loaders whether Ray Train has fetched a batch, or requested the end, ahead of use.
+    """Record whether Ray Train has fetched a batch, or requested the end, ahead of use.
 
     Ray Train always fetches a batch ahead, to copy it to the device meanwhile. If that batch
     counted as read, a loader that resumes from a state would leave it out. If the end counted, a
@@ -113,7 +113,7 @@ def _consumer_in_ray(wrapped: Any) -> Consumer:
 
 
 def report_use_in_lightning(module: ModuleType) -> None:
-    """Tell loaders that Lightning trains on each batch, and which ones it has not trained on yet.
+    """Record which batches Lightning trains on, and which it has only fetched.
 
     Lightning fetches a batch ahead if there is no length, to know which one is the last. It also
     saves checkpoints while a batch is in training, as `OnExceptionCheckpoint` does, and trains on
@@ -134,7 +134,7 @@ def report_use_in_lightning(module: ModuleType) -> None:
 
 
 def count_in_lightning(module: ModuleType) -> None:
-    """Let the iterations of Lightning's fetchers know on how many batches it has trained.
+    """Report to the iterations of Lightning's fetchers how many batches it has trained on.
 
     A fetcher does not know which loop it belongs to. So this wraps the method with which the loop
     begins an epoch. Tried with Lightning 2.6.6, in both of its packages.
@@ -158,7 +158,8 @@ class _Fetching:
         self._fetcher = weakref.ref(fetcher)
         #: How many batches were fetched.
         self.num_fetched = 0
-        #: Lightning's count of batches, and how many it had trained on before; None until then.
+        #: Lightning's batch counter, which is None until it trains, and the counter's value before
+        #: this iteration.
         self._progress: Any = None
         self._trained_before = 0
 

@@ -183,7 +183,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
 
     @property
     def gradient_state(self) -> GradientState:
-        """Accelerate's object that knows whether the loader being iterated is at its end."""
+        """Accelerate's object that tracks whether the current loader has reached its end."""
         return GradientState()
 
     @property

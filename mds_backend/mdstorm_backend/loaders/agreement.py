@@ -95,7 +95,7 @@ def _default_group() -> Any:
 
 @dataclass(eq=False)
 class Numbering:
-    """The number of a loader among the counted loaders of its kind, and of its last counted pass.
+    """Numbers of a loader among the counted loaders of its kind, and of its last counted pass.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ class Ranks:
         return None if group is None or group.itself is self._inherited else group
 
     def begin(self, segment: Segment, numbering: Numbering) -> Beginning | None:
-        """Report the differences found so far, and warn of shares that cannot work out.
+        """Report the differences found so far, and warn about unsuitable shares.
 
         Return the `Beginning` of the pass if it is to be compared with other ranks.
         """
@@ -325,7 +325,7 @@ class Ranks:
             _logger.debug("Ranks are not compared any more: %r", error, exc_info=error)
 
     def wait(self) -> None:
-        """Wait briefly until the store has answered; give up a store that does not."""
+        """Wait briefly until the store has answered; give up on a store that does not answer."""
         if not (self._has_failed or self._answered.wait(PATIENCE)):
             self._fail(TimeoutError(f"the store did not answer within {PATIENCE} seconds"))
 

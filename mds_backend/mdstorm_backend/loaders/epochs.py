@@ -194,7 +194,7 @@ class Epochs:
         record["packs"] = False
 
     def open(self, resumes: Position | None = None) -> tuple[Position, int]:
-        """Return where an iteration starts, and how often the beginning has been moved until then.
+        """Return where an iteration starts, and how often the beginning was moved before.
 
         The beginning stays until the iteration counts: see `move`.
 
@@ -213,7 +213,7 @@ class Epochs:
         return self._own_record.change(edit)
 
     def move(self, moves: int, position: Position) -> int:
-        """Move the beginning if it has been moved `moves` times; return how often it has now."""
+        """Move the beginning if it was moved exactly `moves` times; return the new count."""
 
         def edit(record: dict[str, Any]) -> int:
             if record["moves"] != moves:

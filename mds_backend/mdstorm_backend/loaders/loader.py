@@ -255,7 +255,8 @@ class Loader:
         plan, samples = segment.plan, None if count_rows is None else 0
         current.recent = (*current.recent[:-1], (plan, 0, samples))
         num_ahead = int(current.consumer.fetches_ahead)
-        # Until then the pass counts, also if one more batch was fetched ahead of use.
+        # By this number of batches the pass counts, even if one more batch was fetched ahead of
+        # use.
         most_uncounted = current.counts_from + 1
         for batch, offset, size in batches:
             if size < least:
@@ -271,16 +272,16 @@ class Loader:
                 recorder.record_batches(size)
                 self.take(current, recorder.batches - num_ahead)
             elif is_yielded:
-                # As `record_batches`, and below as `advance` and `record_request`, but without
-                # the calls: a loop may take 50,000 batches a second.
+                # Inlined from `record_batches`, and below from `advance` and `record_request`: a
+                # loop may take 50,000 batches a second.
                 recorder.batches += 1
                 recorder.rows += size
                 recorder.since = recorder.clock()
             if offset >= current.border:
                 current.cross_border(offset)
             self._latest = current  # another iteration may have been advanced meanwhile
-            # Last, and without a call, after which Ctrl-C takes effect: the position is after the
-            # latest yielded batch.
+            # Last, and without a function call, since Ctrl-C takes effect after calls: the position
+            # must be that after the latest yielded batch.
             if not is_yielded:
                 current.recent = (*current.recent[:-1], (plan, offset, samples))
             else:
@@ -305,7 +306,7 @@ class Loader:
         return latest.state_dict(latest.position_before(unused))
 
     def counted_position(self) -> tuple[Position, int, bool] | None:
-        """Return the position of a checkpoint as the samples of batches are counted for `run`.
+        """Return the position of a checkpoint, based on the samples that were counted for `run`.
 
         That is where its segment began, the samples since, and whether the end was requested. None
         if no batches were counted.
@@ -516,7 +517,7 @@ class ItemCursor(Iterator[Any]):
         return self._state(self._loader.num_unused)
 
     def _state(self, unused: int) -> dict[str, Any]:
-        """Return the state before the latest items that are unused."""
+        """Return the state before the latest `unused` items."""
         if not self._splits:
             return self._loader.state_dict(unused=unused)
         batches, used = int(self._is_within), self._used - unused

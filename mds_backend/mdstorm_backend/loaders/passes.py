@@ -194,7 +194,7 @@ class Pass:
             log_endless(self.here.dataset.url)
 
     def skip_to_next(self) -> None:
-        """Begin with the next epoch: nothing was left of the one in which the pass started."""
+        """Begin with the next epoch: no rows remained of the one in which the pass started."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
         self._segment = None
         self.recent = ()
@@ -229,7 +229,7 @@ class Pass:
             self.compared.leave()
 
     def is_at(self, position: Position, *, is_left: bool) -> bool:
-        """Whether a checkpoint is at a position, give or take less than one sample for each rank.
+        """Whether a checkpoint is at a position, to within less than one sample per rank.
 
         A finished pass is also at its beginning: nothing was counted since its end. So is one whose
         iteration was left after the last batch: Composer requests no end if it knows the length.

@@ -196,7 +196,7 @@ class Segment:
 
     @property
     def least_rows(self) -> int:
-        """Batches with fewer rows are not yielded: a transform may leave some rows of each.
+        """Batches with fewer rows are not yielded; a transform may drop rows of any batch.
 
         Batches that lose damaged samples are yielded, since all ranks need the same number.
         """

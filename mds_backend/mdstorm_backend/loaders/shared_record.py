@@ -40,15 +40,14 @@ class SharedRecord:
     def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
         self._handle = handle
         self._owner = owner
-        #: The content while there is no file; later, the content that the process keeps if it
-        #: parts.
+        #: The content while there is no file; later, the content with which `part` continues.
         self._content = content
         self.unlock()
         self._close = weakref.finalize(self, _close, handle)
         _records[id(self)] = self
 
     def unlock(self) -> None:
-        """Replace the lock of threads, which none holds in a process that was just forked."""
+        """Replace the thread lock; in a process that was just forked, no thread holds it."""
         # Reentrant: while the record is being changed, a signal handler, or the garbage collector
         # when it ends an iteration, may change it in the same thread.
         self._threads = threading.RLock()
@@ -61,8 +60,9 @@ class SharedRecord:
                 os.unlink(name)
                 self._close = weakref.finalize(self, _close, handle)
                 written = None
-                # First: after Ctrl-C, a record is either without a file or has one with content.
-                # Again, if a nested call has changed the content meanwhile.
+                # The content is written before the handle is set: after Ctrl-C, a record has no
+                # file, or a file with content. It is written again if a nested call has changed it
+                # meanwhile.
                 while written is not self._content:
                     written = self._content
                     os.ftruncate(handle, 0)
@@ -77,7 +77,7 @@ class SharedRecord:
         return SharedRecord, (self.read(),)
 
     def part(self) -> None:
-        """Continue with a separate record, whose content is that at the time of inheriting.
+        """Continue with a separate record, which has the content at the time of inheriting.
 
         Does nothing in the process that created the record, and in workers of a ``DataLoader``.
         """
@@ -126,7 +126,7 @@ class SharedRecord:
                     stored = _locked_content(handle)
                     content = json.loads(stored)
                     result = edit(content)
-                    # Spaces replace the end of a longer content.
+                    # Padded with spaces, to overwrite the end of a longer previous content.
                     edited = json.dumps(content).encode().ljust(len(stored))
                     # A nested call unlocks the file at its end.
                     if _locked_content(handle) == stored:

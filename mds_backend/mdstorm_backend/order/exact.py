@@ -381,11 +381,11 @@ class Permutation:
         self._wrapped = np.tile(np.arange(rows), 2)
 
     def numbers(self, part: range) -> _Numbers:
-        """Return the permuted numbers at some positions: int64, do not write to them."""
+        """Return the permuted numbers at some positions, as int64 that must not be modified."""
         if self._drawn is not None:
             return self._drawn[part.start : part.stop]
         numbers = self._permuted(np.arange(part.start, part.stop))
-        # The grid has up to one row more than there are numbers.
+        # The grid may have up to one row more than the numbers fill.
         while len(outside := np.flatnonzero(numbers >= self._size)):
             numbers[outside] = self._permuted(numbers[outside])
         return numbers

@@ -155,7 +155,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def _num_full(self) -> int | None:
-        """How many batches are full, before the last ones; None if all are, without end."""
+        """Number of full batches before the last ones; None if all are, in an endless pass."""
         if self._stop is None:
             return None
         full = (self._stop - self._first) // self._step

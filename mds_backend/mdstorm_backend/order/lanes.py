@@ -71,7 +71,7 @@ def stride(count: int) -> int:
 
 @dataclass(frozen=True)
 class Deal:
-    """Which numbers belong to which of `count` members, that is, ranks or lanes.
+    """Assigns numbers to `count` members, that is, ranks or lanes.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""`Plan`: the batches of one rank in any order; `Position`: how far a pass has come; `Chunk`.
+"""`Plan`: the batches of one rank in any order; `Position`: a position in a pass; `Chunk`.
 
 A plan begins at a `Position` and lists the batches of one rank from there on: which samples, and
 where they are cut. `Plan.position` computes the position after any of them, which is the content of

@@ -109,7 +109,7 @@ class RowGroupPlan(Plan):
         return replace(self.begin, epoch=epoch, consumed=consumed, row=row, end=end, skip=0)
 
     def _is_over(self, epoch: int, row: int) -> bool:
-        """Whether the last batch is certain to have been read, and no other rank has any left."""
+        """Whether the last batch has certainly been read, and no rank has remaining batches."""
         is_alone = self.order.world_size == 1
         return is_alone and epoch == self._last_epoch and row >= self.rows_per_epoch
 
@@ -121,7 +121,7 @@ class RowGroupPlan(Plan):
         return replace(position, end=position.consumed)
 
     def num_batches(self) -> int | None:
-        """Return 0 if no batches are left, or None: their number is not known."""
+        """Return 0 if no batches remain; otherwise None, because their number is not known."""
         begin = self.begin
         is_over = begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row)
         return 0 if is_over else None
@@ -217,7 +217,7 @@ class EvenPlan(RowGroupPlan):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Rows of a rank in an epoch, the same on all ranks: one with a row less counts it too."""
+        """Rows of a rank in an epoch, rounded up so that they are the same on all ranks."""
         return max(ceil_div(self.num_samples, self.order.world_size), 1)
 
     def _is_over(self, epoch: int, row: int) -> bool:

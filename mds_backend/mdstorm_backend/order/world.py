@@ -272,8 +272,8 @@ def _from_tf_config(text: str) -> World:
         return World()
     if not 0 <= index < jobs[kind]:
         raise InvalidArgumentError(
-            f"the environment variable TF_CONFIG says that this is {kind} number {index}, but its "
-            f"cluster has {jobs[kind]} of them, numbered from 0: correct it, or unset it to "
+            f"the environment variable TF_CONFIG describes this process as {kind} number {index}, "
+            f"but lists {jobs[kind]} of this kind, numbered from 0: correct it, or unset it to "
             "read all rows"
         )
     rank = index if kind == "chief" else jobs["chief"] + index

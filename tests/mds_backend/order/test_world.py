@@ -217,7 +217,7 @@ def ranks(rank: str, size: str, local_size: str) -> dict[str, str]:
             ({"TF_CONFIG": text}, "TF_CONFIG")
             for text in ("{", "[]", '{"task": {"index": "x"}}', '{"cluster": []}')
         ),
-        ({"TF_CONFIG": NO_MEMBER}, r"TF_CONFIG says .*worker number 2.* has 2"),
+        ({"TF_CONFIG": NO_MEMBER}, r"TF_CONFIG describes .*worker number 2.* lists 2"),
     ],
 )
 def test_invalid_world_raises_error_that_names_the_variables(

@@ -242,7 +242,7 @@ def v1_class() -> Any:
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class V1Dataset(adapter):  # type: ignore[misc, valid-type]
-        """A dataset of version 1 that keeps its cardinality as those of version 2 do."""
+        """A version 1 dataset that keeps its cardinality, as version 2 datasets do."""
 
         def concatenate(self, dataset: Any, name: str | None = None) -> Any:
             first, second = (tf_pipeline.with_known_shapes(part) for part in (self, dataset))

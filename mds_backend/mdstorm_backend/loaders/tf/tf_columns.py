@@ -164,7 +164,7 @@ def check_nulls_of(options: ReaderOptions) -> None:
 
 
 def needs_value(column: Column) -> bool:
-    """Whether nulls of a column would become an arbitrary value, as all but those of floats."""
+    """Whether nulls of a column would become arbitrary values; those of floats become NaN."""
     return not column.is_floating or (column.is_array and column.null_count > 0)
 
 
@@ -356,7 +356,7 @@ def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
             spec,
             f"arrays of lengths from {lengths[0]} to {lengths[-1]}"
             if len(lengths) > 1
-            else "arrays of various lengths inside of others",
+            else "arrays of various lengths inside other arrays",
         )
     return _flat(nested_lists.elements_of(lists), spec).reshape(len(lists), *shape)
 

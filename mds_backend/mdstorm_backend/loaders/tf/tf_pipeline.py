@@ -145,7 +145,8 @@ def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
     def request(source: Any, number: Any) -> Any:
         return np.int64(find(source).runs.request(number))
 
-    # Each request allows a number of choices of the only dataset: Python is not called per batch.
+    # Each request returns for how many batches to choose the only dataset, so that Python is not
+    # called for each batch.
     endless = tf.data.Dataset.from_tensors((source, number)).repeat()
     return tf.data.Dataset.choose_from_datasets([batches], endless.flat_map(zeros))
 
@@ -168,7 +169,8 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
     if kind is None:
         return dataset
     if kind == 1:
-        # No iteration has fewer. `take` would not request its end, and it would look like a peek.
+        # No iteration has fewer elements. `take` would not request the end, so an iteration would
+        # look like a peek.
         return dataset.apply(tf.data.experimental.assert_cardinality(1))
     # A choice between datasets counts as infinite if one of them is. The first one is chosen every
     # time, and the choice ends with it. TensorFlow begins both.

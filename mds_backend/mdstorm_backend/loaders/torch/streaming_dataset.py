@@ -281,7 +281,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
 
 
 def check_items_are_samples(dataset: StreamingDataset) -> None:
-    """Raise StateMismatchError if the number of items that a dataset yields counts no samples."""
+    """Raise StateMismatchError if the number of yielded items is not a number of samples."""
     if dataset._mdstorm.epochs.has_packs:
         raise StateMismatchError(
             f"{type(dataset).__name__}.__iter__ yields items that are not one sample each, so "

@@ -305,7 +305,7 @@ class Message(NamedTuple):
 
 @dataclass(eq=False)
 class _Part(IterableDataset[Any]):
-    """The part of each pass that a worker process makes; its queue tells where to begin."""
+    """The part of each pass that a worker process makes; its queue provides where to begin."""
 
     batches: OutputBatches
     queues: Sequence[Any]

@@ -171,7 +171,8 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
         if len(sizes) == 1:
             return [values]
         # Autograd treats these views as independent tensors, as their base is not used elsewhere.
-        # They are made faster, and changing one batch in place does not count as changing another.
+        # They are faster to create, and changing one batch in place does not count as changing
+        # another.
         return list(torch.unsafe_split_with_sizes(values, sizes))
     ends = np.cumsum(sizes)
     cut: Callable[[list[Any]], Collated] = list
