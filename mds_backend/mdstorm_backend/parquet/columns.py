@@ -71,7 +71,7 @@ def columns_of(
 
 
 def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
-    """Return the supported columns, about which nothing is counted, and the types of others."""
+    """Return the supported columns, without counts, and the types of the others."""
     left_out: dict[str, pa.DataType] = {}
     try:
         planned = plan_batch(fields, None)
@@ -172,7 +172,7 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     return bool(np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe"))
 
 
-#: Hive's and Spark's name in directories for the value null.
+#: The directory name that Hive and Spark use for a null.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 

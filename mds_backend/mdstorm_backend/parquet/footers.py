@@ -24,7 +24,7 @@ from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
-#: Endings of files of other formats, which other libraries read.
+#: Extensions of files of other formats, which other libraries read.
 _OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
 
 
@@ -94,13 +94,13 @@ Wanted: TypeAlias = Mapping[int, Any]
 #: The fields of a struct by their numbers: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
 
-#: System errors if the path of a file in a log is not a file.
+#: Errors of the operating system if a path in a log does not lead to a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
 VALUES, STATISTICS = 5, 12
 NULLS, MAX, MIN = 3, 5, 6
 _CHUNK: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
-#: Row groups, their columns, and the metadata of those.
+#: Row groups, their columns, and the metadata of each column.
 _FOOTER_FIELDS: Wanted = {4: [{1: [{3: _CHUNK}]}]}
 #: Bytes at the end of a file to read first: nearly all footers are shorter.
 _TAIL = 64 << 10
@@ -182,7 +182,7 @@ def read_chunks(
 
 
 def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]]) -> None:
-    """Refuse numbers that contradict each other: a column has a value for each row, or a null."""
+    """Raise ValueError for contradictory counts: a column has a value, or a null, for each row."""
     leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     may_be_more = [leaf.max_repetition_level > 0 for leaf in leaves]
     for number, columns in enumerate(chunks):
@@ -193,8 +193,8 @@ def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]])
             values, nulls = chunk[VALUES], chunk.get(STATISTICS, {}).get(NULLS) or 0
             if values < rows or (values > rows and not more) or not 0 <= nulls <= values:
                 raise ValueError(
-                    f"row group {number} states {rows} rows, but a column of it {values} values, "
-                    f"{nulls} of them null"
+                    f"row group {number} states {rows} rows, but {values} values in a column, "
+                    f"{nulls} of which are null"
                 )
 
 
@@ -389,7 +389,7 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _size(data: bytes, at: int) -> tuple[int, int]:
-    """Read a number that takes as many bytes as it needs."""
+    """Read an integer of variable length."""
     value = shift = 0
     while (byte := data[at]) > 0x7F:
         value |= (byte & 0x7F) << shift

@@ -32,7 +32,7 @@ _MOST_BYTES_OF_A_SHARD = 32 << 20
 #: Approximate ratio of the size of the values to the file's.
 _EXPANSION = 3
 _PATTERN = re.compile(r"[*?\[]")
-#: Endings of files next to the data that never belong to it.
+#: Extensions of files that may lie next to the data, but never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
 #: Key of the footers of files of an Iceberg table.
 _ICEBERG = b"iceberg.schema"
@@ -143,7 +143,7 @@ def _open_files(
     names = [file.name for file in files]
     found = footers.read_footers(location, files, cache or CacheOptions())
     _check_not_of_iceberg(url, found)
-    # Only in a single directory, names of directories are columns.
+    # The names of directories are partition columns only if a single directory was given.
     paths = names if is_directory else [name.rpartition("/")[2] for name in names]
     fields, partitions = columns.partition_columns(paths, url)
     partition_columns = tuple(field.name for field in fields)
@@ -310,7 +310,7 @@ def is_hidden(name: str) -> bool:
 
 
 def _check_not_of_iceberg(url: str, found: Sequence[footers.Footer]) -> None:
-    """Raise for files of an Iceberg table whose metadata are not above them."""
+    """Raise for files of an Iceberg table whose metadata is not in a directory above them."""
     if any(_ICEBERG in (footer.schema.metadata or {}) for footer in found):
         raise errors.UnsupportedTableError(
             f"{url} has files of an Iceberg table (their footers have the key "
@@ -431,7 +431,7 @@ def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> boo
 def _renamed(
     footer: footers.Footer, stored: columns.StoredColumns, names: Sequence[str], url: str
 ) -> footers.Footer:
-    """Return the footer of a file of a table with the table's names of columns."""
+    """Return the footer of a file of a table, with the table's column names."""
     places = stored.names_in(footer.schema, names, url)
     nulls: dict[str, int | None] = {n: sum(footer.rows) for n in names if n not in places}
     nulls |= {name: footer.nulls[at] for name, at in places.items() if at in footer.nulls}

@@ -379,7 +379,7 @@ def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any] | None:
         case "Date":
             return lambda raw: _EPOCH.date() + timedelta(_number(raw, np.dtype("<i4")))
         case "Timestamp" if logical["timeUnit"] in _PER_SECOND:
-            # Nanoseconds are cut, as in the values.
+            # Nanoseconds are truncated, as in the values.
             unit = _PER_SECOND[logical["timeUnit"]]
             return lambda raw: (
                 _EPOCH + timedelta(microseconds=_number(raw, np.dtype("<i8")) * 10**6 // unit)

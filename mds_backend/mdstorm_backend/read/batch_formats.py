@@ -156,7 +156,7 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
             return np.array(values)
         values = values.cast(pa.float64(), safe=False)
     if pa.types.is_floating(values.type):
-        # Only where needed: Arrow 14 fills no float16.
+        # Only where needed: Arrow 14 cannot fill nulls of float16.
         return np.array(pc.fill_null(values, float("nan")) if values.null_count else values)
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]

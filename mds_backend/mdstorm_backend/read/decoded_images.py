@@ -264,7 +264,8 @@ class _EncodedImages:
     def _place(self, row: int) -> str:
         """Return the description of a row for error messages."""
         rows, numbers = len(self._files), self._read_numbers()
-        # If a filter has dropped rows, there are more numbers than rows.
+        # If a filter has dropped rows, there are more sample numbers than rows, and they do not
+        # match.
         where = f"sample {numbers[row]}" if len(numbers) == rows else f"row {row} of {rows}"
         return f"column {self._column.name!r} of {where} of {self._column.origin.url}"
 
@@ -279,7 +280,7 @@ def _instead(name: str) -> str:
 
 
 class _DecodedFirst:
-    """A transform that decodes images before calling another, with that one's attributes."""
+    """A transform that decodes images, then calls another one, whose attributes it has."""
 
     def __init__(self, images: ImageDecoder, transform: Transform) -> None:
         self._images = images

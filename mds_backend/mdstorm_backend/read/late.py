@@ -174,7 +174,7 @@ def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], workers
     # Parts are small enough for the threads to finish together.
     size = max(1, len(items) // (4 * workers))
     parts = [items[start : start + size] for start in range(0, len(items), size)]
-    # A new pool per call: a lasting one would have no threads after a fork.
+    # A new pool for each call: a persistent one would have no threads after a fork.
     with ThreadPoolExecutor(workers, thread_name_prefix="mdstorm-decode") as pool:
         return [result for part in pool.map(each, parts) for result in part]
 

@@ -28,8 +28,8 @@ from mdstorm_backend.read.logical import ValueDecoder, to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
 
-#: Samples of a shard that are requested separately, at most; and one in how many of its bytes. They
-#: are downloaded again with the shard.
+#: Limits for requesting samples of a shard separately: their number, and the reciprocal of their
+#: share of its bytes. These bytes are downloaded again with the shard.
 MOST_REQUESTED, PART_REQUESTED = 64, 8
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]

@@ -42,7 +42,7 @@ class Shard(Protocol):
         return
 
     def request(self, rows: Rows) -> Future[bool] | None:
-        """Request the samples `rows` ahead of those before them, if that is possible and pays.
+        """Request the samples `rows` ahead of those before them, if possible and worthwhile.
 
         Returns
         -------
@@ -56,7 +56,7 @@ class Shard(Protocol):
         return
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
-        """Do the work for these columns that is done once for all samples, ahead of use."""
+        """Do one-time work for these columns ahead of use."""
         return
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:

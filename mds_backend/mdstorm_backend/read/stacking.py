@@ -44,7 +44,7 @@ class Stack:
         return cls(tuple(columns), stack if isinstance(stack, str) else None)
 
     def casts(self, dtype: np.dtype[Any]) -> bool:
-        """Whether columns of one dtype are not copied as they are."""
+        """Whether columns of one dtype cannot be copied to a matrix unchanged."""
         return dtype.kind not in "buif" or self.dtype not in (None, dtype.name)
 
     def dtype_of(self, dtypes: Sequence[npt.DTypeLike]) -> np.dtype[Any]:

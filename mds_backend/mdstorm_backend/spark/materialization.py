@@ -173,7 +173,8 @@ _NO_LIBRARY = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
 )
-#: How a traceback begins the line of a task's WriteError, and the most characters to repeat of it.
+#: The text before the message of a task's WriteError in a traceback, and the maximum length of the
+#: quoted message.
 _WRITE_ERROR = f"{errors.WriteError.__module__}.{errors.WriteError.__name__}: "
 _LONGEST_WRITE_ERROR = 2000
 

@@ -25,10 +25,12 @@ _logger = logging.getLogger(__name__)
 #: A lease is renewed when this share of its lifetime is left, but not earlier than these seconds
 #: before its end.
 _MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
-#: Parts of the margin, of which one is drawn: processes that start together do not renew together.
+#: Range of a random factor for the margin, so that processes that start together do not renew
+#: together.
 _JITTER = (0.6, 1.0)
-#: A refusal counts as expiry once a lease is this share of its lifetime old, or these seconds. A
-#: catalog may not state the lifetime, or the clocks differ, so that short ones look endless.
+#: A refusal counts as expiry once a lease has reached this share of its lifetime, or this age in
+#: seconds. Short leases seem endless if a catalog does not state the lifetime, or if the clocks
+#: differ.
 _YOUNGEST, LONGEST_YOUTH = 1 / 4, 5.0
 
 
@@ -55,7 +57,7 @@ class Lease:
 
     @property
     def lifetime(self) -> float:
-        """Seconds from the request to the end; infinite if the clocks cannot agree about it."""
+        """Seconds from the request to the end; infinite if the clocks contradict each other."""
         seconds = self.expires - self.begins
         return seconds if seconds > 0 else inf
 

@@ -42,7 +42,7 @@ class LentCredentials(CredentialProvider):
         return str(self.provider)
 
     def log_in(self) -> None:
-        """Check nothing: the parent helps out."""
+        """Do nothing: the parent process can log in instead."""
 
     def fetch(self) -> Lease:
         """Obtain new credentials; for errors see `CredentialProvider.fetch`."""
@@ -74,7 +74,7 @@ class LentCredentials(CredentialProvider):
 
 
 def lendable(provider: CredentialProvider | None) -> CredentialProvider | None:
-    """Return the provider to pickle: in a process that is being started, this one helps out."""
+    """Return the provider to pickle; a process being started gets one that can ask this process."""
     if provider is None or context.get_spawning_popen() is None:
         return provider
     return LentCredentials(provider, own_address())

@@ -25,7 +25,7 @@ _logger = logging.getLogger(__name__)
 
 #: Options of a lease that are credentials, and not how to reach the storage.
 SECRETS = ("key", "secret", "token", "sas_token", "aad_token")
-#: By process, store, provider and options.
+#: File systems by process, store, provider and options.
 opened_filesystems: dict[tuple[int, str, CredentialProvider, str], Any] = {}
 
 
@@ -145,9 +145,9 @@ _OPENERS: dict[str, Callable[[Any, dict[str, Any], CredentialProvider, Lease], A
 }
 
 
-#: Where S3 describes buckets of all regions, also to those who may not read them.
+#: The endpoint that returns the region of any S3 bucket, also without access to the bucket.
 REGIONS_ENDPOINT = "https://s3.amazonaws.com"
-#: Seconds to wait for that.
+#: Seconds to wait for this endpoint.
 _PATIENCE = 10.0
 
 

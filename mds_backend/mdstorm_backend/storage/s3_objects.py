@@ -36,7 +36,7 @@ _HEAD_START = 0.05
 #: Largest number of requests for a range whose connection breaks.
 _ATTEMPTS = 5
 _CHUNK = 1 << 20
-#: Where ranges that a reader needs first queue: before the first byte of their object.
+#: The queue position of ranges that a reader needs first: before the first byte of their object.
 _AHEAD = -1
 #: Connections of a client: our default, and botocore's, for file systems that the caller passes.
 CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
@@ -460,7 +460,7 @@ def _sign_by_version_4(signature_version: Any, **_: Any) -> str | None:
 
 
 async def _busy(response: Any) -> _BusyError:
-    """Return the error for an answer by which a store refuses a request as too many."""
+    """Return the error for a response by which a store rejects a request as one of too many."""
     text = ""
     with suppress(Exception):  # the status is enough
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")

@@ -113,7 +113,7 @@ class Pace:
 
 
 class Turn:
-    """The turn of one request, which the bytes that have arrived no longer take up.
+    """The turn of one request; bytes that have arrived no longer count towards the limit.
 
     If they did, requests that are sent together and share the link would also end together, and the
     link would idle until the next ones are answered.

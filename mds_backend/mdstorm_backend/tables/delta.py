@@ -118,7 +118,7 @@ def _open(location: Location, as_of: AsOf) -> TableSnapshot:
         committed = _committed(location, version)
         if committed is not None and as_of.time < committed:
             raise errors.DatasetNotFoundError(
-                f"{url} has no version as old as {as_of}: the oldest version that is left, "
+                f"{url} has no version as old as {as_of}: the oldest remaining version, "
                 f"{version}, was written at {committed.isoformat()}",
                 url=url,
             )

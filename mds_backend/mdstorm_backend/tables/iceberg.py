@@ -32,8 +32,8 @@ from mdstorm_backend.tables.avro import CheckedInput, check_avro
 from mdstorm_backend.tables.snapshot import AsOf, DeadRows, LiveFile, TableField, TableSnapshot
 
 _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
-#: Some writers store the name of the newest metadata file in it. Others store a number, which is
-#: never newer than the names of the files.
+#: The file in which some writers store the name of the newest metadata file. Others store its
+#: number, which may be outdated, but is never ahead of the file names.
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
 #: Most bytes of a metadata file, which may be compressed a thousandfold.
@@ -124,7 +124,7 @@ def _root(directory: str, metadata: Any) -> str:
 
 
 def _at_point(url: str, opened: str, metadata: Any) -> str:
-    """Return a URL in metadata at the access point of the opened one, if both are in one bucket.
+    """Return a URL in metadata through the opened table's access point, if in the same bucket.
 
     The catalog names an access point for the bucket of the metadata; files in the metadata are
     named with the bucket.
@@ -255,7 +255,7 @@ def _chosen(metadata: Any, url: str, as_of: AsOf) -> Any:
         oldest = min((each.timestamp_ms for each in known.values()), default=0)
         since = _EPOCH + timedelta(milliseconds=oldest)
         raise errors.DatasetNotFoundError(
-            f"{url} has no snapshot as old as {as_of}: the oldest that is left is of {since}",
+            f"{url} has no snapshot as old as {as_of}: the oldest remaining one is from {since}",
             url=url,
         )
     return known[log[-1].snapshot_id]

@@ -360,7 +360,7 @@ def is_ours(name: str) -> bool:
 
 
 def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None) -> list[str]:
-    """Return those of `names` that are shards and notes of a job, also in subdirectories.
+    """Return the shards and notes of a job among `names`, also those in subdirectories.
 
     All attempts of the job count, unless `attempt` names one.
     """
@@ -413,7 +413,7 @@ def list_unfinished(parent: str, names: re.Pattern[str]) -> Iterator[CachedDatas
 
 
 def _is_abandoned(files: _Files, claim: directories.Claim, now: float) -> bool:
-    """Whether no job writes to a directory that is claimed, so that its leftovers may go.
+    """Whether no job is writing to a claimed directory, so that its leftovers may be removed.
 
     Parameters
     ----------

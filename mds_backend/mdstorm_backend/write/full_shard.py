@@ -308,7 +308,7 @@ class ShardStore:
         return self._reports
 
     def _collect(self) -> None:
-        """Wait for the oldest shard in progress, and collect its report or raise its failure."""
+        """Wait for the oldest shard in progress, and collect its report or raise its error."""
         self._reports.append(self._futures[0].result())
         del self._futures[0]
 
