@@ -149,7 +149,7 @@ def _refusal(spark_type: SparkType) -> str | None:
     name = arrow_types.simple_name(spark_type)
     with suppress(KeyError):
         if arrow_types.repeats_field(arrow_types.arrow_type(spark_type)):
-            return f"type {name} has two fields of one name; rename one of them"
+            return f"type {name} has two fields with the same name; rename one of them"
         return None
     remedies = (
         text for word, text in _REMEDIES.items() if re.search(rf"\b{word}\b{_NOT_STORED}", name)

@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "lock")
 
 
-def test_lock_whose_file_is_removed_while_locking_is_retried_or_refused(
+def test_lock_whose_file_is_removed_while_locking_is_retried_or_raises_error(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock, removed = fcntl.flock, []

@@ -92,7 +92,7 @@ def test_downloads_at_the_same_time_keep_the_link_busy_once(
     assert totals["download_seconds"] > 10
 
 
-def test_recorded_work_ends_with_an_error(clock: Clock, recorder: Recorder) -> None:
+def test_recorded_work_ends_when_an_error_is_raised(clock: Clock, recorder: Recorder) -> None:
     def fail(_: object) -> None:
         with work(Cause.TRANSFORMS):
             clock.advance(3)

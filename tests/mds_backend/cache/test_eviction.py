@@ -76,7 +76,7 @@ def test_files_that_the_cache_did_not_download_are_never_evicted(source: Path, l
 
 
 @COMPRESSIONS
-def test_a_shard_larger_than_the_limit_is_named(
+def test_shard_larger_than_the_limit_raises_error_that_names_it(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)

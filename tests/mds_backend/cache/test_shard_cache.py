@@ -99,7 +99,7 @@ def test_directory_filled_by_another_reader_is_used_and_not_changed(
 
 
 @COMPRESSIONS
-def test_foreign_file_of_wrong_size_is_named_and_kept(
+def test_foreign_file_of_wrong_size_raises_error_and_is_kept(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
@@ -203,7 +203,7 @@ def test_pauses_between_attempts_double(
 
 @COMPRESSIONS
 @pytest.mark.parametrize("is_directory", [False, True])
-def test_missing_shard_is_named_without_retries(
+def test_missing_shard_raises_error_without_retries(
     is_directory: bool, compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
@@ -228,7 +228,7 @@ def test_hanging_download_times_out(source: Path, local: Path, storage: Storage)
     assert bytes(cache(source, directory=local).open(info)) == contents([info])[0]
 
 
-def test_undecodable_compressed_file_is_named_and_removed(source: Path, local: Path) -> None:
+def test_undecodable_compressed_file_raises_error_and_is_removed(source: Path, local: Path) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
     (source / info.stored.basename).write_bytes(b"x" * info.stored.bytes)
     with pytest.raises(CorruptDatasetError, match=f"{info.stored.basename} cannot be decompr"):
@@ -254,7 +254,9 @@ def test_file_downloaded_without_validation_is_validated_once(
 
 
 @pytest.mark.parametrize("replaces", [False, True], ids=["alone", "for one that was checked"])
-def test_foreign_damaged_file_is_named_and_kept(replaces: bool, source: Path, local: Path) -> None:
+def test_foreign_damaged_file_raises_error_and_is_kept(
+    replaces: bool, source: Path, local: Path
+) -> None:
     (info,) = make_shards(source, 1)
     local.mkdir()
     if replaces:
@@ -275,7 +277,7 @@ def test_unreadable_record_counts_as_empty() -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/x", "a/../../x", ".mdstorm/x", "", "a\\..\\..\\x"])
-def test_shard_names_outside_the_directory_are_refused(
+def test_shard_names_outside_the_directory_raise_error(
     name: str, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1)
@@ -302,7 +304,7 @@ def test_threads_share_one_download_and_fetch_shards_in_parallel(
     assert storage.downloads == Counter(info.raw_data.basename for info in infos)
 
 
-def test_unwritable_cache_directory_is_named_and_still_read(
+def test_unwritable_cache_directory_is_read_but_raises_error_on_writing(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)

@@ -102,7 +102,7 @@ def test_replaced_local_file_is_decompressed_again(
 
 
 @COMPRESSIONS
-def test_missing_or_damaged_local_file_is_named(
+def test_missing_or_damaged_local_file_raises_error_that_names_it(
     compression: str | None, location: Location, source: Path
 ) -> None:
     infos = make_shards(source, 3, compression=compression)
@@ -126,7 +126,7 @@ def test_missing_or_damaged_local_file_is_named(
 
 
 @pytest.mark.parametrize(("hashes", "named"), [([], "no hashes"), (["md5"], r"\['md5'\]")])
-def test_a_hash_that_is_not_recorded_is_an_argument_error(
+def test_hash_that_is_not_recorded_raises_error(
     hashes: list[str], named: str, location: Location, source: Path
 ) -> None:
     (info,) = make_shards(source, 1, hashes=hashes)
@@ -229,7 +229,7 @@ def test_sizes_are_numbers_or_texts_with_units_of_1024() -> None:
         ({"directory": "s3://bucket/cache"}, "must be a local path, found 's3://bucket/cache'"),
     ],
 )
-def test_cache_options_out_of_range_are_refused(option: dict[str, Any], text: str) -> None:
+def test_cache_options_out_of_range_raise_error(option: dict[str, Any], text: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=text):
         CacheOptions(**option)
 

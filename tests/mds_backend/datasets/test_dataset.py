@@ -254,7 +254,7 @@ def test_an_index_that_lost_the_schema_takes_it_from_the_shards(tmp_path: Path) 
     assert lost.to_table().to_pydict() == values
 
 
-def test_nulls_without_a_schema_are_nan_in_floats_or_refused(
+def test_nulls_without_a_schema_are_nan_in_floats_and_raise_error_elsewhere(
     tmp_path: Path,
 ) -> None:
     values = {"n": [1, None], "x": [0.5, None]}

@@ -266,7 +266,7 @@ def test_stream_returns_its_shards(tmp_path: Path, remote: str) -> None:
     assert stream.prepare_shard(shards[2]) == 0
 
 
-def test_stream_override_that_returns_no_shards_is_refused(remote: str, notes: Path) -> None:
+def test_stream_override_that_returns_no_shards_raises_error(remote: str, notes: Path) -> None:
     class Wrong(Stream):
         def get_shards(self, world: Any, allow_unsafe_types: bool) -> list[Any]:
             return ["shard.00000.mds"]
@@ -291,7 +291,9 @@ def test_attributes_of_a_subclass_do_not_collide(remote: str) -> None:
     assert numbers(pickle.loads(pickle.dumps(dataset))) == list(range(ROWS))  # noqa: S301  # made here
 
 
-def test_stream_kinds_have_names(remote: str, notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registered_kinds_of_streams_are_found_by_name(
+    remote: str, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streams_registry, "_kinds", dict(streams_registry._kinds))
     streams_registry.register("every_other", func=EveryOther)
     assert "stream" in streams_registry

@@ -209,7 +209,7 @@ CHOICES = ["shuffle_algo", "partition_algo", "batching_method", "sampling_method
         ),
     ],
 )
-def test_arguments_are_checked_at_once(
+def test_invalid_arguments_raise_error_in_the_constructor(
     arguments: dict[str, Any], error: type[MDStormError], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -225,7 +225,7 @@ def test_arguments_are_checked_at_once(
         ("per_stream", 1, 1, True, "a shuffle block of 0 samples is too small for py1br"),
     ],
 )
-def test_streams_and_worlds_that_a_method_cannot_serve_are_refused(
+def test_streams_and_worlds_that_a_method_does_not_support_raise_error(
     method: str, batch_size: int, nodes: int, shuffles: bool, message: str
 ) -> None:
     order = ElasticOrder(batch_size, shuffles, "py1br", 0, 2, "orig", 2, method)

@@ -76,7 +76,7 @@ def test_incompatible_weights_of_streams_raise_error(
         ({"repeat": True}, ArgumentTypeError, "repeat of a stream must be a number"),
     ],
 )
-def test_a_stream_takes_one_weight_that_is_not_negative(
+def test_invalid_or_several_weights_of_a_stream_raise_error(
     weights: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -108,7 +108,7 @@ def test_arrays_of_decimals_keep_their_nulls_as_floats() -> None:
     assert decimals_to_floats(lists, pa.list_(pa.float64()))[0].as_py() == [0.1, None]
 
 
-def test_a_negative_scale_is_a_power_of_ten_that_may_be_too_large() -> None:
+def test_decimals_of_negative_scale_are_converted_or_raise_overflow_error() -> None:
     large = pa.array([Decimal("9.9E+4")], pa.decimal128(2, -3))
     assert decimals_to_floats(large, pa.float32()).to_pylist() == [99_000.0]
     digits = pa.py_buffer(np.array([12, 0], np.int64))

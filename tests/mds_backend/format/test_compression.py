@@ -37,7 +37,7 @@ def test_every_codec_round_trips(compression: str, buffers: list[bytes]) -> None
 
 
 @given(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(-3, 3), st.booleans())
-def test_decompressed_size_unlike_the_index_is_refused(
+def test_decompressed_size_unlike_the_index_raises_error(
     compression: str, data: bytes, difference: int, repeated: bool
 ) -> None:
     data = data * 50 if repeated else data
@@ -50,7 +50,7 @@ def test_decompressed_size_unlike_the_index_is_refused(
 
 
 @pytest.mark.parametrize("compression", NAMES)
-def test_damaged_files_are_refused(compression: str) -> None:
+def test_damaged_files_raise_error(compression: str) -> None:
     data = b"".join(b"%d," % (i * i) for i in range(3000))
     packed = compress(compression, [data])
     for damaged in (b"", packed[: len(packed) // 2], packed[:-1], b"x" * 100):
@@ -101,7 +101,7 @@ def test_compression_level_is_passed_to_the_codec(name: str) -> None:
     ["", "lz4", "deflate", "gzip", "zstd:0", "zstd:23", "gz:10", "bz2:0", "br:12", "snappy:1",
      "zstd:", "zstd:x", "zstd:-1", "ZSTD", " zstd", "zstd:1:2"],
 )  # fmt: skip
-def test_unknown_names_and_levels_are_refused_with_the_known_ones(compression: str) -> None:
+def test_unknown_names_and_levels_raise_error_that_lists_known_ones(compression: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"zstd:1…22.*snappy") as caught:
         check_compression(compression)
     assert repr(compression) in str(caught.value)
@@ -147,7 +147,7 @@ def test_names_of_hashes_must_be_unique_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "MD5", "crc32", "shake_128", "new", "xxh"])
-def test_unknown_hashes_are_refused_with_the_known_ones(name: str) -> None:
+def test_unknown_hashes_raise_error_that_lists_known_ones(name: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"blake2b.*xxh64") as caught:
         check_hashes([name])
     assert repr(name) in str(caught.value)

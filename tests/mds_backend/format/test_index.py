@@ -53,13 +53,13 @@ def check_is_refused(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 3, "2", None])
-def test_index_of_another_version_is_refused(version: object) -> None:
+def test_index_of_another_version_raises_error(version: object) -> None:
     value = {**value_of_index(), "version": version}
     assert repr(version) in check_is_refused(json.dumps(value).encode())
 
 
 @pytest.mark.parametrize("key", sorted(SHARD_KEYS))
-def test_a_missing_key_of_a_shard_is_named(key: str) -> None:
+def test_missing_key_of_a_shard_raises_error_that_names_it(key: str) -> None:
     value = value_of_index()
     del value["shards"][0][key]
     assert f"KeyError: {key!r}" in check_is_refused(json.dumps(value).encode())
@@ -91,7 +91,7 @@ WRONG: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("key", "wrong"), [(key, w) for key in WRONG for w in WRONG[key]])
-def test_a_wrong_value_in_a_shard_is_refused(key: str, wrong: object) -> None:
+def test_wrong_value_in_a_shard_raises_error(key: str, wrong: object) -> None:
     value = value_of_index()
     value["shards"][0][key] = wrong
     assert "shard 0: " in check_is_refused(json.dumps(value).encode())
@@ -127,13 +127,13 @@ def test_column_size_unlike_its_encoding_makes_it_opaque(sizes: list[int | None]
         *("x\0.mds", "index.json", "x" * 256, "é" * 128, "x/" * 600 + "x", "\ud800"),
     ],
 )
-def test_a_file_outside_of_the_dataset_is_refused(file: str, basename: str) -> None:
+def test_file_outside_of_the_dataset_raises_error(file: str, basename: str) -> None:
     value = value_of_index()
     value["shards"][0][file]["basename"] = basename
     assert "shard 0: " in check_is_refused(json.dumps(value).encode())
 
 
-def test_index_with_one_file_in_two_shards_is_refused() -> None:
+def test_index_with_the_same_file_in_two_shards_raises_error() -> None:
     value = value_of_index()
     value["shards"] *= 2
     message = check_is_refused(json.dumps(value).encode())
@@ -153,7 +153,7 @@ def test_index_with_one_file_in_two_shards_is_refused() -> None:
     ],
     ids=lambda data: repr(data[:40]),
 )
-def test_json_that_is_not_an_index_is_refused(data: bytes) -> None:
+def test_json_that_is_not_an_index_raises_error(data: bytes) -> None:
     check_is_refused(data)
 
 

@@ -61,7 +61,7 @@ def test_bitmaps_have_one_bit_a_row_least_significant_first() -> None:
         (True, "AQ=="),
     ],
 )
-def test_bitmap_of_wrong_length_is_refused(count: object, bits: object) -> None:
+def test_bitmap_of_wrong_length_raises_error(count: object, bits: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         unpack_validity({"rows": {"a": {"count": count, "bits": bits}}})  # type: ignore[dict-item]
 
@@ -94,7 +94,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("data", DAMAGED, ids=lambda data: f"{len(data)}-{data[:16].hex()}")
-def test_a_damaged_start_is_refused_with_the_file_and_a_remedy(data: bytes) -> None:
+def test_damaged_start_raises_error_with_the_file_and_a_remedy(data: bytes) -> None:
     with pytest.raises(CorruptDatasetError) as caught:
         parse(data, 2)
     assert caught.value.url == URL
@@ -103,7 +103,7 @@ def test_a_damaged_start_is_refused_with_the_file_and_a_remedy(data: bytes) -> N
 
 
 @pytest.mark.parametrize("data", [GOOD[:-1], GOOD + b"x"])
-def test_shard_of_another_length_than_in_the_index_is_refused(data: bytes) -> None:
+def test_shard_of_another_length_than_in_the_index_raises_error(data: bytes) -> None:
     message = f"holds {len(data)} bytes, but the index records 23"
     with pytest.raises(CorruptDatasetError, match=message):
         parse_header(np.frombuffer(data, np.uint8), info(2, len(GOOD)), url=URL)

@@ -85,25 +85,29 @@ WRONG: dict[tuple[str, str], list[Any]] = {
     [(*entry, wrong) for entry in WRONG for wrong in WRONG[entry]],
     ids=lambda value: value if isinstance(value, str) else json.dumps(value),
 )
-def test_invalid_schema_entry_is_refused(
+def test_invalid_schema_entry_raises_error(
     dataset: Dataset, column: str, key: str, wrong: object
 ) -> None:
     check_is_refused(changed(dataset, column, **{key: wrong}))
 
 
 @pytest.mark.parametrize("columns", [7, "text", {"a": 1}, [7], [[]], [{}], [{"name": "number"}]])
-def test_schema_that_is_no_list_of_columns_is_refused(dataset: Dataset, columns: object) -> None:
+def test_schema_that_is_not_a_list_of_columns_raises_error(
+    dataset: Dataset, columns: object
+) -> None:
     check_is_refused(replace(dataset.index, extra={"columns": columns}))
 
 
-def test_a_shard_without_the_column_or_of_another_dtype_is_refused(dataset: Dataset) -> None:
+def test_shard_without_the_column_or_of_another_dtype_raises_error(dataset: Dataset) -> None:
     check_is_refused(changed(dataset, "ragged", spark_type=None, encoding="ndarray:int64"))
     *shards, last = dataset.index.shards
     names = tuple("other" if name == "number" else name for name in last.column_names)
     check_is_refused(replace(dataset.index, shards=(*shards, replace(last, column_names=names))))
 
 
-def test_opening_a_dataset_with_an_invalid_schema_names_the_index(dataset: Dataset) -> None:
+def test_opening_a_dataset_with_an_invalid_schema_raises_error_that_names_the_index(
+    dataset: Dataset,
+) -> None:
     index = changed(dataset, "number", encoding="int8")
     with pytest.raises(CorruptDatasetError) as caught:
         Dataset(dataset.location, index).to_table()

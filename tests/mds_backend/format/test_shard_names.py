@@ -69,7 +69,9 @@ OURS = "part-00000-aaaaaaaa-1.00000.mds"
         ["a/00000/part-00000-aaaaaaaa-1.00000.mds", "a/part-00001-bbbbbbbb-2.00000.mds"],
     ],
 )
-def test_shards_of_two_writers_in_one_directory_are_refused_by_name(paths: list[str]) -> None:
+def test_shards_of_two_writers_in_one_directory_raise_error_that_names_them(
+    paths: list[str],
+) -> None:
     with pytest.raises(WriteError, match="shards of several jobs") as caught:
         order(*paths)
     assert all(path in str(caught.value) for path in paths)
@@ -80,7 +82,7 @@ def test_shards_of_writers_in_separate_directories_are_accepted() -> None:
     assert order(*paths) == paths
 
 
-def test_missing_shard_numbers_are_named() -> None:
+def test_missing_shard_numbers_are_listed() -> None:
     names = parsed("part-00000-1.00000.mds.gz", "part-00000-1.00003.mds.gz", "a/shard.00001.mds")
     assert missing_numbers(names) == [
         "part-00000-1.00001.mds.gz",
@@ -101,13 +103,13 @@ def test_shard_size_accepts_numbers_and_texts(value: Any, size: int | None) -> N
 
 
 @pytest.mark.parametrize("value", ["", "kb", "1 parsec", "1xb", "b", "--1", [], "nankb"])
-def test_invalid_shard_size_is_refused(value: Any) -> None:
+def test_invalid_shard_size_raises_error(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="unsupported value or suffix") as caught:
         parse_size_limit(value)
     assert repr(value) in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [-1, "-1kb", 1 << 32, "4gb", "1tb"])
-def test_impossible_shard_sizes_are_refused(value: Any) -> None:
+def test_impossible_shard_sizes_raise_error(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"greater than zero and less than 2\*\*32"):
         parse_size_limit(value)

@@ -104,13 +104,13 @@ TIMES = ("timestamp", "interval day to second")
         (struct_of(time="long", v=MATRIX), "MatrixUDT", "convert it before"),
         (map_of("string", array_of(vector("ml"))), "array<vector>", "convert it before"),
         *(
-            (type_, "struct<a:long,a:string>", "two fields of one name; rename one")
+            (type_, "struct<a:long,a:string>", "two fields with the same name; rename one")
             for type_ in (TWINS, array_of(TWINS), map_of("string", TWINS), struct_of(x=TWINS))
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_type_without_an_encoding_is_refused_with_the_fix(
+def test_type_without_an_encoding_raises_error_with_the_fix(
     spark_type: Any, name: str, remedy: str
 ) -> None:
     with pytest.raises(UnsupportedTypeError) as caught:
@@ -119,7 +119,7 @@ def test_type_without_an_encoding_is_refused_with_the_fix(
     assert remedy in caught.value.columns["x"]
 
 
-def test_one_error_names_every_refused_column() -> None:
+def test_error_names_every_unsupported_column() -> None:
     with pytest.raises(UnsupportedTypeError, match="2 of 3 columns") as caught:
         plan_types(fields(first="void", good="long", second="variant"))
     assert list(caught.value.columns) == ["first", "second"]
@@ -128,7 +128,7 @@ def test_one_error_names_every_refused_column() -> None:
     assert "'good'" not in str(caught.value)
 
 
-def test_duplicate_column_names_are_refused() -> None:
+def test_duplicate_column_names_raise_error() -> None:
     repeated = [*fields(x="long", y="long", z="long"), *fields(x="string", y="long")]
     for described, words in (
         ([], "no columns"),

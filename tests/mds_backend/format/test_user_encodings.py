@@ -57,7 +57,7 @@ def check_values(found: Any, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
-def test_user_encoding_is_written_and_read_by_all_entries(
+def test_user_encoding_is_written_and_read_by_all_entry_points(
     columns: list[str], tmp_path: Path
 ) -> None:
     url = write(tmp_path, columns)
@@ -181,7 +181,7 @@ def test_user_encoding_is_used_in_spark_tasks(spark: Any, tmp_path: Path) -> Non
     assert sorted(s["n"] for s in open_dataset(options["out"])[:]) == [0, 1, 2, 3, 4]
 
 
-def test_registered_encodings_are_the_last_jobs_and_its_own() -> None:
+def test_adopted_encodings_replace_those_of_the_previous_job() -> None:
     class Other(Words):
         pass
 
@@ -225,7 +225,7 @@ def test_class_replacing_a_built_in_encoding_reads_older_files(tmp_path: Path) -
     assert open_dataset(str(tmp_path))[0] == {"i": 21}
 
 
-def test_value_that_a_user_encoding_refuses_is_not_written(tmp_path: Path) -> None:
+def test_value_that_a_user_encoding_rejects_is_not_written(tmp_path: Path) -> None:
     class Wrong(own_classes.Complex128):
         def encode(self, obj: Any) -> bytes:
             return obj  # type: ignore[no-any-return]
@@ -251,7 +251,7 @@ def test_class_replacing_the_pickle_encoding_needs_permission(tmp_path: Path) ->
     registry.unregister_encoding("pkl")
 
 
-def test_registering_an_invalid_encoding_is_refused() -> None:
+def test_registering_an_invalid_encoding_raises_error() -> None:
     class Half:
         def encode(self, obj: Any) -> bytes:
             return b""

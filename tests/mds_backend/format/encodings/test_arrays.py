@@ -136,7 +136,7 @@ def test_an_empty_array_is_stored_with_its_shape() -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_arrays_that_the_encoding_cannot_hold_are_refused(
+def test_arrays_that_the_encoding_cannot_hold_raise_error(
     text: str, value: Any, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

@@ -34,7 +34,7 @@ def test_a_shape_is_read_as_it_is_written(shape: list[int], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ["0", "-1", "3,0", "x", "3,", "3:4", "1.5"])
-def test_an_impossible_shape_is_refused(shape: str) -> None:
+def test_impossible_shape_raises_error(shape: str) -> None:
     with pytest.raises(UnsupportedEncodingError, match="has no valid shape") as caught:
         parse_encoding(f"ndarray:int32:{shape}")
     assert isinstance(caught.value, NotImplementedError)
@@ -54,7 +54,7 @@ def test_unknown_encodings_are_opaque_and_named_on_use(text: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ["99999999999", "65536,65536", "1,2147483647"])
-def test_an_array_that_no_shard_can_hold_is_refused(shape: str) -> None:
+def test_array_that_no_shard_can_hold_raises_error(shape: str) -> None:
     with pytest.raises(UnsupportedEncodingError, match="less than 4 GiB"):
         parse_encoding(f"ndarray:int32:{shape}")
 
@@ -139,7 +139,7 @@ def test_numbers_are_stored_as_their_shortest_text(
         ("jpeg_array", ["text", ["text"], None]),
     ],
 )
-def test_values_of_another_type_are_refused(encoding: str, values: list[Any]) -> None:
+def test_values_of_another_type_raise_error(encoding: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(TypeError, match=r"must (be|hold)|not JSON serializable"):
             encoder(encoding)(value)
@@ -177,12 +177,12 @@ def test_larger_integers_are_python_objects(number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["+5", " 5 ", "1_0", "-0", "007", "٣"])
-def test_integers_may_be_written_as_python_reads_them(text: str) -> None:
+def test_integer_texts_are_parsed_as_by_python(text: str) -> None:
     assert parse_encoding("str_int").parse_texts(strings([text, "1"])).to_pylist() == [int(text), 1]
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x1F", "0X1f", "1.0", "True", "1 2", "9" * 5000])
-def test_text_that_is_no_integer_raises(text: str) -> None:
+def test_text_that_is_not_an_integer_raises_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # in Python's words
         parse_encoding("str_int").parse_texts(strings(["1", text]))
 
@@ -197,12 +197,12 @@ def test_floats_are_read_back_to_the_bit(numbers: list[float]) -> None:
 @pytest.mark.parametrize(
     "text", [" 1.5 ", "1_0.5", "+.5", "5.", "Infinity", "-inf", "1e400", "-nan"]
 )
-def test_floats_may_be_written_as_python_reads_them(text: str) -> None:
+def test_float_texts_are_parsed_as_by_python(text: str) -> None:
     found = parse_encoding("str_float").parse_texts(strings([text, "1"]))
     assert repr(found.to_pylist()) == repr([float(text), 1.0])
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x1p3", "1,5"])
-def test_text_that_is_no_float_raises(text: str) -> None:
+def test_text_that_is_not_a_float_raises_error(text: str) -> None:
     with pytest.raises(ValueError, match="could not convert"):
         parse_encoding("str_float").parse_texts(strings(["1", text]))

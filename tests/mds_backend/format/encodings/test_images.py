@@ -236,7 +236,7 @@ def test_damaged_image_file_raises_error(decoder: str, data: bytes) -> None:
                 decode(kind, data)
 
 
-def test_image_header_with_absurd_size_is_refused(decoder: str) -> None:
+def test_image_header_with_absurd_size_raises_error(decoder: str) -> None:
     jpeg = bytearray(JPEG)
     start = jpeg.index(b"\xff\xc0")
     jpeg[start + 5 : start + 9] = b"\xff\xff\xff\xff"
@@ -258,7 +258,7 @@ def test_image_header_with_absurd_size_is_refused(decoder: str) -> None:
         struct.pack("<III", 9, 1, 1) + b"1\0",
     ],
 )
-def test_raw_image_of_wrong_size_is_refused(data: bytes) -> None:
+def test_raw_image_of_wrong_size_raises_error(data: bytes) -> None:
     for decode in (open_image, image_array):
         with pytest.raises((ValueError, struct.error)):
             decode("pil", data)
@@ -273,7 +273,7 @@ def test_raw_image_of_wrong_size_is_refused(data: bytes) -> None:
         struct.pack("<III", 2, 0xFFFFFFFF, 3) + b"ab",
     ],
 )
-def test_image_list_with_wrong_sizes_is_refused(data: bytes) -> None:
+def test_image_list_with_wrong_sizes_raises_error(data: bytes) -> None:
     for reserved, start in ((0, b""), (4, bytes(4)), (4, b"\1\0\0\0")):
         if data or start:
             with pytest.raises((ValueError, struct.error)):
@@ -369,6 +369,6 @@ def test_encoded_jpeg_list_has_sizes_before_files() -> None:
     assert encode("jpeg_array", ()) == bytes(4)
 
 
-def test_image_with_transparency_is_refused_as_jpeg() -> None:
+def test_encoding_transparency_as_jpeg_raises_error() -> None:
     with pytest.raises(OSError, match="RGBA"):
         encode("jpeg", picture("RGBA"))

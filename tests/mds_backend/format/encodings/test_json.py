@@ -93,7 +93,7 @@ def test_structs_without_fields_are_empty_objects_and_nulls_read_null() -> None:
     ],
     ids=str,
 )
-def test_a_text_of_another_type_is_a_value_error(text: str, spark_type: SparkType) -> None:
+def test_text_of_another_type_raises_value_error(text: str, spark_type: SparkType) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode_json(pa.array([text]), arrow_type(spark_type))
 

@@ -137,7 +137,7 @@ def test_nulls_of_a_new_encoding_are_kept(tmp_path: Path) -> None:
     assert verify(url).is_good
 
 
-def test_a_value_of_another_size_than_the_encoding_is_refused(tmp_path: Path) -> None:
+def test_value_of_wrong_size_for_its_encoding_raises_error(tmp_path: Path) -> None:
     data = pa.table({"colour": ["#0000"], "host": ["::"], "key": [""], "n": [0]})
     with (
         MDSWriter(columns=ENCODINGS, out=str(tmp_path)) as writer,
