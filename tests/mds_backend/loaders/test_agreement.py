@@ -108,7 +108,7 @@ in_both_orders = pytest.mark.parametrize(
 )
 
 
-def test_other_batch_size_of_one_rank_warns(world: World) -> None:
+def test_different_batch_size_on_one_rank_warns(world: World) -> None:
     def read(loader: Any, rank: int) -> None:
         rows(world.loader(size=BATCH + 2 * rank))
 
@@ -117,7 +117,7 @@ def test_other_batch_size_of_one_rank_warns(world: World) -> None:
     assert "batch size 12, and rank 0 with 10" in found
 
 
-def test_seed_of_each_rank_raises_in_elastic_order_at_the_latest_at_the_end(world: World) -> None:
+def test_different_seeds_raise_error_in_elastic_order_by_the_end_of_the_pass(world: World) -> None:
     world.become(0)
     rows(world.loader(shuffle_seed=42))
     world.become(1)
@@ -128,7 +128,7 @@ def test_seed_of_each_rank_raises_in_elastic_order_at_the_latest_at_the_end(worl
     assert rows(world.loader(shuffle_seed=44, check_ranks=False))
 
 
-def test_seed_of_each_rank_raises_with_the_next_batch(pair: World) -> None:
+def test_different_seeds_raise_error_with_the_next_batch(pair: World) -> None:
     pair.become(0)
     rows(pair.loader(shuffle_seed=42))
     pair.become(1)
@@ -160,7 +160,7 @@ def test_iteration_over_samples_of_two_epochs_is_compared_as_one_pass(pair: Worl
     assert "with epoch number 2, and rank 0 with 1" in found
 
 
-def test_seed_of_each_rank_warns_in_exact_order(pair: World) -> None:
+def test_different_seeds_warn_in_exact_order(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
         rows(pair.loader(ExactOrder(seed=1 + rank, shuffle_rows=True)))
 
@@ -168,7 +168,7 @@ def test_seed_of_each_rank_warns_in_exact_order(pair: World) -> None:
     assert "seed 2, and rank 0 with 1" in found
 
 
-def test_seed_of_each_rank_is_ignored_in_stored_order(pair: World) -> None:
+def test_different_seeds_are_ignored_in_stored_order(pair: World) -> None:
     assert not pair.warned(lambda _, rank: rows(pair.loader(ExactOrder(seed=5 + rank))))
 
 
@@ -230,7 +230,7 @@ def test_rank_that_resumes_alone_warns(pair: World) -> None:
     assert "samples consumed 40, and rank 0 with 0" in found
 
 
-def test_own_states_of_ranks_that_filter_do_not_warn(pair: World) -> None:
+def test_ranks_that_filter_and_load_their_own_states_do_not_warn(pair: World) -> None:
     uneven = Filter(lambda number: (number < ROWS // 2) | (number % 2 == 1))
     options = {"transform": uneven, "num_epochs": 2}
     with warnings.catch_warnings():
@@ -470,7 +470,7 @@ def test_group_after_a_failed_check_is_compared(pair: World) -> None:
     assert pair.warned(lambda _, rank: rows(pair.loader(size=BATCH + rank)))
 
 
-def test_store_that_hangs_is_given_up(
+def test_hanging_store_is_given_up_on(
     monkeypatch: pytest.MonkeyPatch, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(agreement, "PATIENCE", 0.01)

@@ -41,7 +41,7 @@ def numbers(batches: Any) -> list[list[int]]:
     return [batch["n"].tolist() for batch in batches]
 
 
-def test_damaged_shard_is_an_error_by_default(directory: Path) -> None:
+def test_damaged_shard_raises_error_by_default(directory: Path) -> None:
     with pytest.raises(CorruptDatasetError):
         list(loader(directory))
     with pytest.raises(InvalidArgumentError, match="on_corrupt"):

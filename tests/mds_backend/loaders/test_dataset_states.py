@@ -87,7 +87,7 @@ def test_samples_resume_from_a_state_without_arguments(
         ("initial_physical_nodes", 10**30, "is 10{30}, and at most"),
     ],
 )
-def test_damaged_states_are_refused_and_change_nothing(
+def test_damaged_states_raise_error_and_change_nothing(
     url: str, key: str, value: Any, message: str
 ) -> None:
     loader = loader_of(dataset_of(url, "elastic"))
@@ -187,7 +187,7 @@ def test_sample_count_beyond_the_last_row_is_the_end_of_the_pass(url: str) -> No
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_no_samples_after_an_epoch_without_its_end_resume_with_the_next_epoch(
+def test_state_of_no_samples_resumes_with_next_epoch_although_no_end_was_requested(
     url: str, order: str, num_workers: int
 ) -> None:
     # A trainer that takes as many batches as the loader has does not request the end.
@@ -201,7 +201,7 @@ def test_no_samples_after_an_epoch_without_its_end_resume_with_the_next_epoch(
 
 
 @in_either_order
-def test_no_samples_while_the_last_batch_is_in_use_resume_with_the_epoch(
+def test_state_of_no_samples_resumes_with_the_epoch_whose_last_batch_is_in_use(
     url: str, order: str
 ) -> None:
     dataset, again = (dataset_of(url, order) for _ in range(2))

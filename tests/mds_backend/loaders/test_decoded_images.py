@@ -144,7 +144,9 @@ def test_samples_are_decoded_like_batches(local: str) -> None:
 
 
 @ORDERS
-def test_images_of_one_batch_must_have_one_shape(tmp_path: Path, order: Any) -> None:
+def test_images_of_different_shapes_in_a_batch_raise_error_without_size(
+    tmp_path: Path, order: Any
+) -> None:
     by_batch = write(tmp_path / "by_batch", [file(i, height=8 + i // 8) for i in range(ROWS)])
     heights = [len(batch["image"][0]) for batch in loader(by_batch, order=ExactOrder())]
     assert heights == [8, 9, 10, 11, 12]

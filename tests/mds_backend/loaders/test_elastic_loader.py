@@ -215,7 +215,7 @@ def test_state_that_mosaicml_streaming_cannot_resume_ends_the_epoch(
     assert column(second) == (epochs[0][done:] or epochs[1])
 
 
-def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path) -> None:
+def test_state_of_another_dataset_raises_error(numbers: Dataset, tmp_path: Path) -> None:
     other = make(write_numbers(tmp_path, ROWS))
     with pytest.raises(StateMismatchError, match=r"dataset: '\w+' there, '\w+' here"):
         make(numbers).load_state_dict(other.state_dict())
@@ -226,7 +226,7 @@ def test_a_state_of_another_dataset_is_refused(numbers: Dataset, tmp_path: Path)
         next(iter(loader))
 
 
-def test_a_state_of_other_settings_is_refused_within_an_epoch(numbers: Dataset) -> None:
+def test_state_of_other_settings_raises_error_within_an_epoch(numbers: Dataset) -> None:
     first = make(numbers, shuffle_algo="naive")
     begun = first.state_dict()
     taken(first, 2)
@@ -235,7 +235,7 @@ def test_a_state_of_other_settings_is_refused_within_an_epoch(numbers: Dataset) 
     make(numbers).load_state_dict(begun)
 
 
-def test_a_state_of_the_exact_order_is_refused(numbers: Dataset) -> None:
+def test_state_of_the_exact_order_raises_error(numbers: Dataset) -> None:
     exact = StreamingDataset(local=numbers.url, order=ExactOrder(seed=1))
     state = StreamingDataLoader(exact).state_dict()
     with pytest.raises(StateMismatchError, match="not taken in the order 'elastic'"):

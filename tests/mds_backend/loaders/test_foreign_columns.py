@@ -237,7 +237,7 @@ def test_empty_arrays_are_one_tensor(tmp_path: Path, shape: tuple[int, ...]) -> 
     assert as_torch(dataset).shape == (2, *shape)
 
 
-def test_a_damaged_image_is_an_error_that_names_column_and_dataset(tmp_path: Path) -> None:
+def test_damaged_image_raises_error_that_names_column_and_dataset(tmp_path: Path) -> None:
     dataset = write(tmp_path, "png", [png(3, 2, 7), b"no image"])
     for read in (as_numpy, as_torch):
         with pytest.raises(CorruptDatasetError, match=rf"'x' of file://{tmp_path} .* as png"):

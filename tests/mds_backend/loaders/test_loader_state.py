@@ -104,7 +104,7 @@ def test_a_state_is_made_of_plain_values_and_has_the_keys_of_streaming(
 
 @pytest.mark.parametrize("order", [None, ExactOrder(seed=1)], ids=["elastic", "exact"])
 @pytest.mark.parametrize("value", [np.arange(2), [np.arange(2)], torch.zeros(2)], ids=str)
-def test_a_state_that_holds_arrays_is_refused(numbers: Dataset, order: Any, value: Any) -> None:
+def test_state_that_holds_arrays_raises_error(numbers: Dataset, order: Any, value: Any) -> None:
     dataset = StreamingDataset(local=numbers.location.path, batch_size=4, order=order)
     loader = StreamingDataLoader(dataset, batch_size=4)
     state = next(loader.state_dict() for _ in loader)
@@ -136,7 +136,7 @@ SHUFFLED = {"seed": 5, "window": ROWS}
         ({"shuffle": {"shuffle_shards": True}}, "shuffle_shards"),
     ],
 )
-def test_a_state_of_another_reading_is_refused(
+def test_state_of_another_way_of_reading_raises_error(
     numbers: Dataset, options: dict[str, Any], word: str
 ) -> None:
     state = torch_loader(numbers).state_dict()
@@ -144,7 +144,7 @@ def test_a_state_of_another_reading_is_refused(
         torch_loader(numbers, **options).load_state_dict(state)
 
 
-def test_a_state_of_other_columns_is_refused(tmp_path: Path) -> None:
+def test_state_of_other_columns_raises_error(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, {"a": [1], "b": [2]}, {"a": "long", "b": "long"})
     state = torch_loader(dataset, columns=["a"]).state_dict()
     with pytest.raises(StateMismatchError, match="columns: "):
@@ -169,7 +169,7 @@ def test_a_state_of_other_columns_is_refused(tmp_path: Path) -> None:
         ("lanes", [], "does not contain the lanes"),
     ],
 )
-def test_damaged_states_are_refused(numbers: Dataset, key: str, value: Any, text: str) -> None:
+def test_damaged_states_raise_error(numbers: Dataset, key: str, value: Any, text: str) -> None:
     loader = torch_loader(numbers)
     next(iter(loader))
     state = loader.state_dict()
@@ -183,7 +183,7 @@ def test_damaged_states_are_refused(numbers: Dataset, key: str, value: Any, text
 @pytest.mark.parametrize(
     "key", ["dataset", "first_epoch", "world_size", "num_epochs", "lanes", "finished"]
 )
-def test_states_without_a_key_are_refused(numbers: Dataset, key: str) -> None:
+def test_states_without_a_key_raise_error(numbers: Dataset, key: str) -> None:
     loader = torch_loader(numbers)
     next(iter(loader))
     state = loader.state_dict()
@@ -206,7 +206,7 @@ def test_copied_loader_resumes_from_the_same_state(
     other.close()
 
 
-def test_batches_out_of_order_are_refused(numbers: Dataset) -> None:
+def test_batches_out_of_order_raise_error(numbers: Dataset) -> None:
     source = StreamingDataset(local=numbers.url)
     with pytest.raises(InvalidArgumentError, match="in_order=False is not supported"):
         StreamingDataLoader(source, in_order=False)

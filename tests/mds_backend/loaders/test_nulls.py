@@ -97,7 +97,7 @@ REFUSED: list[tuple[SparkType, list[Any], int]] = [
 
 
 @pytest.mark.parametrize(("spark_type", "values", "count"), REFUSED, ids=str)
-def test_other_nulls_are_refused_before_the_first_batch(
+def test_other_nulls_raise_error_before_the_first_batch(
     spark_type: SparkType, values: list[Any], count: int, tmp_path: Path
 ) -> None:
     # The first rows have no nulls.
@@ -257,7 +257,7 @@ def test_integers_up_to_2_to_the_53_with_nulls_become_floats(tmp_path: Path) -> 
     assert read(dataset)["a"][1:].tolist() == [2.0**53, -(2.0**53)]
 
 
-def test_tasks_with_nulls_alone_do_not_hide_the_length_of_arrays(tmp_path: Path) -> None:
+def test_tasks_with_only_nulls_do_not_hide_the_length_of_arrays(tmp_path: Path) -> None:
     rows, fields = {"a": [None, [1.0, 2.0]]}, {"a": array_of("double")}
     dataset = write_dataset(tmp_path, rows, fields, tasks=2)
     assert dataset.schema["a"].length == 2
@@ -288,7 +288,7 @@ def test_tasks_with_nulls_alone_do_not_hide_the_length_of_arrays(tmp_path: Path)
         pytest.param("timestamp", np.datetime64("NaT"), id="no-time"),
     ],
 )
-def test_a_fill_that_the_column_cannot_hold_is_refused(type_: SparkType, value: Any) -> None:
+def test_fill_that_the_column_cannot_hold_raises_error(type_: SparkType, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"fill_nulls gives .* for column 'q'"):
         NullPolicy(plan({"q": type_}), fill={"q": value})
 

@@ -295,7 +295,7 @@ def test_len_is_the_length_of_a_whole_pass_in_this_world(numbers: Dataset) -> No
 @pytest.mark.parametrize(
     ("version", "age"), [(None, "an older"), (1, "an older"), (4, "an older"), (6, "a newer")]
 )
-def test_states_of_other_versions_are_refused(
+def test_states_of_other_versions_raise_error(
     numbers: Dataset, version: int | None, age: str
 ) -> None:
     state = state_of_four(numbers)

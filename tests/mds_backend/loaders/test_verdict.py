@@ -63,7 +63,7 @@ def test_verdict_names_a_start_that_takes_longest() -> None:
     assert "takes 50 ms" in str(found(0.01, training_seconds=0, startup_seconds=0.05).verdict)
 
 
-def test_batches_that_take_longer_to_send_than_to_read_want_no_workers() -> None:
+def test_verdict_for_batches_slower_to_send_than_to_read_recommends_no_workers() -> None:
     verdict = found(90, workers=2, decode_seconds=5.0).verdict
     assert verdict.cause == "batching"
     assert str(verdict) == (

@@ -74,7 +74,7 @@ def test_unseeded_ranks_share_a_seed_and_a_single_reader_draws_one(seed: int | N
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0)])
-def test_a_rank_outside_of_the_world_is_refused(rank: int, world_size: int) -> None:
+def test_rank_outside_of_the_world_raises_error(rank: int, world_size: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"rank {rank} of {world_size}"):
         ExactOrder(rank=rank, world_size=world_size)
 
@@ -86,7 +86,7 @@ def test_fewer_rows_than_ranks_raise_no_data_available_error() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
-def test_a_seed_is_a_non_negative_integer_or_none(seed: Any) -> None:
+def test_seed_that_is_not_a_non_negative_integer_or_none_raises_error(seed: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="seed must be an integer of at least 0 or None"):
         ExactOrder(seed=seed)
 
@@ -259,7 +259,7 @@ def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) ->
 
 
 @pytest.mark.parametrize("rank", range(4))
-def test_while_the_world_stays_a_rank_reads_each_epoch_in_one_run(rank: int) -> None:
+def test_rank_of_an_unchanged_world_reads_each_epoch_in_one_run(rank: int) -> None:
     order = ExactOrder(rank=rank, world_size=4)
     chunks = list(ExactPlan(order, np.array([0, 40, 101]), 8, 3).samples().chunks)
     assert len(chunks) == 3
@@ -290,7 +290,7 @@ def test_lane_borders_move_by_few_rows_between_epochs(rows: int, ranks: int) -> 
     assert max(abs(borders(epoch) - even).max() for epoch in range(20)) <= 16
 
 
-def test_after_a_change_of_the_world_ranks_read_few_runs() -> None:
+def test_ranks_read_few_runs_after_a_change_of_the_world() -> None:
     first, change = Lanes(0, 64), Lanes(640_000, 48)
     for rank in range(48):
         epoch = EpochLanes(1_000_000, 0, None, (first, change))

@@ -163,7 +163,7 @@ def test_replicated_ranks_count_as_one(
 
 
 @pytest.mark.parametrize("replication", [0, -1, 3])
-def test_a_replication_that_does_not_divide_the_world_is_refused(replication: int) -> None:
+def test_replication_that_does_not_divide_the_world_raises_error(replication: int) -> None:
     with pytest.raises(
         InvalidArgumentError, match=f"replication={replication} does not divide the 4 ranks"
     ):

@@ -92,7 +92,7 @@ def test_a_slice_of_lists_is_converted_alone() -> None:
     ],
     ids=str,
 )
-def test_nulls_that_a_transform_left_are_refused(values: Any, spec: ColumnSpec) -> None:
+def test_nulls_that_a_transform_left_raise_error(values: Any, spec: ColumnSpec) -> None:
     with pytest.raises(NullValueError, match="'a' holds 1 null"):
         to_tf(values, spec)
 

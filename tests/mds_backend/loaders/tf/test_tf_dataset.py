@@ -369,7 +369,7 @@ def test_state_belongs_to_the_iteration_begun_last(numbers: Dataset) -> None:
     assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (2, 16)
 
 
-def test_a_state_of_the_other_order_is_refused(numbers: Dataset) -> None:
+def test_state_of_the_other_order_raises_error(numbers: Dataset) -> None:
     for order, other in (("exact", "elastic"), ("elastic", "exact")):
         state = made_in(other, numbers).state_dict()
         with pytest.raises(StateMismatchError, match=f"order '{order}'"):
@@ -543,7 +543,7 @@ def test_state_of_the_last_batch_of_a_function_resumes_with_the_next_epoch(
     assert column(second) == whole
 
 
-def test_empty_rest_of_a_filtered_share_counts_at_its_end(numbers: Dataset) -> None:
+def test_empty_remainder_of_a_filtered_share_counts_at_its_end(numbers: Dataset) -> None:
     """Other ranks may have more rows in that epoch, so this one waits for the next."""
     options = {
         "transform": Filter(lambda number: number % 2 == 0),

@@ -36,7 +36,9 @@ def test_datasets_of_one_kind_are_traced_once(numbers: Dataset) -> None:
     assert tf_traced._traced.cache_info().misses == before
 
 
-def test_dataset_of_another_kind_is_not_confused(tmp_path: Path, numbers: Dataset) -> None:
+def test_datasets_of_different_kinds_return_their_own_batches(
+    tmp_path: Path, numbers: Dataset
+) -> None:
     other = write_numbers(tmp_path, 20)
     first, second = make(numbers), make(other)
     assert [len(first), len(second)] == [4, 1]

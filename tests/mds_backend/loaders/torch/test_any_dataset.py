@@ -84,7 +84,7 @@ def flat(batches: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_own_iterators_have_a_length_and_states(url: str, num_workers: int) -> None:
+def test_subclass_with_its_own_iterator_has_a_length_and_states(url: str, num_workers: int) -> None:
     squares = [n**2 for n in order_of(url)]
     loader = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
     iterator = iter(loader)

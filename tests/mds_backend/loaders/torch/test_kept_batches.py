@@ -75,7 +75,7 @@ SHUFFLED = {"seed": 1, "shuffle_shards": True, "window": 1_000}
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("shuffle", [IN_ORDER, SHUFFLED], ids=["in order", "shuffled"])
 @pytest.mark.parametrize("columns", [NAMES, [*NAMES, "word"]], ids=["records", "with texts"])
-def test_kept_parts_of_batches_hold_their_values_over_later_passes(
+def test_kept_parts_of_batches_keep_their_values_in_later_passes(
     dataset: Dataset, columns: list[str], shuffle: dict[str, Any], num_workers: int
 ) -> None:
     options = {"columns": columns, "shuffle": shuffle, "num_workers": num_workers}
@@ -86,7 +86,7 @@ def test_kept_parts_of_batches_hold_their_values_over_later_passes(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="copies to a device need one")
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_kept_batches_on_a_device_hold_their_values_over_later_passes(
+def test_kept_batches_on_a_device_keep_their_values_in_later_passes(
     dataset: Dataset, num_workers: int
 ) -> None:
     source = torch_loader(dataset, columns=NAMES).dataset
@@ -98,7 +98,9 @@ def test_kept_batches_on_a_device_hold_their_values_over_later_passes(
     )
 
 
-def test_columns_of_one_kept_tensor_hold_while_the_rest_is_freed(dataset: Dataset) -> None:
+def test_columns_of_one_kept_tensor_keep_their_values_while_others_are_freed(
+    dataset: Dataset,
+) -> None:
     loader = torch_loader(dataset, batch_size=BATCH, columns=NAMES)
     kept = [batch["x5"].numpy() for _ in range(PASSES) for batch in loader]
     assert np.concatenate(kept).tolist() == [n * 7 + 5 for n in range(ROWS)] * PASSES

@@ -162,7 +162,7 @@ def test_invalid_arguments_raise_in_the_constructor(
 
 
 @pytest.mark.parametrize("order", [ExactOrder(), ElasticOrder(batch_size=2)])
-def test_an_order_and_arguments_for_one_are_refused(
+def test_order_together_with_arguments_for_an_order_raises_error(
     tmp_path: Path, order: ExactOrder | ElasticOrder
 ) -> None:
     write_numbers(tmp_path, 10)

@@ -42,7 +42,7 @@ def streams(data: Path, *weights: dict[str, Any]) -> list[Stream]:
     return [Stream(local=str(data / str(n)), **weight) for n, weight in enumerate(given)]
 
 
-def test_a_cache_limit_without_room_for_a_shard_is_refused_at_once(data: Path) -> None:
+def test_cache_limit_without_room_for_a_shard_raises_error_at_once(data: Path) -> None:
     here = str(data / "here")
     with pytest.raises(InvalidArgumentError, match=r"needs .* the limit is 100\. Raise"):
         StreamingDataset(remote=str(data / "0"), local=here, batch_size=2, cache_limit=100)
@@ -195,7 +195,7 @@ def test_stream_without_samples_is_skipped(tmp_path: Path) -> None:
     assert len(empty) == 0
 
 
-def test_a_state_of_other_weights_is_refused_within_an_epoch(data: Path) -> None:
+def test_state_of_other_weights_raises_error_within_an_epoch(data: Path) -> None:
     one, other = (
         StreamingDataset(streams=streams(data, {}, {"choose": n}, {}), batch_size=4) for n in (3, 4)
     )

@@ -68,7 +68,9 @@ def test_tensors_are_writable_and_independent(numbers: Dataset) -> None:
 
 
 @pytest.mark.parametrize("batch_size", [0, -1, 1.5, "4", True])
-def test_a_batch_size_is_a_positive_integer(numbers: Dataset, batch_size: Any) -> None:
+def test_batch_size_that_is_not_a_positive_integer_raises_error(
+    numbers: Dataset, batch_size: Any
+) -> None:
     with pytest.raises(InvalidArgumentError, match="batch_size must be a positive"):
         torch_loader(numbers, batch_size=batch_size)
 

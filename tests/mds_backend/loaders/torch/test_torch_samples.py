@@ -89,7 +89,7 @@ def test_empty_batch_has_the_same_columns(tmp_path: Path) -> None:
     assert list(torch_loader(dataset, batch_size=1, shuffle=shuffle, collate_fn=len)) == [1, 0]
 
 
-def test_a_transform_and_an_own_getitem_exclude_each_other(numbers: Dataset) -> None:
+def test_transform_with_overridden_getitem_raises_error(numbers: Dataset) -> None:
     loader = negative(numbers, transform=Same())
     for reading in (loader, loader.dataset):
         with pytest.raises(InvalidArgumentError, match="overrides __getitem__ and has a trans"):

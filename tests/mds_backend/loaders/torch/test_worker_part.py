@@ -159,7 +159,7 @@ def test_state_of_another_worker_raises_error(url: str, order: str) -> None:
 
 @pytest.mark.long
 @in_either_order
-def test_the_state_of_a_worker_in_another_world_is_refused(
+def test_state_of_a_worker_in_another_world_raises_error(
     url: str, order: str, launch: Launch
 ) -> None:
     options = {"follows_world": True} if order == "exact" else {}
