@@ -130,7 +130,7 @@ def test_shards_that_were_decompressed_are_indexed_as_such(tmp_path: Path) -> No
     assert verify(str(directory)).problems == ()
 
 
-def test_shards_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+def test_shards_that_contradict_each_other_raise_error(tmp_path: Path) -> None:
     for attempt in (1, 2):
         write_shards(tmp_path / "a", damage.ROWS, damage.FIELDS, prefix=f"part-00000-{attempt}")
     for partition, type_ in enumerate(("long", "integer")):
@@ -166,7 +166,7 @@ def test_reindex_of_damaged_shard_raises_error_and_writes_no_index(
     assert not (tmp_path / "index.json").exists()
 
 
-def test_shard_header_with_unknown_features_is_named(tmp_path: Path) -> None:
+def test_shard_header_with_unknown_features_raises_error_that_names_it(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.mds")

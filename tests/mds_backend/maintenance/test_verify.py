@@ -244,7 +244,7 @@ def test_null_image_is_no_problem(tmp_path: Path) -> None:
     assert verify(str(tmp_path)) == VerifyReport(f"file://{tmp_path}", False, 1, 2, ANY)
 
 
-def test_damaged_index_is_a_problem_and_missing_index_an_error(tmp_path: Path) -> None:
+def test_damaged_index_is_a_problem_and_missing_index_raises_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError):
         verify(str(tmp_path))
     write_numbers(tmp_path, 10)

@@ -393,7 +393,7 @@ def test_delta_table_without_the_extra_raises_error(
         open_(table)
 
 
-def test_parts_of_a_table_are_refused(tmp_path: Path) -> None:
+def test_parts_of_a_table_raise_error(tmp_path: Path) -> None:
     table = tmp_path / "t1"  # may be a random prefix itself
     fields = metadata([N, field("p", "long"), field("q", "long")], ["p", "q"])
     values = {"p": "1", "q": "2"}
@@ -411,7 +411,7 @@ def test_parts_of_a_table_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../a.parquet", "p/../../a.parquet", "%2E%2E/a.parquet"])
-def test_a_log_that_names_a_file_outside_of_the_table_is_refused(table: Path, path: str) -> None:
+def test_log_that_names_a_file_outside_of_the_table_raises_error(table: Path, path: str) -> None:
     entry = add(table, "a.parquet", numbers(1))
     entry["add"]["path"] = path
     commit(table, OLD_PROTOCOL, metadata([N]), entry)

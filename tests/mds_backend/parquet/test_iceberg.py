@@ -315,7 +315,7 @@ def test_pinned_snapshot_keeps_its_columns_after_a_column_was_added(table: Table
     assert (dataset.schema.names, len(dataset)) == (("n",), 10)
 
 
-def test_unknown_branch_is_an_error_that_names_the_others(table: Table) -> None:
+def test_unknown_branch_raises_error_that_names_the_others(table: Table) -> None:
     with table.manage_snapshots() as manage:
         manage.create_tag(table.current_snapshot().snapshot_id, "release")
     with pytest.raises(DatasetNotFoundError, match=r"no branch or tag 'relase'.*main, release"):
@@ -366,7 +366,7 @@ def test_gzipped_metadata_that_expands_too_far_raises_error(
         open_parquet(str(packed))
 
 
-def test_missing_metadata_file_is_an_error_that_names_it(table: Table) -> None:
+def test_missing_metadata_file_raises_error_that_names_it(table: Table) -> None:
     url = f"{table.location()}/metadata/00009-none.metadata.json"
     with pytest.raises(DatasetNotFoundError, match="00009-none"):
         open_parquet(url)
@@ -394,7 +394,7 @@ def test_unsupported_features_raise_error_that_names_them(table: Table, kind: st
 
 
 @pytest.mark.parametrize("name", ["data", "data/*.parquet", "file"])
-def test_parts_of_a_table_are_refused_with_the_path_of_the_table(table: Table, name: str) -> None:
+def test_parts_of_a_table_raise_error_with_the_path_of_the_table(table: Table, name: str) -> None:
     path = tables.path_of(table)
     part = first_file(table) if name == "file" else f"{path}/{name}"
     with pytest.raises(UnsupportedTableError, match=f"{path} is an Iceberg table.*own URL"):
@@ -418,7 +418,7 @@ def test_newest_metadata_file_or_the_version_hint_is_used(table: Table) -> None:
 
 
 @pytest.mark.parametrize("damage", ["metadata", "manifest", "missing", "deletes", "outside"])
-def test_damaged_metadata_is_an_error_that_names_the_table(table: Table, damage: str) -> None:
+def test_damaged_metadata_raises_error_that_names_the_table(table: Table, damage: str) -> None:
     folder = tables.path_of(table) / "metadata"
     if damage == "metadata":
         tables.newest_metadata(table).write_text('{"format-version": 2}')

@@ -104,7 +104,7 @@ def test_partitions_are_columns_before_the_others(
     assert dataset[0]["k"] == dataset.row_groups[0].partition["k"]
 
 
-def test_a_file_outside_of_the_partitions_is_refused(tmp_path: Path) -> None:
+def test_file_outside_of_the_partitions_raises_error(tmp_path: Path) -> None:
     write(tmp_path / "k=1/a.parquet", [1])
     write(tmp_path / "b.parquet", [1])
     with pytest.raises(CorruptDatasetError, match=r"k=1/a\.parquet.*partitioned by \['k'\]"):

@@ -212,7 +212,7 @@ DAMAGED: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize(("encoding", "value"), DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_value_is_an_error_that_names_the_shard(encoding: str, value: bytes) -> None:
+def test_damaged_value_raises_error_that_names_the_shard(encoding: str, value: bytes) -> None:
     sample = struct.pack("<I", len(value)) + value
     shard = foreign_shard([sample], {"a": (encoding, None)})
     with pytest.raises(CorruptDatasetError, match=r"x\.mds") as caught:
@@ -248,7 +248,7 @@ def test_a_shard_that_was_sampled_is_freed_at_once(tmp_path: Path) -> None:
         gc.enable()
 
 
-def test_a_decimal_of_other_digits_than_its_type_is_refused(tmp_path: Path) -> None:
+def test_decimal_of_other_digits_than_its_type_raises_error(tmp_path: Path) -> None:
     shard = write_dataset(tmp_path, {"a": [Decimal("1.50")]}, {"a": "decimal(5,2)"}).shard(0)
     content = shard_bytes([variable(b"1.5")])
     info = shard_info(content, {"a": ("str_decimal", None)}, 1, "x.mds")

@@ -59,7 +59,9 @@ def test_slices_of_shards_give_the_rows_of_whole_shards(
     assert sliced == values(pieces(dataset, order, transform=OnNumbers(FUNCTIONS[name])))
 
 
-def test_the_function_sees_one_shard_at_a_time_and_only_this_ranks_share(dataset: Dataset) -> None:
+def test_function_gets_rows_of_one_shard_at_a_time_and_only_of_its_ranks_share(
+    dataset: Dataset,
+) -> None:
     transform = OnNumbers(lambda n: n)
     order = ExactOrder(rank=0, world_size=4)
     assert flat(pieces(dataset, order, transform=transform)) == list(range(8))

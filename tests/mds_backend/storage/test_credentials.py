@@ -138,7 +138,7 @@ def test_reason_for_refusing_a_token_is_in_the_error_of_every_request(
             request()
 
 
-def test_two_authorization_methods_for_databricks_are_refused(
+def test_two_authorization_methods_for_databricks_raise_error(
     databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABRICKS_CLIENT_ID", "me")
@@ -170,7 +170,9 @@ def test_credentials_as_storage_options_are_used_and_not_pickled(
         ("databricks", "dbfs:/Volumes/no-bucket/default/volume/x"),
     ],
 )
-def test_a_missing_bucket_is_named(server: str, url: str, request: pytest.FixtureRequest) -> None:
+def test_missing_bucket_raises_error_that_names_it(
+    server: str, url: str, request: pytest.FixtureRequest
+) -> None:
     found = request.getfixturevalue(server)
     location = Location.of(url, {"endpoint_url": found.url} if server == "s3" else {})
     assert location.list_names() == []

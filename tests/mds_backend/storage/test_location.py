@@ -70,7 +70,7 @@ def test_mounts_of_remote_storage_are_not_local_disks() -> None:
         (("s3:///x", "s3a:/x/y", "gs:///x", "abfss:///x"), r"be of the form \w+://bucket/path"),
     ],
 )
-def test_incomplete_url_is_refused(urls: tuple[str, ...], message: str) -> None:
+def test_incomplete_url_raises_error(urls: tuple[str, ...], message: str) -> None:
     for url in urls:
         with pytest.raises(errors.UnsupportedURLError, match=message.format(url=url)):
             Location.of(url)
@@ -111,7 +111,7 @@ def test_urls_of_other_tools_raise_errors_with_our_spelling(
 
 @pytest.mark.parametrize(("scheme", "extra"), [("abfss", "azure"), ("oci", "oci"), ("gs", "gcs")])
 @pytest.mark.parametrize("error", [ValueError, ImportError])
-def test_a_library_that_is_not_installed_is_named_with_its_extra(
+def test_missing_library_raises_error_that_names_its_extra(
     monkeypatch: pytest.MonkeyPatch, scheme: str, extra: str, error: type[Exception]
 ) -> None:
     def unknown(protocol: str) -> None:
@@ -147,7 +147,7 @@ def test_unmounted_path_without_an_api_is_not_created() -> None:
         Location.of("/Workspace/Users/me").make_directory()
 
 
-def test_a_secret_in_a_url_is_refused_and_not_shown() -> None:
+def test_secret_in_a_url_raises_error_that_does_not_show_it() -> None:
     secrets = "me:s3cret@host/x", "host/x?sv=1&sig=s3cret", "host/x?X-Amz-Signature=s3cret&a=1"
     for url in (*(f"https://{secret}" for secret in secrets), "sftp://me:s3cret@host/x"):
         with pytest.raises(errors.InvalidArgumentError, match=r"\*\*\*.*storage_options") as caught:

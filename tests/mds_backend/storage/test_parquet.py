@@ -204,7 +204,7 @@ def test_storage_options_are_renamed_for_delta_rs(
     )
 
 
-def test_storages_without_delta_rs_are_refused_by_name(tmp_path: Path) -> None:
+def test_storages_without_delta_rs_raise_error_that_lists_supported_ones(tmp_path: Path) -> None:
     put_table(Location.of("memory://delta/t"), tmp_path)
     with pytest.raises(errors.UnsupportedTableError, match="local disks and mounts, S3, Azure"):
         open_parquet("memory://delta/t")

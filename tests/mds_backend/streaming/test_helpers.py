@@ -115,7 +115,7 @@ def test_clean_stale_shared_memory_logs_once_and_does_nothing(
     assert "uses no shared memory" in caplog.text
 
 
-def test_a_replication_that_does_not_divide_the_ranks_is_refused() -> None:
+def test_replication_that_does_not_divide_the_ranks_raises_error() -> None:
     with pytest.raises(ValueError, match="replication"):
         World(num_nodes=2, ranks_per_node=4, workers_per_rank=2, worker=11).replicate(3)
 
@@ -166,7 +166,7 @@ def test_a_local_uploader_without_a_remote_keeps_files_where_they_are(tmp_path: 
     assert uploader.list_objects("no") == []
 
 
-def test_a_local_directory_with_files_is_refused(tmp_path: Path) -> None:
+def test_local_directory_with_files_raises_error(tmp_path: Path) -> None:
     local_file(tmp_path)
     with pytest.raises(DatasetExistsError, match="Directory is not empty") as caught:
         CloudUploader.get(str(tmp_path))

@@ -57,7 +57,7 @@ def test_hudi_table_without_commits_raises_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "file", ["lake/events/a.parquet", "events/x=1/a.parquet", "2024/a.parquet"]
 )
-def test_nested_table_of_hudi_without_commits_is_refused(tmp_path: Path, file: str) -> None:
+def test_nested_table_of_hudi_without_commits_raises_error(tmp_path: Path, file: str) -> None:
     write(tmp_path, file)
     table = file.removesuffix("/a.parquet").removesuffix("/x=1")
     (tmp_path / table / ".hoodie").mkdir()
@@ -66,7 +66,7 @@ def test_nested_table_of_hudi_without_commits_is_refused(tmp_path: Path, file: s
 
 
 @pytest.mark.parametrize("inside", ["", "lake/"])
-def test_table_of_hudi_without_commits_in_hdfs_is_refused(
+def test_table_of_hudi_without_commits_in_hdfs_raises_error(
     tmp_path: Path, inside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stands in for HDFS, which also has empty directories."""
@@ -121,7 +121,7 @@ def test_directory_that_contains_a_table_raises_error(tmp_path: Path) -> None:
     assert len(open_parquet(str(tmp_path / "plain"))) == 1
 
 
-def test_unfinished_jobs_of_spark_are_refused(tmp_path: Path) -> None:
+def test_unfinished_jobs_of_spark_raise_error(tmp_path: Path) -> None:
     write(tmp_path, "part-0.parquet")
     touch(tmp_path, "_temporary/0/_temporary/attempt_0/part-1.parquet")
     with pytest.raises(UnsupportedTableError, match="directory _temporary: a Spark job"):
@@ -129,7 +129,7 @@ def test_unfinished_jobs_of_spark_are_refused(tmp_path: Path) -> None:
     assert len(open_parquet(str(tmp_path), may_be_unfinished=True)) == 1
 
 
-def test_files_that_databricks_has_not_committed_are_refused(tmp_path: Path) -> None:
+def test_files_that_databricks_has_not_committed_raise_error(tmp_path: Path) -> None:
     write(tmp_path, "k=0/part-00000-tid-11-a.parquet", "k=1/part-00000-tid-22-b.parquet")
     touch(tmp_path, "_started_11")
     touch(tmp_path, "_committed_11", {"added": ["k=0/part-00000-tid-11-a.parquet"], "removed": []})
