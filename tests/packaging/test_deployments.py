@@ -78,7 +78,7 @@ def test_jobs_have_the_fields_of_databricks(name: str) -> None:
         assert {task["job_cluster_key"]} == clusters if clusters else "job_cluster_key" not in task
 
 
-def test_every_notebook_has_a_job_and_every_variable_a_meaning() -> None:
+def test_every_notebook_has_a_job_and_every_variable_is_declared() -> None:
     notebooks = {path.stem for path in (EXAMPLES / "databricks").glob("*.py")}
     tasks = {name: {task["task_key"] for task in job["tasks"]} for name, job in JOBS.items()}
     assert notebooks - tasks["examples_classic"] == {"08_serverless_gpu"}

@@ -103,7 +103,7 @@ def test_folders_and_modules_do_not_import_each_other(
     assert shown_rings(arrows(package, place)) == ""
 
 
-def test_compat_imports_the_engine_by_its_rooms_alone() -> None:
+def test_compat_imports_only_packages_and_top_level_modules_of_the_engine() -> None:
     engine = modules("mdstorm_backend").items()
     rooms = {n for n, path in engine if path.name == "__init__.py" or n.count(".") == 1}
     beyond = {

@@ -80,7 +80,7 @@ def test_first_pages_quote_the_figures_of_the_benchmarks(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["docs/index.md", "docs/install.md", "docs/versions.md"])
-def test_pages_for_strangers_name_this_version(page: str) -> None:
+def test_pages_for_new_users_state_this_version(page: str) -> None:
     minor = mdstorm.__version__.rpartition(".")[0]
     assert re.search(rf"(mdstorm|version) {re.escape(minor)}\b", prose(ROOT / page))
 

@@ -66,7 +66,7 @@ def test_every_spark_type_has_its_own_encoding(
     ],
     ids=str,
 )
-def test_types_that_no_reader_would_know_are_refused(type_: pa.DataType, name: str) -> None:
+def test_types_unknown_to_readers_raise_error(type_: pa.DataType, name: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=f"'v': type {name}") as caught:
         planned(type_)
     assert list(caught.value.columns) == ["v"]
@@ -110,13 +110,13 @@ def field(name: str, spark_type: Any, nullable: bool = True) -> dict[str, Any]:
     return {"name": name, "type": spark_type, "nullable": nullable}
 
 
-def test_without_columns_all_are_planned_and_doubles_stay() -> None:
+def test_all_columns_are_planned_by_default_and_doubles_stay() -> None:
     schema = plan_columns([field("b", "double"), field("a", array_of("double"), False)], None)
     found = [(column.name, column.encoding, column.nullable) for column in schema]
     assert found == [("b", "float64", True), ("a", "ndarray:float64", False)]
 
 
-def test_columns_choose_in_the_order_of_the_frame() -> None:
+def test_selected_columns_keep_the_order_of_the_frame() -> None:
     fields = [field(name, "long") for name in "cab"]
     assert plan_columns(fields, {"b": "int", "c": "int64"}).names == ("c", "b")
 
@@ -171,13 +171,13 @@ def test_encoding_that_can_hold_the_values_is_accepted(spark_type: Any, encoding
     ],
     ids=str,
 )  # fmt: skip
-def test_an_encoding_that_cannot_hold_the_values_is_refused(spark_type: Any, encoding: str) -> None:
+def test_encoding_that_cannot_hold_the_values_raises_error(spark_type: Any, encoding: str) -> None:
     with pytest.raises(InvalidArgumentError, match="Mismatched types: column name 'v' is") as e:
         plan_columns([field("v", spark_type)], {"v": encoding})
     assert repr(encoding) in str(e.value)
 
 
-def test_a_column_that_is_not_there_is_refused() -> None:
+def test_missing_column_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="'w' is not a column of input dataframe"):
         plan_columns([field("v", "long")], {"v": "int", "w": "int"})
 
@@ -191,7 +191,7 @@ def test_unsupported_column_raises_error_only_if_it_is_selected() -> None:
         plan_columns(fields, None)
 
 
-def test_unknown_encodings_and_repeated_names_are_refused() -> None:
+def test_unknown_encodings_and_repeated_names_raise_error() -> None:
     with pytest.raises(UnsupportedTypeError, match="is unsupported"):
         plan_columns([field("v", "long")], {"v": "int65"})
     with pytest.raises(InvalidArgumentError, match="occur more than once"):

@@ -76,7 +76,7 @@ def test_task_that_cannot_write_raises_write_error_without_spark_traceback(spark
     assert "PythonException" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_directory_that_cannot_be_made_is_an_error_before_the_job(
+def test_directory_that_cannot_be_created_raises_error_before_the_job(
     spark: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()

@@ -112,7 +112,9 @@ REFUSED_LITERALS = {
 }
 
 
-def test_all_refused_columns_are_named_and_nothing_is_written(spark: Any, target: Path) -> None:
+def test_error_names_all_unsupported_columns_and_nothing_is_written(
+    spark: Any, target: Path
+) -> None:
     columns = ", ".join(f"{literal} AS {name}" for name, literal in REFUSED_LITERALS.items())
     with pytest.raises(errors.UnsupportedTypeError) as caught:
         materialize(spark.sql(f"SELECT 1 AS fine, {columns}"), str(target))
@@ -123,14 +125,14 @@ def test_all_refused_columns_are_named_and_nothing_is_written(spark: Any, target
 @pytest.mark.parametrize(
     "literal", ["parse_json('1')", "make_interval(1)", "TIME'10:00:00'"], ids=lambda s: s[:10]
 )
-def test_types_of_spark_4_are_refused(frame: Any, target: Path, literal: str) -> None:
+def test_types_of_spark_4_raise_error(frame: Any, target: Path, literal: str) -> None:
     pytest.importorskip("pyspark", "4.1", reason="an older PySpark cannot describe the type")
     with pytest.raises(errors.UnsupportedTypeError, match="'v'"):
         materialize(frame(literal), str(target))
     assert not target.exists()
 
 
-def test_no_job_starts_for_a_refused_column(classic_spark: Any, target: Path) -> None:
+def test_no_job_starts_for_an_unsupported_column(classic_spark: Any, target: Path) -> None:
     context = classic_spark.sparkContext
     context.setJobGroup("refused", "refused")
     with pytest.raises(errors.UnsupportedTypeError):
@@ -152,7 +154,7 @@ def test_no_job_starts_for_a_refused_column(classic_spark: Any, target: Path) ->
     ],
     ids=["no column", "repeated", "dtype", "negative", "text", "codec", "level", "secret"],
 )
-def test_wrong_arguments_are_refused_before_anything_is_written(
+def test_wrong_arguments_raise_error_before_anything_is_written(
     spark: Any, target: Path, expressions: list[str], options: dict[str, Any], message: str
 ) -> None:
     df = spark.range(3).selectExpr(*expressions)
@@ -180,7 +182,7 @@ def test_each_partition_is_a_dataset_and_the_root_joins_them(spark: Any, target:
     assert len(files_in(target)) == len(shards) + 11 + 1
 
 
-def test_types_that_mosaic_refuses_or_loses_are_kept(spark: Any, target: Path) -> None:
+def test_types_that_mosaic_rejects_or_loses_are_kept(spark: Any, target: Path) -> None:
     df = spark.sql(
         """
         SELECT CAST(-id AS TINYINT) AS byte, id = 1 AS flag, DATE'2024-02-29' AS day,
@@ -269,7 +271,7 @@ def test_a_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None
     ],
     ids=str,
 )  # fmt: skip
-def test_wrong_arguments_for_a_dataset_per_partition_are_refused(
+def test_wrong_arguments_for_a_dataset_per_partition_raise_error(
     spark: Any, target: Path, options: dict[str, Any], message: str
 ) -> None:
     of_types = message == "unsupported"

@@ -94,7 +94,7 @@ def test_a_task_does_not_make_the_directory_of_the_dataset(target: Path, write: 
 
 
 @pytest.mark.parametrize("result", [None, 5, {"x": 1}, "text"], ids=str)
-def test_a_function_that_returns_no_samples_is_refused(target: Path, result: Any) -> None:
+def test_function_that_returns_no_samples_raises_error(target: Path, result: Any) -> None:
     with pytest.raises(errors.ArgumentTypeError, match="needs to return an iterable of samples"):
         write_samples(target, lambda frame: result)
     assert not target.exists()

@@ -226,9 +226,7 @@ def test_large_binaries_beyond_one_arrow_batch_are_written(spark: Any, tmp_path:
 
 
 @pytest.mark.skipif(not IS_REFUSING, reason="this session refuses nothing")
-def test_the_refusing_session_of_the_tests_refuses_configuration_and_the_jvm(
-    spark: Any, set_conf: Any
-) -> None:
+def test_restricted_session_rejects_configuration_and_the_jvm(spark: Any, set_conf: Any) -> None:
     for call in (lambda: spark.conf.get(CONF, "default"), lambda: spark.conf.set(CONF, "1")):
         with pytest.raises(Exception, match=r"^\[CONFIG_NOT_AVAILABLE\] Configuration"):
             call()

@@ -222,7 +222,7 @@ def shards_of(job: str, directory: Path, numbers: range) -> list[object]:
     return write_attempt(directory, numbers, f"part-00000-{job}-0")
 
 
-def test_the_second_job_to_commit_is_refused_and_the_first_dataset_stays(tmp_path: Path) -> None:
+def test_second_job_to_commit_raises_error_and_keeps_the_first_dataset(tmp_path: Path) -> None:
     first = shards_of(FIRST, tmp_path, range(3))
     second = shards_of(SECOND, tmp_path, range(5))
     location = Location.of(str(tmp_path))

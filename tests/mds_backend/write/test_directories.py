@@ -137,14 +137,14 @@ def test_writer_killed_while_replacing_a_dataset_can_start_again(
     assert files_in(tmp_path) == ["index.json", "shard.00000.mds"]
 
 
-def test_file_as_output_directory_is_refused(tmp_path: Path) -> None:
+def test_file_as_output_directory_raises_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     for exist_ok in (True, False):
         with pytest.raises(errors.DatasetExistsError, match=r"notes\.txt is a file: choose a dir"):
             clear(tmp_path / "notes.txt", exist_ok=exist_ok)
 
 
-def test_index_with_files_outside_its_directory_is_refused(tmp_path: Path) -> None:
+def test_index_with_files_outside_its_directory_raises_error(tmp_path: Path) -> None:
     target, other = tmp_path / "target", tmp_path / "other"
     write_ints(target)
     write_ints(other)
@@ -166,7 +166,7 @@ def test_remote_directory_with_other_files_accepts_a_dataset() -> None:
     assert location.list_names() == ["index.json", "notes.txt", "shard.00000.mds", "val/index.json"]
 
 
-def test_remote_directory_with_a_shard_without_index_is_refused() -> None:
+def test_remote_directory_with_a_shard_without_index_raises_error() -> None:
     location = Location.of("memory://leftover")
     location.write("shard.00000.mds", [b"somebody's"])
     for exist_ok in (True, False):

@@ -243,7 +243,7 @@ def stored_number(name: str, value: Any) -> Any:
     st.sampled_from([name for name in DTYPES if "int" in name]),
     st.integers(-(2**65), 2**65) | st.integers(-300, 300),
 )
-def test_an_integer_is_stored_exactly_or_refused(name: str, value: int) -> None:
+def test_integer_is_stored_exactly_or_raises_error(name: str, value: int) -> None:
     limits = np.iinfo(DTYPES[name])
     if limits.min <= value <= limits.max:
         assert int(stored_number(name, value)) == value
@@ -253,7 +253,7 @@ def test_an_integer_is_stored_exactly_or_refused(name: str, value: int) -> None:
 
 
 @given(st.sampled_from(["float16", "float32", "float64"]), st.floats())
-def test_a_float_is_rounded_to_the_nearest_or_refused(name: str, value: float) -> None:
+def test_float_is_rounded_to_the_nearest_or_raises_error(name: str, value: float) -> None:
     with np.errstate(over="ignore"):
         nearest = np.array(value, DTYPES[name])
     if np.isinf(nearest) and not math.isinf(value):
@@ -280,7 +280,7 @@ def test_values_of_any_type_that_equal_an_integer_are_stored(value: Any) -> None
      np.datetime64("NaT"), None, [1, 2], [], {}, object(), 1j, np.array([1, 2])],
     ids=value_id,
 )  # fmt: skip
-def test_non_integers_in_integer_columns_are_refused(value: Any) -> None:
+def test_non_integers_in_integer_columns_raise_error(value: Any) -> None:
     message = r"not an integer|invalid literal|not a time|must be"
     with pytest.raises(errors.EncodingError, match=message):
         encode_one({"v": "int32"}, v=value)
@@ -345,13 +345,13 @@ def test_masked_array_without_masked_elements_is_stored(encoding: str) -> None:
 
 @pytest.mark.parametrize("sample", [None, [1], "abc", 5, {1}])
 @pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}])
-def test_samples_that_are_no_mappings_are_refused(sample: Any, columns: dict[str, str]) -> None:
+def test_samples_that_are_not_mappings_raise_error(sample: Any, columns: dict[str, str]) -> None:
     with pytest.raises(errors.ArgumentTypeError, match=r"a sample must be a dict .* found "):
         SampleEncoder(columns).encode(sample)
 
 
 @pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}, {"a": "json"}])
-def test_a_missing_column_is_named(columns: dict[str, str]) -> None:
+def test_missing_column_raises_error_that_names_it(columns: dict[str, str]) -> None:
     message = r"has no column 'a': it has \['b', 'x'\]"
     with pytest.raises(errors.MissingColumnError, match=message) as caught:
         SampleEncoder(columns).encode({"x": 1, "b": ""})
@@ -367,6 +367,6 @@ def test_missing_library_while_encoding_raises_dependency_error(
         encode_one({"a": "png"}, a=object())
 
 
-def test_a_value_of_4_gib_is_refused() -> None:
+def test_value_of_4_gib_raises_error() -> None:
     with pytest.raises(errors.EncodingRangeError, match=r"column 'b'.* 4 GiB or more"):
         encode_one({"a": "str", "b": "bytes"}, a="", b=Huge())

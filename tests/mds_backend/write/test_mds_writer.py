@@ -78,7 +78,7 @@ def test_an_exception_in_the_block_publishes_nothing(out: Path, existed: bool) -
         writer.write({"n": 1})
 
 
-def test_writing_continues_after_a_refused_sample(out: Path) -> None:
+def test_writing_continues_after_a_rejected_sample(out: Path) -> None:
     with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
         for number in (1, 300, None, 2):
             try:
@@ -189,7 +189,7 @@ def test_index_is_uploaded_after_all_shards(monkeypatch: pytest.MonkeyPatch, out
     ],
     ids=value_id,
 )  # fmt: skip
-def test_wrong_arguments_are_refused_before_anything_is_written(
+def test_wrong_arguments_raise_error_before_anything_is_written(
     out: Path, options: dict[str, Any], message: str
 ) -> None:
     of_types = options.get("columns") is not None
@@ -226,7 +226,7 @@ def test_batches_are_cut_into_shards(out: Path) -> None:
     assert numbers_in(out) == list(range(3000))
 
 
-def test_mixing_samples_and_batches_in_one_writer_is_refused(out: Path) -> None:
+def test_mixing_samples_and_batches_in_one_writer_raises_error(out: Path) -> None:
     table = pa.table({"n": [1, 2]})
     with MDSWriter(columns={"n": "int64"}, out=out / "samples") as writer:
         with pytest.raises(errors.EncodingError):
@@ -253,7 +253,7 @@ def test_mixing_samples_and_batches_in_one_writer_is_refused(out: Path) -> None:
     ],
     ids=value_id,
 )  # fmt: skip
-def test_columns_that_contradict_the_data_are_refused(
+def test_columns_that_contradict_the_data_raise_error(
     out: Path, columns: Any, table: dict[str, Any], message: str
 ) -> None:
     writer = MDSWriter(columns=columns, out=out)
@@ -262,7 +262,7 @@ def test_columns_that_contradict_the_data_are_refused(
     assert not out.exists()
 
 
-def test_missing_and_duplicate_columns_are_refused(out: Path) -> None:
+def test_missing_and_duplicate_columns_raise_error(out: Path) -> None:
     twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["n", "n"])
     for columns in (None, {"n": "int"}):
         writer = MDSWriter(columns=columns, out=out)
@@ -273,7 +273,7 @@ def test_missing_and_duplicate_columns_are_refused(out: Path) -> None:
         writer.write_batch(pa.table({"n": [1]}))
 
 
-def test_batch_with_other_types_than_the_first_is_refused(out: Path) -> None:
+def test_batch_with_other_types_than_the_first_raises_error(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"a": [1], "b": ["x"]}))
         with pytest.raises(errors.InvalidArgumentError, match=r"'a' has type double .* int64 in"):
@@ -284,7 +284,7 @@ def test_batch_with_other_types_than_the_first_is_refused(out: Path) -> None:
     assert open_dataset(str(out)).to_table()["a"].to_pylist() == [1, 2]
 
 
-def test_batch_refused_before_writing_adds_no_rows(out: Path) -> None:
+def test_batch_rejected_before_writing_adds_no_rows(out: Path) -> None:
     with MDSWriter(columns={"n": "uint8"}, out=out) as writer:
         writer.write_batch(pa.table({"n": [1]}))
         with pytest.raises(errors.EncodingError):
@@ -309,7 +309,7 @@ def without_nulls(values: list[int | None]) -> pa.Table:
     return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 
 
-def test_nulls_in_a_non_nullable_column_are_refused(out: Path) -> None:
+def test_nulls_in_a_non_nullable_column_raise_error(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         with pytest.raises(errors.InvalidArgumentError, match="make the field nullable"):
             writer.write_batch(without_nulls([1, None]))

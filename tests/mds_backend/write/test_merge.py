@@ -167,7 +167,7 @@ def test_merge_keeps_a_dataset_in_the_root(tmp_path: Path) -> None:
     assert numbers_in(tmp_path) == [1]
 
 
-def test_merge_of_contradicting_entries_for_one_shard_is_refused(tmp_path: Path) -> None:
+def test_merge_of_contradicting_entries_for_one_shard_raises_error(tmp_path: Path) -> None:
     write(tmp_path / "a/p", 1)
     merge_index(tmp_path / "a")
     shutil.rmtree(tmp_path / "a/p")

@@ -208,7 +208,7 @@ def test_nested_arrays_are_written_in_the_given_encoding(tmp_path: Path) -> None
         ("ndarray", [[[1, None]]], EncodingError, "nested lists has null elements"),
     ],
 )
-def test_rows_that_a_given_encoding_cannot_hold_are_refused(
+def test_rows_that_a_given_encoding_cannot_hold_raise_error(
     tmp_path: Path, encoding: str, rows: list[Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):

@@ -166,7 +166,7 @@ def test_shard_header_has_the_documented_fields() -> None:
     assert json.loads(format_.header((), (), {"x": 1}))["mdstorm"] == {"x": 1}
 
 
-def test_shard_of_4_gib_is_refused() -> None:
+def test_shard_of_4_gib_raises_error() -> None:
     with pytest.raises(WriteError, match=r"x\.mds would take 4294967296 bytes.* a size limit"):
         FullShard((), (), 1, [Huge()]).pack("x.mds", ShardFormat(None))
 
