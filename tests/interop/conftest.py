@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 SCRIPTS = Path(__file__).parent / "in_mosaic"
-#: MosaicML Streaming may wait for ever for a shard that it cannot prepare.
+#: MosaicML Streaming may wait forever for a shard that it cannot prepare.
 TIMEOUT_SECONDS = 120
 
 

@@ -161,7 +161,7 @@ def data_frame(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same rows as a converter, a job with partitions, and one of some columns write them."""
+    """The same rows from a converter, a job with partitions, and one that selects columns."""
     parent = tmp_path_factory.mktemp("datasets")
     df = data_frame(spark)
     converter = make_spark_converter(

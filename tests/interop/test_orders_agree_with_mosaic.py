@@ -160,7 +160,7 @@ def answers(
     for name, kind in KINDS.items():
         draw = random.Random(f"{name} 0")  # the same settings in each run
         asked += [(name, kind.draw(draw)) for _ in range(kind.count)]
-    # Every algorithm on more samples than are sorted, or looked at, at a time.
+    # Every algorithm on more samples than are sorted, or examined, at a time.
     common = {"seed": 9176, "epoch": 1, "num_canonical_nodes": 1, "block_size": 10_000}
     for algo in SHUFFLE_ALGORITHMS:
         asked.append(("shuffle", {"algo": algo, "shard_sizes": [7000] * 180, **common}))

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
 RESULTS: dict[str, Any] = json.loads(PROGRAMS.with_name("recorded.json").read_text("utf-8"))
 
-#: Not in the gate.
+#: Only run by the long tests.
 LONG = (
     "dataframes.columns_found_by_themselves",
     "dataframes.preprocessed_by_a_function",

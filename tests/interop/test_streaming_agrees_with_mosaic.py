@@ -144,9 +144,9 @@ class Theirs:
 
 @pytest.fixture(scope="module")
 def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Theirs:
-    """Play all runs in one process: it takes seconds to begin."""
+    """Run everything in one process, because starting one takes seconds."""
     interrupted = [run for run, _ in INTERRUPTED]
-    # Our states, extra key and all.
+    # Our states, including the extra key.
     continued = [rest(run, elsewhere, run.ours(data)[0]["state"]) for run, elsewhere in INTERRUPTED]
     file = tmp_path_factory.mktemp("runs") / "runs.json"
     runs = [*RUNS, *interrupted, *continued]

@@ -119,7 +119,7 @@ def write_ints(
 
 
 def same_values(found: pa.Table | pa.RecordBatch, expected: pa.Table) -> bool:
-    """Whether all values are equal, NaN to NaN and nulls to nulls, 0.0 and -0.0 apart."""
+    """Whether all values are equal: NaN to NaN and null to null, but 0.0 not to -0.0."""
     return repr(found.to_pydict()) == repr(expected.to_pydict())
 
 

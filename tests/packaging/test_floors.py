@@ -60,7 +60,7 @@ def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[st
 
 
 def rings(graph: dict[str, dict[str, list[str]]]) -> list[list[str]]:
-    """Return the folders that reach each other, in groups of two and more."""
+    """Return the folders that reach each other, in groups of two or more."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()
@@ -82,7 +82,7 @@ def rings(graph: dict[str, dict[str, list[str]]]) -> list[list[str]]:
 
 
 def shown_rings(graph: dict[str, dict[str, list[str]]]) -> str:
-    """Return the imports that close rings, a ring in each paragraph."""
+    """Return the imports that form cycles, one cycle per paragraph."""
     return "\n\n".join(
         "\n".join(
             line

@@ -158,7 +158,7 @@ class Work:
         return number
 
     def results(self) -> Generator[int, None, None]:
-        """Generate results, suspended after the first one with the second one under way."""
+        """Return a generator suspended after its first result, with the second in progress."""
         results = prefetched(self)
         assert next(results) == 0
         assert self.begun.wait(SECONDS)

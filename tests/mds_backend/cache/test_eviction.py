@@ -1,4 +1,4 @@
-"""The limit holds; the least recently used shards are evicted, and only the cache's own files."""
+"""The cache keeps its limit: it evicts the least recently used shards, and only its own files."""
 
 import os
 from collections.abc import Iterator
@@ -141,12 +141,12 @@ def test_records_are_counted_only_if_the_ledger_is_full(
 
     monkeypatch.setattr("mdstorm_backend.cache.space.entries_of", counting)
     for number, (limit, counted) in enumerate(
-        # Not counted yet; enough space; none; a larger limit; no limit.
+        # Not counted before; with enough space; without; with a larger limit; without a limit.
         [(2000, 1), (2000, 1), (2000, 2), (4000, 2), (None, 2)]
     ):
         cache(source, directory=local, limit=limit).open(infos[number])
         assert len(counts) == counted
-    # The size of the last one is known.
+    # The size of the shard stored last is known.
     cache(source, directory=local, limit=4000).open(infos[0])
     assert len(counts) == 3
     assert size_of(local) <= 4000

@@ -67,8 +67,8 @@ def test_processes_download_each_shard_once_and_keep_a_limit_together(
     assert parts_in(local) == []
 
 
-#: Forks a child per step, which is killed there: at every file that is opened, renamed, removed,
-#: cut or locked. What it leaves is used by a process that lives.
+#: Forks a child for each step and kills it there: when a file is opened, renamed, removed,
+#: truncated or locked. A process that is not killed then uses the remaining files.
 _KILLED = (
     _HEAD
     + """

@@ -244,7 +244,8 @@ def test_file_downloaded_without_validation_is_validated_once(
     cache(source, directory=local).open(info)
     content = contents([info])[0][:-1] + b"?"
     overwrite(local / info.raw_data.basename, content)
-    # It passes unchecked, is replaced when it is checked, and not checked again after that.
+    # The file passes unchecked, is replaced when it is checked, and is not checked again after
+    # that.
     assert bytes(cache(source, directory=local).open(info)) == content
     checked = cache(source, directory=local, validate_hash="sha1")
     assert bytes(checked.open(info)) == contents([info])[0]

@@ -155,7 +155,7 @@ def test_default_cache_directory_is_private_to_the_user(
     root = tmp_path / f"mdstorm-cache-{os.getuid()}"
     assert cache_root() == str(root)
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
-    # The file to write, and the existing file; others may write to it, and a group.
+    # The root can be written by others when a directory is created, and by a group when it exists.
     for fingerprint, mode in (("other", 0o702), (FINGERPRINT, 0o720)):
         root.chmod(mode)
         with pytest.raises(errors.StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):

@@ -238,7 +238,7 @@ def test_one_process_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> 
     met = []
 
     class Meeting(Copying):
-        """Records if two threads download one file at the same time, and so meet at its barrier."""
+        """Records whether two threads download one file at the same time and meet there."""
 
         def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
             barrier = barriers.setdefault(from_basename, Barrier(2))

@@ -1,4 +1,4 @@
-"""Progress: in terminals and notebooks, once, and nowhere else."""
+"""Progress is shown once, in terminals and notebooks, and nowhere else."""
 
 import io
 import logging
@@ -29,7 +29,7 @@ def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Replace standard error with a terminal within a test: pytest replaces it before."""
+    """Replace standard error with a terminal during a test, after pytest has replaced it."""
     monkeypatch.setattr(sys, "stderr", found := Terminal())
     return found
 

@@ -85,7 +85,7 @@ STREAMS = [StreamShape((40, 30, 20)), StreamShape((60, 50))]
 
 
 def some_work(*arguments: Any, order: ElasticOrder, **named: Any) -> Any:
-    """Return the work of the world, if the example has any."""
+    """Return the work of the world; discard examples that have none."""
     try:
         return world_work(order, *arguments, **named)
     except InvalidArgumentError as error:

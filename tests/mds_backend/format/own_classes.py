@@ -70,7 +70,7 @@ COLUMNS = {
     "w": "words",
 }
 
-#: All columns; columns of fixed size, which are read as records; a redefined one.
+#: All columns; columns of fixed size, which are read as records; and a redefined encoding.
 LAYOUTS = {"all": list(COLUMNS), "fixed": ["c", "n", "s", "t"], "redefined": ["i", "n"]}
 
 

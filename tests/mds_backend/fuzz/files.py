@@ -1,4 +1,4 @@
-"""Damage done to files of other libraries, Parquet, Delta, images and arrays, and their reading."""
+"""Damages Parquet, Delta, image and array files, which other libraries read, and reads them."""
 
 import atexit
 import io

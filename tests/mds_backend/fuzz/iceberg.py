@@ -1,4 +1,4 @@
-"""Damage done to Iceberg tables: metadata files, manifests, delete files and their reading."""
+"""Damages metadata files, manifests and delete files of Iceberg tables, and reads them."""
 
 import atexit
 import gzip

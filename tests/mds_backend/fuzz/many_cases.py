@@ -1,4 +1,4 @@
-"""Many cases in one process of little memory; as a program it prints their number.
+"""Runs many cases in one process with little memory; as a program, prints their number.
 
 Arguments of the program: the module of the targets, and a factor of the number.
 """
@@ -14,7 +14,8 @@ from random import Random
 
 _ROOT = Path(__file__).parents[3]
 
-#: Far more than any of these small files needs, far less than they can state.
+#: Memory limit: far more than any of these small files needs, far less than the sizes they can
+#: state.
 _ROOM = 384 << 20
 #: Limit of CPU-seconds for a case.
 _SECONDS = 5

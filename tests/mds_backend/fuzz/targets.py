@@ -36,7 +36,7 @@ CODECS = ("zstd", "gz", "bz2", "br", "snappy")
 _ELASTIC = ElasticOrder(batch_size=2, shuffle=True, shuffle_seed=3)
 ORDERS = {"exact": ExactOrder(3, True, True), "elastic": ElasticShare(_ELASTIC, World(0, 2))}
 
-#: Every encoding of the format, as MosaicML Streaming wrote it, and everything Spark has.
+#: Every encoding of the format, as written by MosaicML Streaming, and every Spark type.
 NAMES = (
     "fixed",
     "variable",

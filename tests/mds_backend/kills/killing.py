@@ -1,4 +1,4 @@
-"""Programs that are killed at their n-th change of a directory, and the files they may leave."""
+"""Programs that are killed at their n-th change of a directory, and the files that may remain."""
 
 import re
 from pathlib import Path
@@ -39,7 +39,7 @@ def run_killed(program: str, target: Path, kill_at: int, *arguments: object) -> 
 
 
 def ids_of(directory: Path) -> list[int]:
-    """Return the ids of a dataset, all of whose rows are read."""
+    """Read all rows of a dataset and return their ids."""
     ids: list[int] = open_dataset(str(directory)).to_table()["id"].to_pylist()
     return ids
 

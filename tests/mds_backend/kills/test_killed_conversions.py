@@ -1,4 +1,4 @@
-"""Conversions with overwrite=True that are killed at drawn moments."""
+"""Conversions with overwrite=True that are killed at random moments."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""Spark jobs with overwrite=True whose processes are killed at drawn moments."""
+"""Spark jobs with overwrite=True whose processes are killed at random moments."""
 
 import random
 import shutil
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.long
 #: Rows of a dataset, in four tasks. Each task writes shards when it has read 8192 rows.
 ROWS = 40_000
 OLD, NEW = list(range(ROWS)), list(range(ROWS, 2 * ROWS))
-#: At most as many files are left by one job.
+#: The largest number of files that one job may leave.
 MOST_FILES = 50
-#: The process that starts a job changes the directory at least as often.
+#: The process that starts a job changes the directory at least this many times.
 CHANGES = 40
 
 #: A job whose workers kill a process when they read the row `kill_row`, if there is such a row.

@@ -11,7 +11,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 
 @pytest.fixture(scope="module")
 def numbers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """As many as the module's ROWS, in SHARDS."""
+    """As many numbers as the module's ROWS, in as many shards as its SHARDS."""
     module = request.module
     directory = tmp_path_factory.mktemp("numbers") / "data"
     return write_numbers(directory, module.ROWS, tasks=module.SHARDS)

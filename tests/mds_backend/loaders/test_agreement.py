@@ -1,4 +1,4 @@
-"""Ranks whose passes differ are warned, and nothing else happens to training."""
+"""Ranks with different passes are warned, and training is not affected otherwise."""
 
 import logging
 import os
@@ -430,7 +430,7 @@ def test_later_group_finds_no_old_keys(pair: World) -> None:
 
 
 def test_restarted_ranks_find_no_old_keys(world: World) -> None:
-    """The store of torchrun outlives them."""
+    """The store of torchrun outlives the restarted ranks."""
     for size in (BATCH, BATCH + 2):
         again = World(world.patch, world.url, world.store)
         assert again.warned(lambda loader, rank: rows(loader), "elastic", size) == []

@@ -158,7 +158,7 @@ def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(
     num_rows: int,
     of_rank: int | None,
 ) -> None:
-    # It counts the samples of all ranks, and asks the dataset behind the loader.
+    # Composer counts the samples of all ranks, and requests the state from the loader's dataset.
     url = write_numbers(tmp_path / "data", num_rows).url
     worlds = [World(rank, 2) for rank in range(2)]
     before = [dataset_of(url, "exact", world, num_epochs=num_epochs) for world in worlds]

@@ -183,7 +183,7 @@ def test_state_at_the_end_of_an_epoch_is_the_end_in_any_world(
     batch_here: int,
     canonical: int,
 ) -> None:
-    """Whatever the padding of either world, which belongs to its last batch."""
+    """For any padding of either world, which is part of its last batch."""
     options = {"num_canonical_nodes": canonical, "epoch_size": 43}
     first = make(numbers, batch_there, world=there, **options)
     column(first)

@@ -1,4 +1,4 @@
-"""Rows that functions return for slices are spread so that all ranks have equal batches."""
+"""Rows that transforms return for slices are spread so that all ranks have equal batches."""
 
 import itertools
 import random
@@ -17,7 +17,7 @@ ROWS, SHARDS = 1_003, 13
 
 
 class Kept(Same):
-    """Returns each row in its place."""
+    """A transform that declares that it returns each row in its position."""
 
     keeps_rows = True
 
@@ -79,7 +79,7 @@ def test_ranks_have_equal_batch_counts_and_every_row(
 def test_rank_with_one_row_less_gets_an_empty_batch_if_batches_have_one_row(
     numbers: Dataset, size: int, num_workers: int
 ) -> None:
-    """As in the reader of numbers."""
+    """The same as without a transform."""
     for rank in range(size):
         options = {"batch_size": 1, "num_workers": num_workers}
         plain, made = (

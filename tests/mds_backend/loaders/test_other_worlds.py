@@ -151,7 +151,7 @@ def test_resume_with_fewer_rows_than_ranks_raises_error(numbers: Dataset) -> Non
 
 
 ODD = Filter(lambda number: number % 2 == 1)
-#: Leaves rank 0 of two three batches of 4, and rank 1 all of its rows.
+#: A filter that leaves three batches of 4 rows on rank 0 of 2, and all rows on rank 1.
 HIGH = Filter(lambda number: number > 17)
 
 
@@ -197,7 +197,7 @@ def test_filtered_pass_resumes_with_smaller_batches_on_all_ranks(numbers: Datase
 def test_filtered_pass_with_the_state_of_another_rank_raises_error(
     numbers: Dataset, num_epochs: int, batches: int
 ) -> None:
-    """A state cannot be shared if it is of several epochs, or follows a batch that is not full."""
+    """A state cannot be shared if it spans epochs, or follows a batch that is not full."""
     options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
     before.take(batches)
@@ -207,7 +207,7 @@ def test_filtered_pass_with_the_state_of_another_rank_raises_error(
             Ranks(numbers, world_size, 4, state, **options)
 
 
-#: Leaves rank 0 of two a few rows.
+#: A filter that leaves a few rows on rank 0 of 2.
 LAST = Filter(lambda number: number > 26)
 
 

@@ -198,7 +198,7 @@ def test_peek_of_one_rank_loses_no_row_in_any_epoch(
 def test_peek_around_load_keeps_rest_of_epoch(
     url: str, launch: Launch, order: str, workers: str, ranks: int, peeks: str
 ) -> None:
-    """The rank 0 alone peeks; the elastic order pads, so that rows are compared per rank."""
+    """Only rank 0 peeks; the elastic order pads, so rows are compared rank by rank."""
     for rank in range(ranks):
         launch(rank, ranks)
         begun, plain = (loader_in(order, url, BATCH) for _ in range(2))

@@ -196,7 +196,7 @@ def test_verify_names_the_column_of_a_damaged_image(tmp_path: Path) -> None:
 
 
 def test_columns_that_shards_store_differently_are_each_decoded(tmp_path: Path) -> None:
-    """As text here and as numbers there, which no reader can join, but each shard is good."""
+    """Text in one shard and numbers in the other: no reader can join them, but both are valid."""
     write_dataset(tmp_path / "a", {"x": ["text"]}, {"x": "string"})
     write_dataset(tmp_path / "b", {"x": [1]}, {"x": "long"})
     shards = []
@@ -225,7 +225,7 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
 
 
 def test_index_without_schema_is_a_problem_only_if_it_hides_nulls(tmp_path: Path) -> None:
-    """As a merge by MosaicML Streaming leaves it."""
+    """As written by a merge with MosaicML Streaming."""
     write_numbers(tmp_path / "numbers", 10)
     write_dataset(tmp_path / "nulls", damage.ROWS, damage.FIELDS)
     for name in ("numbers", "nulls"):

@@ -44,7 +44,7 @@ def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
 
 
 def test_rows_of_large_windows_lie_within_their_shards() -> None:
-    """The number of a sample does not show it: errors in the shard and in the row cancel."""
+    """Sample numbers do not reveal such errors: those in the shard and in the row cancel out."""
     sizes = np.array([400_000, *[1] * 1_500, 200_000])  # small shards share entries of the index
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     order = ExactOrder(seed=1, window=int(bounds[-1]))

@@ -78,7 +78,7 @@ TEXTS = {"json": json.dumps, "pkl": pickle.dumps, "int": struct.Struct("<q").pac
 
 
 def stored(encoding: str, value: Any, width: int) -> bytes:
-    """Encode a value by hand, an array with dimensions of so many bytes, as a power of two."""
+    """Encode a value by hand; each dimension of an array takes ``2 ** width`` bytes."""
     if isinstance(value, np.ndarray):
         shape = struct.pack(f"<{value.ndim}" + "BHIQ"[width], *value.shape)
         start = b"" if encoding.count(":") == 2 else bytes([value.ndim << 2 | width]) + shape

@@ -13,7 +13,7 @@ from mdstorm_backend.read.shard import OpenShards
 
 
 class Shard:
-    """Stands for a shard; of a gigabyte, only the last few are kept."""
+    """Stands in for a shard; of shards of a gigabyte, only the last few are kept open."""
 
     def __init__(self, memory: int = 1 << 30) -> None:
         self.memory = memory

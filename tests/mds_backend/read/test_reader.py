@@ -258,7 +258,7 @@ def test_a_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
 
 
 class Recording:
-    """A dataset that notes which shards are opened, and by whom."""
+    """A dataset that records which shards are opened, and by which threads."""
 
     def __init__(
         self, dataset: Dataset, *, is_mapped: bool, together: threading.Barrier | None = None
@@ -301,7 +301,7 @@ def test_shards_are_opened_the_given_number_of_samples_ahead(
     ("read", "options"), [(exact, {}), (pieces, {"transform": OnNumbers(lambda n: n)})]
 )
 def test_threads_open_remote_shards_in_parallel(tmp_path: Path, read: Any, options: Any) -> None:
-    """Five shards are under way together, though two threads decode."""
+    """Five shards are opened at the same time, although only two threads decode."""
     numbers = write_numbers(tmp_path, 100, tasks=10)
     dataset: Any = Recording(numbers, is_mapped=False, together=threading.Barrier(5))
     found = flat(read(dataset, batch_size=10, samples_ahead=50, **options))

@@ -1,4 +1,4 @@
-"""URLs have one spelling or are refused, secrets stay here, and local files are written safely."""
+"""URLs have one form or raise errors, secrets stay here, and local files are written safely."""
 
 import pickle
 from collections.abc import Iterator

@@ -108,7 +108,7 @@ def test_request_that_fails_by_expiry_is_repeated_once(
 def test_short_credentials_without_a_stated_end_are_renewed_after_a_refusal(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each token ends after ten seconds, as far as this process knows never."""
+    """Each token expires after ten seconds, but this process does not know that."""
     fetch = Vendor.fetch
     monkeypatch.setattr(Vendor, "fetch", lambda self: replace(fetch(self), expires=inf))
     clock = Clock(monkeypatch)

@@ -77,7 +77,7 @@ def test_azure_without_access_by_its_signature_is_a_credentials_error(signed: Lo
 def test_delta_table_on_azure_is_read_by_a_signature(
     signed: Location, azure: AzureServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or not at all, if the environment has a key that deltalake prefers."""
+    """An error is raised if the environment has a key that deltalake prefers."""
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
     endpoint = {"BlobEndpoint": f"{azure.url}/{ACCOUNT}", "account_name": ACCOUNT}
     place = Location(signed.url, endpoint, credentials=Signer("t"))
@@ -153,7 +153,7 @@ def test_configurations_of_iceberg_become_options_of_each_storage() -> None:
 
 
 def test_longest_prefix_of_storage_credentials_wins() -> None:
-    """Over the configuration too, as the specification of REST catalogs has it."""
+    """It also takes precedence over the configuration, as specified for REST catalogs."""
 
     def keys(name: str) -> dict[str, str]:
         return {"s3.access-key-id": name, "s3.secret-access-key": "s", "s3.session-token": "t"}

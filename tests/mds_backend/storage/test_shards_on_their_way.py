@@ -60,7 +60,7 @@ def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> L
 
 
 def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
-    """Let `fault` answer requests for ranges of the first shard, by their start, unless None."""
+    """Let `fault(start)` answer requests for ranges of the first shard, unless it returns None."""
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
         first = environ.get("HTTP_RANGE", "bytes=0-")[len("bytes=") :].partition("-")[0]

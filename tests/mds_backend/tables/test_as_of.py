@@ -1,4 +1,4 @@
-"""Which version of a table is meant."""
+"""The requested version of a table."""
 
 from datetime import date, datetime, timedelta, timezone
 from typing import Any

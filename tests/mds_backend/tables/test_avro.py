@@ -1,4 +1,4 @@
-"""Avro files that state or expand to more than they hold."""
+"""Avro files that state more records than they have, or expand too far."""
 
 import zlib
 from pathlib import Path

@@ -184,7 +184,7 @@ def cut(values: list[bytes], limit: int | None) -> list[bytes]:
 
 
 def expected_counts(values: list[bytes], limit: int | None, empty: int) -> list[int]:
-    """The rule of the format, less the empty shard before a first sample that is too large."""
+    """The format's rule, but without an empty shard before a first sample that is too large."""
     counts, used = [0], empty
     for value in values:
         need = 4 + len(value) + 4

@@ -206,7 +206,7 @@ def _inner_type(spark_type: SparkType) -> pa.DataType:
 
 
 def repeats_field(type_: pa.DataType) -> bool:
-    """Whether a struct, at any depth, has two fields of one name."""
+    """Whether a struct, at any depth, has two fields with the same name."""
     fields = [type_.field(i) for i in range(type_.num_fields)]
     is_repeated = pa.types.is_struct(type_) and len({f.name for f in fields}) < len(fields)
     return is_repeated or any(repeats_field(field.type) for field in fields)

@@ -216,7 +216,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
 def taken_until_interrupt(
     loader: StreamingDataLoader, interrupt_after: Callable[[float], None], seconds: float
 ) -> list[int]:
-    """Return the numbers that a loop has, which is interrupted or reaches its end."""
+    """Return the numbers that a loop got before it was interrupted or reached its end."""
     batches: list[Any] = []
     batch = None
     with suppress(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""Batches that users keep, in any form, hold their values while later ones are read."""
+"""Batches that users keep, in any form, keep their values while later ones are read."""
 
 from collections.abc import Iterator
 from pathlib import Path

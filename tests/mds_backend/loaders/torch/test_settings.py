@@ -1,4 +1,4 @@
-"""The arguments of a dataset are attributes, and setting them counts from the next iteration on."""
+"""A dataset's arguments are attributes; changes apply from the next iteration on."""
 
 from copy import copy
 from itertools import islice
