@@ -110,7 +110,7 @@ def test_checkpoint_of_loader_without_position_is_written_with_warning(
     reader = make_reader(url, ["number", "x"], num_epochs=1)
     next(reader)  # so that the loader takes the remaining rows one by one
     data = {"train_dataloaders": DataLoader(reader, batch_size=100)}
-    with pytest.warns(UserWarning, match="does not hold the position"):
+    with pytest.warns(UserWarning, match="does not have the position"):
         (rows,) = fit(data, tmp_path, epochs=1, save_at=4)
     assert len(set(rows)) == ROWS - 1
     assert (tmp_path / "epoch=0-step=4.ckpt").exists()

@@ -222,7 +222,7 @@ class Recorder:
 
     def begin_download(self, now: float) -> None:
         """Record that a download starts."""
-        with self._lock:  # taken twice a file, and short compared with the network
+        with self._lock:  # taken twice per file, only briefly
             if not self._downloads:
                 self._downloading_since = now
             self._downloads += 1

@@ -113,7 +113,7 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
     elif not url and format_ != "ICEBERG":
         what = "has no storage_location"
     elif _FORMATS[format_] == "delta" and OBJECT_STORES.get(scheme_of(url)) == "gcs":
-        what = "is a Delta table on Google Cloud Storage, where deltalake takes no tokens"
+        what = "is a Delta table on Google Cloud Storage, where deltalake accepts no tokens"
     if what:
         raise errors.UnsupportedTableError(
             f"the table {name} {what}. {read_by_spark(name)}", url=name.url
@@ -140,7 +140,7 @@ def _nearest(workspace: Workspace, name: TableName) -> str:
         try:
             listed = workspace.get(f"{_API}/{what}", {**where, "max_results": _MOST_NAMES})
         except (FileNotFoundError, PermissionError, errors.StorageError):
-            continue  # nor is there such a schema or catalog
+            continue  # the schema or catalog does not exist either
         names = [one["name"] for one in listed.get(what) or ()]
         return did_you_mean(wanted, names) or f". Its {what} are {', '.join(names[:_SHOWN])}"
     return ""

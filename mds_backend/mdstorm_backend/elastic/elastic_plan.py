@@ -219,7 +219,7 @@ class ElasticPlan(Plan):
             If the epoch cannot be resumed there.
         """
         position = self.start
-        if position.consumed and position.is_end:  # over, whatever this world would pad
+        if position.consumed and position.is_end:  # over, regardless of this world's padding
             nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
             return _Dealt(nothing, [0] * self.num_parts)
         arguments = self._deal_arguments(position)

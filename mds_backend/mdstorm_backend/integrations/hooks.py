@@ -367,7 +367,7 @@ def _saving(save: Callable[[Any], list[Any]]) -> Any:
             return save(self)
         except StateMismatchError as error:
             warn_user(
-                "Lightning's checkpoint does not hold the position in the training data, so an "
+                "Lightning's checkpoint does not have the position in the training data, so an "
                 f"epoch that is resumed begins with its first batch: {error}"
             )
             return []

@@ -348,10 +348,10 @@ def _becomes_nan(column: Column) -> bool:
 def _warn_of_nan(url: str, name: str, count: int, framework: str) -> None:
     """Log, once per process, that nulls become NaN, with which no model can be trained."""
     _logger.warning(
-        "Column %r of %s holds %s, which %s gets as NaN, and a loss that NaN enters is NaN. "
-        "Replace them with fill_nulls={%r: …}, mark them with null_masks=[%r], or leave such rows "
-        "out before converting. fill_nulls={%r: float('nan')} keeps NaN in a column of floats "
-        "without this warning",
+        "Column %r of %s holds %s, which %s receives as NaN, so the loss becomes NaN. Replace "
+        "them with fill_nulls={%r: …}, mark them with null_masks=[%r], or leave such rows out "
+        "before converting. fill_nulls={%r: float('nan')} keeps NaN in a column of floats without "
+        "this warning",
         name,
         url,
         counted(count, "null"),

@@ -35,8 +35,8 @@ _logger = logging.getLogger(__name__)
 def log_endless(url: str) -> None:
     """Log, once per URL in this process, that an endless pass has finished its first epoch."""
     _logger.warning(
-        "The first epoch over %s is over, and with num_epochs=None the loop never ends: break out "
-        "of it after some steps, in Keras by steps_per_epoch, or pass num_epochs=1 for one epoch",
+        "The first epoch of %s has ended, but with num_epochs=None the loop never ends: break out "
+        "of it after some steps, in Keras with steps_per_epoch, or pass num_epochs=1 for one epoch",
         url,
     )
 

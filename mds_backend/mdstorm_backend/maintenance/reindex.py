@@ -181,7 +181,7 @@ def _describe(name: shard_info.ShardName, data: Buffer, raw: Buffer, url: str) -
     note = ""
     if stated.partition(":")[0] != name.extension:
         header["compression"] = name.extension or None
-        note = f"is {name.extension or 'not compressed'}, and its header says {stated or 'not'}"
+        note = f"is {name.extension or 'not compressed'}, but its header states {stated or 'not'}"
     hashes = header["hashes"]
     info = parse_shard(
         {

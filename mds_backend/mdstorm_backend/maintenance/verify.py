@@ -300,7 +300,7 @@ class _ShardCheck:
                 self._add(f"{what}has the {name} {found}, but the index records {stated}")
         unstated = sorted(set(self.info.hashes) - set(file.hashes))
         if unstated:
-            self._add(f"{what}has no {', '.join(unstated)} in the index, which promises it")
+            self._add(f"{what}has no {', '.join(unstated)} in the index, which lists this hash")
 
     def _decompress(self, data: Buffer) -> Buffer | None:
         if self.info.compression is None:

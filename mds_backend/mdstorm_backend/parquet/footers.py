@@ -272,7 +272,7 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     """
     try:
         return pq.read_metadata(pa.BufferReader(content))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last for a bad name
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: an invalid name
         if "Unrecognized type" in str(error):
             found = (
                 f"holds columns of a type that pyarrow {pa.__version__} does not know ({error}), "
@@ -371,7 +371,7 @@ def _value(data: bytes, at: int, kind: int, keep: Any, level: int) -> tuple[Any,
         inner = keep[0] if isinstance(keep, list) else None
         found: list[Struct] = []
         for _ in range(size):
-            data[at]  # each takes a byte, at least: the size may be any number
+            data[at]  # each takes at least a byte, but the size may be wrong
             one, at = _value(data, at, kind, inner, level + 1)
             if inner is not None and kind == _STRUCT:
                 found.append(one)

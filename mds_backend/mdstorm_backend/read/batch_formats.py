@@ -73,7 +73,7 @@ def _objects_to_arrow(values: npt.NDArray[Any], column: Column) -> pa.Array:
 
 def _no_arrow_type(column: Column, found: str) -> UnsupportedTypeError:
     return UnsupportedTypeError(
-        f"column {column.name!r} holds {found}, which no one Arrow type holds. Read it as NumPy, "
+        f"column {column.name!r} holds {found}, which have no common Arrow type. Read it as NumPy, "
         "format='numpy', or leave it out with columns=[…]",
         columns={column.name: found},
     )

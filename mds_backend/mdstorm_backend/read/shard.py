@@ -295,5 +295,5 @@ def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) 
     if transformed:
         reason = "the predicate or the transform left no rows in a whole epoch"
     elif dropped:
-        reason = "no epoch has enough rows for a full batch, and drop_last leaves out others"
+        reason = "no epoch has enough rows for a full batch, and drop_last omits others"
     warn_user(f"No matching data is available for loading in {url}: {reason}")

@@ -319,7 +319,7 @@ INTERVAL_SECONDS = 1.0
 _SHARE_OF_LISTING = 0.1
 
 #: A session's first job starts the workers, which may take longer than the rest of the job.
-_NO_SHARDS = "no shards yet: Python starts first"
+_NO_SHARDS = "no shards yet: Python is starting"
 
 
 @contextmanager

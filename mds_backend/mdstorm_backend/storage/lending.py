@@ -49,7 +49,7 @@ class LentCredentials(CredentialProvider):
         try:
             self.provider.log_in()
         except CredentialsError as error:
-            _logger.info("%s: the parent process is asked for credentials (%s)", self, error)
+            _logger.info("%s: requesting credentials from the parent process (%s)", self, error)
             found = self._ask_parent()
             if found is None:
                 raise
@@ -69,7 +69,7 @@ class LentCredentials(CredentialProvider):
                 found: Lease | MDStormError = parent.recv()
                 return found
         except (OSError, EOFError, AuthenticationError) as error:
-            _logger.warning("%s: the parent process gives no credentials (%r)", self, error)
+            _logger.warning("%s: the parent process provides no credentials (%r)", self, error)
             return None
 
 

@@ -209,7 +209,7 @@ def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], v
     newest = delta.DeltaTable(url, storage_options=options).version()
     what = f"the newest one is {newest}"
     if version <= newest:
-        what = f"its log no longer holds that one ({said}); {what}"
+        what = f"its log no longer contains it ({said}); {what}"
     raise errors.DatasetNotFoundError(f"{shown} has no version {version}: {what}", url=shown)
 
 

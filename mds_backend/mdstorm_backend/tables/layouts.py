@@ -169,7 +169,7 @@ def is_hudi(location: Location) -> bool:
 def unread_message(url: str) -> str:
     """Return the message about a Hudi table, which cannot be read."""
     return (
-        f"{url} is a table of Hudi (it holds .hoodie), which is not read: its files may hold rows "
+        f"{url} is a Hudi table (it has .hoodie), which cannot be read: its files may hold rows "
         f"that were deleted or replaced. {read_by_spark(url, 'hudi')}"
     )
 

@@ -120,7 +120,7 @@ def test_nulls_that_become_nan_are_logged_once_with_column_and_count(
     framework = "PyTorch" if "torch" in read.__name__ else "TensorFlow"
     found = nan_warnings(caplog)
     assert [text.partition(" of ")[0] for text in found] == ["Column 'v'", "Column 'array'"]
-    assert f"holds 2 nulls, which {framework} gets as NaN" in found[0]
+    assert f"holds 2 nulls, which {framework} receives as NaN" in found[0]
     assert "fill_nulls={'v': …}" in found[0]
     assert "null_masks=['v']" in found[0]
 
@@ -154,7 +154,7 @@ def test_nulls_of_integers_and_of_readers_are_logged(
         (batch,) = loader
     assert batch["v"].isnan().sum() == 1
     (found,) = nan_warnings(caplog)
-    assert found.startswith(f"Column 'v' of {url} holds 1 null, which PyTorch gets as NaN")
+    assert found.startswith(f"Column 'v' of {url} holds 1 null, which PyTorch receives as NaN")
 
 
 def test_nulls_of_readers_are_logged_in_tensorflow(

@@ -77,7 +77,7 @@ def test_directory_not_shared_with_server_is_staged_through_staging_dir(
     )
     assert found["rows"] == list(range(10))
     (warning,) = found["warnings"]
-    assert "the directory that the driver has made is not there on executors" in warning
+    assert "executors do not see the directory that the driver created" in warning
     assert list((place / "both").glob("_mdstorm_staging_*")) == []
 
 

@@ -124,7 +124,7 @@ def test_shards_that_were_decompressed_are_indexed_as_such(tmp_path: Path) -> No
         file.unlink()
     report = reindex(str(directory))
     assert [note.problem for note in report.notes] == [
-        "is not compressed, and its header says gz"
+        "is not compressed, but its header states gz"
     ] * report.shards
     assert open_dataset(str(directory)).to_table().equals(expected)
     assert verify(str(directory)).problems == ()

@@ -43,7 +43,7 @@ def test_missing_parent_raises_the_error_of_the_log_in(
 ) -> None:
     with pytest.raises(CredentialsError, match="set the variables"):
         LentCredentials(Stranger("known"), str(tmp_path / "gone")).fetch()
-    assert "the parent process gives no credentials (FileNotFoundError" in caplog.text
+    assert "the parent process provides no credentials (FileNotFoundError" in caplog.text
 
 
 def test_process_without_the_key_gets_nothing_and_others_still_do() -> None:

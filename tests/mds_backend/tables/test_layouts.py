@@ -38,11 +38,11 @@ def touch(folder: Path, name: str, content: Any = "") -> None:
 def test_hudi_table_raises_error_with_the_spark_call(tmp_path: Path, inside: str) -> None:
     write(tmp_path / inside, "data/a.parquet")
     touch(tmp_path / inside, ".hoodie/hoodie.properties")
-    with pytest.raises(UnsupportedTableError, match="is a table of Hudi") as raised:
+    with pytest.raises(UnsupportedTableError, match="is a Hudi table") as raised:
         open_parquet(str(tmp_path))
     assert "make_spark_converter(spark.read.format('hudi').load(" in str(raised.value)
     assert raised.value.url == f"file://{tmp_path}/{inside}".rstrip("/")
-    with pytest.raises(DatasetNotFoundError, match=r"is a table of Hudi.*read\.format\('hudi'\)"):
+    with pytest.raises(DatasetNotFoundError, match=r"is a Hudi table.*read\.format\('hudi'\)"):
         inspect(str(tmp_path / inside))
 
 
@@ -50,7 +50,7 @@ def test_hudi_table_without_commits_raises_error(tmp_path: Path) -> None:
     write(tmp_path / "table", "x=1/a.parquet")
     (tmp_path / "table" / ".hoodie").mkdir()
     for part in ("table", "table/x=1"):
-        with pytest.raises(UnsupportedTableError, match="/table is a table of Hudi"):
+        with pytest.raises(UnsupportedTableError, match="/table is a Hudi table"):
             open_parquet(str(tmp_path / part))
 
 
@@ -61,7 +61,7 @@ def test_nested_table_of_hudi_without_commits_raises_error(tmp_path: Path, file:
     write(tmp_path, file)
     table = file.removesuffix("/a.parquet").removesuffix("/x=1")
     (tmp_path / table / ".hoodie").mkdir()
-    with pytest.raises(UnsupportedTableError, match=f"/{table} is a table of Hudi"):
+    with pytest.raises(UnsupportedTableError, match=f"/{table} is a Hudi table"):
         open_parquet(str(tmp_path))
 
 
@@ -78,7 +78,7 @@ def test_table_of_hudi_without_commits_in_hdfs_raises_error(
         Location, "_open", lambda one: (local, one.url.removeprefix("hdfs://namenode"))
     )
     names = [name for name, _ in location.list_files()]
-    with pytest.raises(UnsupportedTableError, match="is a table of Hudi"):
+    with pytest.raises(UnsupportedTableError, match="is a Hudi table"):
         check_layout(location, names)
 
 

@@ -271,7 +271,7 @@ def _turbo_pixels(
         if out is None or out.shape != shape or out.dtype != np.uint8:
             out = np.empty(shape, np.uint8)
         turbo.decode_jpeg(data, colours, buffer=out)
-    except (LookupError, ValueError):  # Pillow accepts more, and its errors say more
+    except (LookupError, ValueError):  # Pillow accepts more files, and its errors are clearer
         return None
     return out
 

@@ -328,8 +328,9 @@ def _shape_error(
         )
     expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
     return errors.TransformError(
-        f"column {spec.name!r} arrives in TensorFlow with {expected}, but the transform returned "
-        f"{found}: declare its shape in edit_fields, and pad arrays to one length in the function"
+        f"column {spec.name!r} is declared to TensorFlow with {expected}, but the transform "
+        f"returned {found}: declare its shape in edit_fields, and pad arrays to one length in the "
+        "function"
     )
 
 
@@ -390,8 +391,8 @@ def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
 
 def _type_error(spec: ColumnSpec, found: object) -> errors.TransformError:
     return errors.TransformError(
-        f"column {spec.name!r} arrives in TensorFlow as {spec.dtype}, but the transform returned "
-        f"{found}: declare its NumPy type in edit_fields, or return that type"
+        f"column {spec.name!r} is declared to TensorFlow as {spec.dtype}, but the transform "
+        f"returned {found}: declare its NumPy type in edit_fields, or return that type"
     )
 
 
