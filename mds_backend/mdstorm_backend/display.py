@@ -36,7 +36,7 @@ __all__ = [
     "shown_url",
 ]
 
-#: The most rows of a table in a notebook; the number of further rows is shown below it.
+#: Maximum number of table rows in a notebook; the number of further rows is shown below.
 _MOST_ROWS = 200
 _CELL = ' style="text-align:left"'
 

@@ -381,8 +381,8 @@ class Prefetcher(PoolContext):
         for item in _until_failure(items, failure):
             pending.append(self._pool.submit(call, item))
             submitted += 1
-            # A finished result is not held back until the full depth is submitted: submitting two
-            # items for each result reaches the full depth soon enough.
+            # Results are yielded before the full depth is submitted: submitting two items for each
+            # result reaches the full depth soon enough.
             if len(pending) >= self._depth or (submitted >= 2 and pending[0].done()):
                 submitted = 0
                 self._count(pending)
@@ -432,9 +432,8 @@ def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_
 def _make_forks_safe() -> None:
     """Make forks wait until Arrow is initialised.
 
-    When Arrow first converts Python objects, it imports pandas under a lock, in whichever thread,
-    and the first of its functions imports them all. A process forked in the meantime would wait
-    forever for a thread that it does not have.
+    When Arrow first converts Python objects, it imports pandas, in any thread, while it holds a
+    lock. A process forked in the meantime would wait forever for a thread that it does not have.
     """
     os.register_at_fork(before=set_up_arrow)
 

@@ -75,7 +75,7 @@ def hint_of_parts(text: Any) -> str:
     """Return the end of a message for a missing path that may be meant as the name of a table.
 
     Empty unless the text has two parts, as in ``schema.table``, there is nothing at that path, and
-    it does not end as files do.
+    it has no file extension.
     """
     parts = text.split(".") if isinstance(text, str) else []
     is_name = len(parts) == 2 and all(map(_BARE.fullmatch, parts))

@@ -143,7 +143,7 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
 def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return the configuration in an Iceberg catalog's answer, with the table's credentials.
 
-    Of several credentials, those with the longest prefix of the location are meant.
+    Of several credentials, those with the longest prefix of the location are used.
     """
     url = str(answer["metadata-location"])
     listed = answer.get("storage-credentials") or ()

@@ -223,7 +223,7 @@ def compare(
     numbers = dict.fromkeys(names, 0)
     examples: dict[str, list[tuple[int, Any, Any]]] = {name: [] for name in names}
     rows = sum(first.part_sizes), sum(second.part_sizes)
-    # Compared in the parts of the side that has fewer.
+    # Rows are compared in the parts of the side that has fewer parts.
     fewer = min(first, second, key=lambda side: len(side.part_sizes))
     ends = {min(end, *rows) for end in (0, *fewer.ends)}
     ranges = list(pairwise(sorted(ends))) if names else []

@@ -45,7 +45,7 @@ MOST_PASSES = 1_000
 #: Seconds for which the end of a pass or of the process waits for pending offers.
 PATIENCE = 0.5
 
-#: Values on which ranks have to agree, by their names in messages, and how to fix a difference.
+#: Values on which ranks have to agree, by their names in messages → how to fix a difference.
 _REMEDIES = {
     "dataset fingerprint": "open the same files on all ranks, of a table the same version=, or "
     "pickle one converter for all",

@@ -213,7 +213,7 @@ class Packing:
     """
 
     def __init__(self, columns: Sequence[str], outputs: Sequence[Output] = ()) -> None:
-        # Columns of a matrix are adjacent, in its order.
+        # Columns of a matrix are adjacent, in the order of the matrix.
         stacked = chain.from_iterable(o.columns for o in outputs if not isinstance(o, str))
         self._columns = tuple(dict.fromkeys([*stacked, *columns]))
         self._outputs = outputs

@@ -109,7 +109,8 @@ class Location:
     def absences(self) -> tuple[type[Exception], ...]:
         """Errors of reading a file that does not exist.
 
-        Credentials for a prefix may not allow the storage to admit that a file is missing.
+        With credentials for a prefix, a storage may deny access instead of reporting a missing
+        file.
         """
         usual = (FileNotFoundError, NotADirectoryError)
         return usual if self.credentials is None else (*usual, CredentialsError)

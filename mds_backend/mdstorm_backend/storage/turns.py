@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-#: Bytes to request at a time: before anything is measured, and at least. An idle link also gets the
-#: least number until its first bytes arrive: ranges that are needed first share the link with all
+#: Bytes to request at a time before anything is measured, and the minimum. An idle link also gets
+#: the minimum until its first bytes arrive: ranges that are needed first share the link with all
 #: ranges that are requested at the same time.
 _FIRST, _FEWEST = 64 << 20, 16 << 20
 #: Further bytes to request at a time for each byte that has arrived on an idle link. Many small

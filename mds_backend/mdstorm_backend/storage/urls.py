@@ -122,7 +122,8 @@ _SECRET_IN_URL = re.compile(
     r"|(?P<name>[?&](sig|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature|token)=)[^&#]+",
     re.IGNORECASE,
 )
-#: A token in the header of a request, which libraries obtain by themselves; not a word.
+#: A token in the header of a request, which libraries obtain by themselves, but not an ordinary
+#: word.
 _BEARER = re.compile(r"(?<=\bBearer )[\w.~+/=-]{16,}", re.IGNORECASE)
 _HIDDEN = "***"
 #: Shorter values may be ordinary words, which must stay readable.

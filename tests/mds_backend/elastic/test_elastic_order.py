@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 #: Recorded results of MosaicML Streaming: its environment is not needed.
 GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
-#: Arguments with other names.
+#: Arguments that have other names in MosaicML Streaming.
 RENAMED = {"ncn": "num_canonical_nodes", "seed": "shuffle_seed", "block": "shuffle_block_size"}
 ORDER = ("batch_size", "shuffle", "shuffle_algo", "batching_method", "epoch_size", *RENAMED)
 

@@ -73,7 +73,7 @@ def test_consumer_is_current_only_while_it_requests() -> None:
     ],
     ids=["loop", "fetches ahead", "trains on each batch"],
 )
-def test_end_is_ahead_if_the_last_batch_may_be_unused(
+def test_end_is_requested_ahead_if_the_last_batch_may_be_unused(
     consumer: Consumer, *, ends_ahead: bool
 ) -> None:
     assert consumer.ends_ahead == ends_ahead

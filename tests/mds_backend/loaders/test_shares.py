@@ -144,7 +144,7 @@ def test_equal_shares_of_samples_do_not_warn(url: str, launch: Launch) -> None:
     assert len(list(StreamingDataset(local=url, order=ExactOrder()))) == ROWS // 2
 
 
-def test_batches_that_every_process_reads_warn(url: str, launch: Launch) -> None:
+def test_reading_all_rows_in_every_process_warns(url: str, launch: Launch) -> None:
     dataset = open_dataset(url)
     launch(0, 2)
     with pytest.warns(UserWarning, match="every process reads all rows of"):

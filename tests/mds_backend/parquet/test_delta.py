@@ -325,7 +325,7 @@ def test_deletion_vectors_change_the_fingerprint(table: Path) -> None:
     assert len(found) == 4
 
 
-def test_columns_that_changed_places_change_the_fingerprint(table: Path) -> None:
+def test_swapped_columns_change_the_fingerprint(table: Path) -> None:
     conf = {"delta.columnMapping.mode": "name"}
     file = add(table, "a.parquet", pa.table({"x": [1], "y": [2]}))
     fields = [mapped("n", "long", 1, "x"), mapped("m", "long", 2, "y")]

@@ -35,7 +35,7 @@ from mdstorm_backend.storage.filesystems import options_in_use
         ("memory://a", "memory://a"),
     ],
 )
-def test_a_url_has_one_spelling(url: str, normal: str) -> None:
+def test_equivalent_urls_have_one_normal_form(url: str, normal: str) -> None:
     assert normalize_url(url) == normal
     assert normalize_url(normal) == normal
 
@@ -100,7 +100,7 @@ def test_unreachable_hdfs_raises_a_named_error(monkeypatch: pytest.MonkeyPatch, 
         ("nosuch://x", "another scheme that fsspec knows"),
     ],
 )
-def test_urls_of_other_tools_raise_errors_with_our_spelling(
+def test_urls_of_other_tools_raise_errors_with_the_supported_spelling(
     monkeypatch: pytest.MonkeyPatch, url: str, instead: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")

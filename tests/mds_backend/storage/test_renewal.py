@@ -119,7 +119,7 @@ def test_short_credentials_without_a_stated_end_are_renewed_after_a_refusal(
         guard.handed_out[-1] = replace(guard.handed_out[-1], expires=0.0)
 
 
-def test_new_credentials_that_are_refused_as_expired_raise_error(
+def test_new_credentials_that_raise_error_as_expired_raise_error(
     place: Location, guard: GuardedS3
 ) -> None:
     place = Location(place.url, credentials=Vendor("short", seconds=-5))
@@ -205,7 +205,7 @@ def test_pickles_and_reprs_contain_no_secret(place: Location) -> None:
     assert MARK not in f"{found!r}{place!r}{lease!r}{place.credentials!r}"
 
 
-def test_clock_that_is_ahead_uses_credentials_until_they_are_refused(
+def test_clock_that_is_ahead_uses_credentials_until_they_raise_error(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
@@ -234,7 +234,7 @@ def test_credentials_of_the_environment_are_picked_up(
         assert MARK not in str(caught.value)
     set_token(3600)
     assert location.read("a") == b"content"
-    # Without an error in between: another token for the next request.
+    # The next request uses another token, without an error in between.
     set_token(3600)
     guard.handed_out[-2] = guard.handed_out[-1]
     assert location.stat("a")["size"] == 7

@@ -63,7 +63,7 @@ def test_a_dataset_is_written_once_read_back_and_removed(
         open_dataset(store.url, storage_options=store.storage_options)
 
 
-def test_threads_share_connections_until_credentials_are_refused(store: Store) -> None:
+def test_threads_share_connections_until_credentials_raise_error(store: Store) -> None:
     fs, _ = open_filesystem(store.location.url, store.storage_options)
     with ThreadPoolExecutor(1) as pool:
         other, path = pool.submit(

@@ -280,9 +280,9 @@ def in_cluster() -> bool:
     Such a strategy has to be made before any dataset, and joins its cluster then. From then on the
     devices of all workers are known. Graph mode has no such strategies.
 
-    TensorFlow has no function that tells what the strategy will do with the dataset. It may leave
-    out batches in each process, so all processes need the same order; split each batch into parts,
-    if sharding is off; or, with ``distribute_datasets_from_function``, read it as it is.
+    TensorFlow has no function that reports how the strategy will use the dataset. It may leave out
+    batches in each process, so all processes need the same order; split each batch into parts, if
+    sharding is off; or, with ``distribute_datasets_from_function``, read it as it is.
     """
     if not tf.executing_eagerly():
         return False

@@ -183,7 +183,7 @@ class TFRuns:
         self._lock = threading.Lock()
 
     def claim(self, *, may_be_split: bool = False) -> int | None:
-        """Return the batches of a whole iteration: `INFINITE` if endless, None if not known.
+        """Return the number of batches of an iteration: `INFINITE` if endless, None if not known.
 
         No iteration will have more.
 

@@ -118,7 +118,7 @@ def test_a_palette_with_transparency_becomes_rgba() -> None:
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "RGB", "RGBA", "CMYK", "YCbCr", "HSV", "I", "F"])
-def test_raw_images_are_the_images_that_were_written(mode: str) -> None:
+def test_raw_images_read_back_unchanged(mode: str) -> None:
     image = picture(mode)
     assert encode("pil", image) == raw(image)
     found = open_image("pil", raw(image))
