@@ -230,7 +230,7 @@ def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]
     return tasks
 
 
-#: Approximate bytes of a batch, and the largest number of rows.
+#: Approximate bytes of a batch, and its largest number of rows.
 BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16
 

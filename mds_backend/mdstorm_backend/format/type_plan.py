@@ -19,7 +19,7 @@ from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.arrow_types import SparkType
 
-#: Regular expressions for the names of types, and what to do with columns of such a type.
+#: Regular expressions for the names of unsupported types → what to do with such a column.
 _REMEDIES = {
     "void": "it has no values to store; drop it or give it a type with CAST(… AS STRING)",
     "variant": "convert it with to_json(column) or variant_get(column, path, type)",

@@ -44,8 +44,8 @@ class Consumer:
         self.peek, self.skipped = peek, skipped
         self.fetches_ahead = count_unused is not None
         self._count_unused = count_unused
-        #: What to call for the passes whose end was requested ahead of use: when the end is used,
-        #: and when the iteration is left.
+        #: Callbacks of the passes whose end was requested ahead of use: for when the end is used,
+        #: and for when the iteration is left.
         self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     @property

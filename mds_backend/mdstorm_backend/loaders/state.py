@@ -125,7 +125,8 @@ def read_state(
     if epoch < 0:
         if consumed:
             raise damaged(f"it has {consumed} samples of epoch {epoch}, before the first epoch")
-        # The state was taken before the first epoch, which begins as the arguments and world say.
+        # The state was taken before the first epoch, so the arguments and the world determine how
+        # it begins.
         return Position()
     position = Position(
         epoch,

@@ -25,8 +25,8 @@ from mdstorm_backend.order.lanes import EpochLanes, Lanes
 from mdstorm_backend.order.plan import Chunk, Position, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.order.world import World
 
-#: The seed of all ranks if none is given. They must share it, or a state taken on one rank would
-#: lose and repeat rows on another. MosaicML Streaming has the same default.
+#: The seed of all ranks if none is given. All ranks must have the same one, or a state taken on one
+#: rank would lose and repeat rows on another. MosaicML Streaming has the same default.
 DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1

@@ -96,7 +96,7 @@ Struct: TypeAlias = dict[int, Any]
 
 #: Errors of the operating system if a path in a log does not lead to a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
-#: Numbers of fields of a ``ColumnMetaData`` and of its ``Statistics``.
+#: Field numbers in a ``ColumnMetaData`` and in its ``Statistics``.
 VALUES, STATISTICS = 5, 12
 NULLS, MAX, MIN = 3, 5, 6
 _CHUNK: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}

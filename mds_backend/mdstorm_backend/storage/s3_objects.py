@@ -52,7 +52,7 @@ class ReplacedError(StorageError):
     """Raised if an object was replaced after others read part of it; retrying does not help."""
 
 
-#: By event loop and file system: a forked child has its own loop.
+#: The `Turns` by event loop and file system: a forked child has its own loop.
 turns_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
 turns_by_loop = WeakKeyDictionary()
 

@@ -32,7 +32,7 @@ _KNOWN_FEATURES = frozenset(
 )
 #: Fields that are read from the actions that add files; not all logs have the last two.
 _SAID = ("path", "size_bytes", "modification_time", "num_records", "partition", "null_count")
-#: More than the versions of any table.
+#: A number higher than the versions of any table.
 _MOST_VERSIONS = 10_000_000
 
 #: Texts in storages' errors about missing or wrong credentials.

@@ -64,7 +64,7 @@ def test_joined_dataset_adds_nulls_and_lengths(tmp_path: Path) -> None:
     )
     assert (dataset.schema["n"].null_count, dataset.schema["list"].length) == (1, None)
     assert read(dataset, [3, 2, 0]) == {"n": [4, None, 1], "list": [[4, 4], [3, 3], [1]]}
-    # One type in every batch, even without nulls or with one length, and in a copy.
+    # Every batch has the same type, even without nulls or with equal lengths, and so does a copy.
     for same in (dataset, pickle.loads(pickle.dumps(dataset))):  # noqa: S301 - our own bytes
         for ids in ([0, 1], [0, 2]):
             (batch,) = batches(numbered(same, ids))

@@ -261,7 +261,7 @@ def test_registering_an_invalid_encoding_raises_error() -> None:
 
     for name, kind, message in (
         ("half", Half, "no method decode"),
-        ("sized", Sized, "the size '8'"),
+        ("sized", Sized, r"Sized\.size must be .* found '8'"),
         ("a:b", own_classes.Digits, "colon"),
         ("", own_classes.Digits, "empty"),
     ):

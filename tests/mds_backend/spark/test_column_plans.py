@@ -48,7 +48,7 @@ def test_every_spark_type_has_its_own_encoding(
 ) -> None:
     column = planned(type_)
     assert (column.encoding, column.spark_type) == (encoding, spark_type)
-    # Passed by name, the plan is the same.
+    # The plan is the same if the encodings are passed by name.
     assert planned(type_, encoding).spark_type == spark_type
 
 

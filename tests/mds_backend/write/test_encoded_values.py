@@ -294,7 +294,7 @@ def test_non_integers_in_integer_columns_raise_error(value: Any) -> None:
         ("int32", None, errors.EncodingTypeError, (TypeError,), "None: .* must be an integer"),
         ("str", 5, errors.EncodingTypeError, (TypeError, AttributeError), "5: .* must be a str"),
         ("str", "\ud800", errors.EncodingError, (), "surrogates"),
-        ("float32", b"abc", errors.EncodingError, (), "it is 3 bytes, and a value has 4"),
+        ("float32", b"abc", errors.EncodingError, (), "it has 3 bytes and must have 4"),
         (
             "ndarray:int8:2",
             np.zeros(3, "int8"),

@@ -159,8 +159,8 @@ def value_size(coder: Any) -> int | None:
         return None
     if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1:
         raise InvalidArgumentError(
-            f"{_shown(coder)} has the size {size!r}: it is the number of bytes of every value, or "
-            "None where they vary"
+            f"{_shown(coder)}.size must be the number of bytes of every value, or None if it "
+            f"varies, found {size!r}"
         )
     return int(size)
 

@@ -167,7 +167,8 @@ def encode_as_json(name: str, lists: pa.Array, dtype: np.dtype[Any]) -> EncodedC
         present = arrow_types.validity(flat)
         cast = pa.array(numbers.to_numpy(flat, dtype), mask=None if present is None else ~present)
         lists = nested_lists.with_elements(lists, cast)
-    # The text shows which elements are null; these are only counted, as one unset bit each.
+    # The JSON text shows which elements are null; the bitmap only counts them, with one unset bit
+    # for each.
     ends = ends_of(nested_lists.null_counts_of(lists))
     nulls = np.zeros(ends[-1], np.bool_) if ends[-1] else None
     text = json_text(lists).cast(pa.large_binary())

@@ -391,7 +391,7 @@ def passing_bytes(encode: Encode, size: int | None) -> Encode:
         if not isinstance(value, bytes):
             return encode(value)
         if size is not None and len(value) != size:
-            raise ValueError(f"it is {len(value)} bytes, and a value has {size}")
+            raise ValueError(f"it has {len(value)} bytes and must have {size}")
         return value
 
     return pass_bytes

@@ -145,8 +145,8 @@ def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
     def request(source: Any, number: Any) -> Any:
         return np.int64(find(source).runs.request(number))
 
-    # Each request returns for how many batches to choose the only dataset, so that Python is not
-    # called for each batch.
+    # A request returns how many times the only dataset is chosen until the next request, so that
+    # Python is not called for each batch.
     endless = tf.data.Dataset.from_tensors((source, number)).repeat()
     return tf.data.Dataset.choose_from_datasets([batches], endless.flat_map(zeros))
 
