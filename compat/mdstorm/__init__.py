@@ -55,7 +55,7 @@ logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 class _Missing:
-    """An import finder, tried last, whose error names what replaces a missing Petastorm module."""
+    """An import finder, tried last, whose error names what to use instead of a missing module."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

@@ -28,7 +28,7 @@ Shape = tuple[int | None, ...]
 _Positions = npt.NDArray[np.int64]
 
 _MAGIC = np.frombuffer(b"\x93NUMPY", np.uint8)
-#: Bytes of the magic, the version, and the longer form of the length of the header.
+#: Number of bytes of the magic string, the version, and the longer form of the header's length.
 _PREFIX_SIZE = 12
 #: Upper limit of a header's size in bytes: NumPy reads none longer than 10,000.
 MOST_BYTES = 16 << 10
@@ -38,7 +38,7 @@ _HEADER = struct.Struct("<4s2xHH4xI8xHH")
 _SIGNATURE = b"PK\x03\x04"
 _MEMBER = b"arr.npy"
 _DEFLATED = 8
-#: The flag of members that are followed by their checksum.
+#: Flag of archive members whose checksum follows their data.
 _CHECKSUM_LATER = 1 << 3
 #: Errors that damaged archives cause.
 _DAMAGE = (
@@ -93,7 +93,7 @@ def decode_npy(
 
 
 class _Files:
-    """The files of a column, their headers parsed and checked."""
+    """The files of a column, with parsed and checked headers."""
 
     def __init__(self, values: pa.Array, dtype: np.dtype[Any], shape: Shape) -> None:
         self._dtype = dtype
@@ -129,7 +129,7 @@ class _Files:
         return np.ascontiguousarray(values.reshape(len(starts), *header.shape), self._dtype)
 
     def lists(self) -> pa.Array:
-        """Return arrays of one dimension as an Arrow array of lists."""
+        """Return one-dimensional arrays as an Arrow array of lists."""
         own = {header.dtype for header in self._headers}
         if len(own) > 1:
             return pa.array(list(self.objects()), pa.list_(pa.from_numpy_dtype(self._dtype)))
@@ -158,7 +158,7 @@ class _Files:
         for code, start, size in files:
             header = self._headers[code]
             array = header.array(self._data[start : start + size].tobytes())
-            # Strings keep the length, and times the unit, of their file.
+            # Strings keep the length, and times the unit, that their file declares.
             is_number = self._dtype.kind in "biufc"
             wanted = self._dtype if is_number else header.dtype.newbyteorder("=")
             found.append(np.asarray(array, wanted, order="C"))
@@ -202,9 +202,11 @@ class _Files:
         dtype, shape = self._dtype, self._shape
         for header in self._headers:
             if dtype.kind in "biufc" and not np.can_cast(header.dtype, dtype):
-                raise ValueError(f"an array of {header.dtype}, and the schema says {dtype}")
+                raise ValueError(f"an array of {header.dtype}, but the schema declares {dtype}")
             if not fits_shape(header.shape, shape):
-                raise ValueError(f"an array of shape {header.shape}, and the schema says {shape}")
+                raise ValueError(
+                    f"an array of shape {header.shape}, but the schema declares {shape}"
+                )
 
 
 @dataclass(frozen=True)
@@ -348,6 +350,6 @@ def _read(read: Callable[[int], bytes], shape: Shape | None) -> bytes:
     content = read(MOST_BYTES)
     header = parse_header(content)
     if shape is not None and None not in shape and math.prod(header.shape) > math.prod(shape):  # type: ignore[arg-type]
-        raise ValueError(f"an array of shape {header.shape}, and the schema says {shape}")
+        raise ValueError(f"an array of shape {header.shape}, but the schema declares {shape}")
     left = header.start + header.size - len(content)
     return content + read(left) if left > 0 else content

@@ -149,7 +149,7 @@ def convert(
     check_parts(source)
     given = Location.of(source, read_with).url if name is None else name.url
     _check_apart(given, target)
-    # Before a catalog is asked for the table and its credentials.
+    # Checked before a catalog is asked for the table and its credentials.
     _check_no_parquet(target)
     index_to_replace(target, overwrite=overwrite)
     as_of = AsOf(version, timestamp)
@@ -187,7 +187,7 @@ def convert(
 
 
 def _check_apart(source: str, target: Location) -> None:
-    """Raise InvalidArgumentError if one of two directories is in the other, or they are one."""
+    """Raise InvalidArgumentError if two directories are the same, or one contains the other."""
     if f"{target.url}/".startswith(f"{source}/") or source.startswith(f"{target.url}/"):
         raise errors.InvalidArgumentError(
             f"source and destination overlap at {target.url}: choose another destination"
@@ -253,7 +253,7 @@ def _check_no_parquet(target: Location) -> None:
 def _read_by_spark(
     spark: SparkSession, url: str, parquet: ParquetDataset, names: Sequence[str]
 ) -> DataFrame:
-    """Read columns of Parquet files with Spark, with the types of a conversion without Spark.
+    """Read columns of Parquet files with Spark, with the same types as a conversion without Spark.
 
     Spark would infer dates and fractions from the names of directories, which mdstorm reads as
     strings or integers. Some sessions refuse the conf that turns this off.
@@ -393,7 +393,7 @@ def open_compared(
 def _rows(
     source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
 ) -> engine.ComparedRows:
-    """Return the rows of a dataset, decoded by its own schema or else the other dataset's."""
+    """Return rows decoded by the dataset's own schema or, without one, by the other dataset's."""
     if own is not None:
         return _decoded_rows(source, own)
     known = {} if other is None else other.fields

@@ -109,8 +109,8 @@ class ConverterLoaders(Described):
         self._converters = {split: found for split, found in given.items() if found is not None}
         self._options = dict.fromkeys(_SPLITS, evaluating) | {"train": training}
         self.loaders: dict[str, StreamingDataLoader] = {}
-        #: Steps and epochs up to the checkpoint and batches of its epoch, then the remaining
-        #: batches of that epoch; None if not known.
+        #: The checkpoint's steps, epochs, and batches of its last epoch; then the number of batches
+        #: that remain in that epoch. None if not known.
         self._resumed: tuple[tuple[int, int, int] | None, int | None] = (None, None)
         for split in _SPLITS:
             method = f"{split}_dataloader"

@@ -61,7 +61,7 @@ class ArrayColumn(Column):
         return cls(**{each.name: getattr(column, each.name) for each in fields(column)})
 
     def is_numpy(self, *, exact_nulls: bool = False) -> bool:
-        """Whether values are NumPy arrays: a null is None, so not those with nulls."""
+        """Whether values are NumPy arrays. With nulls they are not, because a null is None."""
         return super().is_numpy(exact_nulls=True)
 
 
@@ -192,7 +192,7 @@ def _nanoseconds(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if beyond_nanoseconds(values) is not None:
         raise InvalidArgumentError(
             f"column {name!r} holds a timestamp that would result in out of bounds timestamp: "
-            "batches count nanoseconds, which hold the years 1677 to 2262. Leave the column out "
+            "batches count nanoseconds, which cover the years 1677 to 2262. Leave the column out "
             "with schema_fields, or store it as a number"
         )
     return values.astype("datetime64[ns]")

@@ -204,7 +204,7 @@ def _check(path: Any, limit: Any, row_size: Any, shards: Any, policy: Any) -> No
         raise InvalidArgumentError(f"shards must be a positive integer, found {shards!r}")
     if policy not in _POLICIES:
         raise UnsupportedArgumentError(
-            f"eviction_policy={policy!r} is not one that this cache has: use one of {_POLICIES}"
+            f"eviction_policy={policy!r} is not supported: use one of {_POLICIES}"
         )
     if policy != "none" and limit / shards < _ROWS_PER_SHARD * row_size:
         raise InvalidArgumentError(

@@ -15,7 +15,8 @@ EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
 #: Arguments with a function that computes values.
 _FUNCTIONS = ("transform_spec", "transform_fn", "collate_fn", "data_loader_fn", "batch_map")
 _FLOATS = ("float16", "float32", "float64", "float")
-#: Relative to the sum of magnitudes: what rounding to float32 or float64 may change in a sum.
+#: How much a sum may change when it is rounded to float32 or float64, relative to the sum of
+#: magnitudes.
 _TOLERANCE = {False: 1e-12, True: 3e-7}
 
 
@@ -143,7 +144,7 @@ def _not_comparable(old: Loader, new: Loader) -> str:
 def _of_passes(
     old: Loader, again: Loader | None, new: Loader, verdict: Verdict
 ) -> Iterator[Difference]:
-    """Compare how many passes the program made, and how much it took of each."""
+    """Compare the number of passes that the program made, and how much of each pass it read."""
     if old.is_share or new.is_share:
         return  # shares have different numbers of batches
     if again is not None and again.passes != old.passes:
@@ -221,7 +222,7 @@ def _sizes(data: Data) -> str:
 
 
 def _of_columns(old: Data, new: Data) -> Iterator[Difference]:
-    """Compare which columns there are, and their dtypes and shapes."""
+    """Compare the names of the columns, and their dtypes and shapes."""
     for name in old.columns:
         if name not in new.columns:
             yield Difference("columns", name, "missing")
@@ -300,7 +301,7 @@ def _summaries(one: Column, other: Column) -> str:
 
 
 def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Iterator[Difference]:
-    """Compare the order of rows, and which values are in one row, without changed columns."""
+    """Compare the order of rows and which values share a row, leaving out changed columns."""
     before, after = old.columns, new.columns
     equal = [name for name in before if name in after and name not in changed]
     moved = [name for name in equal if before[name].ordered != after[name].ordered]
@@ -321,7 +322,7 @@ def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Itera
 
 
 def _digest_of_rows(data: Data, names: Sequence[str]) -> int | None:
-    """Return the digest of rows of some columns: of all, or all but one; None if it is unknown."""
+    """Return the digest of the rows over all columns, or all but one; None if it is unknown."""
     others = [name for name in data.columns if name not in names]
     if len(others) > 1:
         return None
@@ -352,7 +353,7 @@ def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
 
 
 def _has_other_order(one: Data, other: Data) -> bool:
-    """Whether a column has the same values in another order; in others, equal values may repeat."""
+    """Whether some column has the same values in both passes, but in another order."""
     return any(
         column.digest == other.columns[name].digest
         and column.ordered != other.columns[name].ordered
@@ -362,9 +363,9 @@ def _has_other_order(one: Data, other: Data) -> bool:
 
 
 def _examples(old: Data, new: Data) -> dict[str, list[dict[str, str]]]:
-    """Return examples of rows of one side that the other does not have."""
-    # Both keep the rows with the smallest hashes. So a row is missing on the other side if it has a
-    # smaller hash than one that the other side keeps.
+    """Return examples of rows that only one side has."""
+    # Each side keeps the rows with the smallest hashes. A row is therefore missing from the other
+    # side if its hash is smaller than one that the other side keeps.
     found = {}
     for side, data, other in (("before", old, new), ("after", new, old)):
         known = {each["hash"] for each in other.examples}

@@ -1,4 +1,4 @@
-"""The differences between Petastorm and mdstorm that docs/differences.md lists, as recordings show.
+"""The differences between Petastorm and mdstorm in docs/differences.md, as recordings show them.
 
 Each entry names a section of that page, and tests whether a difference is the one described there.
 """
@@ -25,7 +25,7 @@ class Case:
     column: str = ""
 
     def columns(self) -> tuple[Column, Column] | None:
-        """Return both columns, if both passes have it."""
+        """Return the column of each pass, if both passes have it."""
         if self.old.data is None or self.new.data is None:
             return None
         old, new = self.old.data.columns.get(self.column), self.new.data.columns.get(self.column)

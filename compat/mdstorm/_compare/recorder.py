@@ -50,11 +50,11 @@ import numpy as np
 
 #: Version of the format of recordings.
 FORMAT = 1
-#: Most distinct shapes to list for a column.
+#: Maximum number of distinct shapes to list for a column.
 LISTED = 8
-#: Listed in place of more.
+#: Listed in place of further shapes.
 SEVERAL = "several"
-#: Rows of a row reader that are hashed together.
+#: Number of rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
 #: Largest number of bytes of words that are hashed at once.
 BYTES_TOGETHER = 1 << 23
@@ -278,7 +278,7 @@ def _number_of(value: Any) -> Any:
 
 
 def _row_of_parts(parts: list[Any]) -> Rows:
-    """Return a row of nested values, which is hashed by the hashes of its parts."""
+    """Return a row of nested values, hashed from the hashes of its parts."""
     inner = _joined([_row_of(part) for part in parts])
     hashes = _hashed(inner.hashes.reshape(1, -1), (len(parts),))
     return replace(inner, hashes=hashes, shapes={str([len(parts)])})
@@ -356,7 +356,7 @@ class Pass:
             self.flush()
 
     def flush(self) -> None:
-        """Hash the rows that wait for others."""
+        """Hash the rows that were collected so far."""
         rows, self._waiting = self._waiting, []
         names = dict.fromkeys(name for row in rows for name in row)
         if names:
@@ -426,7 +426,7 @@ def _shown(value: Any) -> str:
 
 
 def _columns_of(item: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the columns of a batch by name; those of nested dicts and tuples as ``name.name``."""
+    """Yield the columns of a batch by name; items of nested dicts and tuples are ``name.name``."""
     if hasattr(item, "_fields"):
         item = {field: getattr(item, field) for field in item._fields}
     elif isinstance(item, tuple) or (isinstance(item, list) and not name):
@@ -461,7 +461,7 @@ def _length(item: Any) -> int:
 
 
 class Call:
-    """A call of an entry point, with its arguments by name, which can be repeated."""
+    """A call of an entry point that can be repeated, with its arguments by name."""
 
     def __init__(self, make: Callable[..., Any], bound: inspect.BoundArguments) -> None:
         self._make = make
@@ -478,19 +478,19 @@ class Call:
         return self._parameters[name].default
 
     def again(self, **changed: Any) -> Any:
-        """Repeat the call with other arguments, of which it leaves out those it does not take."""
+        """Repeat the call with other arguments, except those that the function does not take."""
         takes_any = any(one.kind is one.VAR_KEYWORD for one in self._parameters.values())
         taken = {name: changed[name] for name in changed if takes_any or name in self._parameters}
         return self._make(**dict(self.arguments, **taken))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the given arguments: numbers and texts, and of others the type."""
+        """Return the given arguments: numbers and text as they are, others as their type."""
         given = self.arguments.items()
         return {name: _as_json(value) for name, value in given if name not in ("self", "reader")}
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as it is written: URLs and collections may contain secrets."""
+    """Return a value as it is recorded: URLs and collections may contain secrets."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no infinity and no NaN
     is_plain = value is None or isinstance(value, (bool, int, float, str))
@@ -499,7 +499,7 @@ def _as_json(value: Any) -> Any:
 
 @dataclass(eq=False)
 class Loader:
-    """One loader of the program: where it was made, and what was read from it.
+    """One loader of the program: where it was created, and what was read from it.
 
     Values are hashed until one pass is complete; other passes are counted. Endless loaders are only
     counted, and `read_full_pass` reads one pass of them, with ``num_epochs=1``.
@@ -507,10 +507,10 @@ class Loader:
 
     kind: str
     call: Call
-    #: The reader that it was made of, and file and function that made it.
+    #: The reader that the loader reads from, and the file and function that created the loader.
     reader: Loader | None
     site: tuple[str, str]
-    #: Which call of the same function it is.
+    #: The number of earlier loaders that the same function created.
     number: int
     is_batched: bool
     is_used_by_loader: bool = False
@@ -633,7 +633,7 @@ def kept_random_states() -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_graph() -> Iterator[None]:
-    """In TensorFlow's graph mode, use another graph: the program's may be finalized."""
+    """Use a separate graph in TensorFlow's graph mode: the program's may be finalized."""
     tf: Any = sys.modules.get("tensorflow")
     if tf is None or tf.executing_eagerly():
         yield
@@ -668,7 +668,7 @@ class Recorder:
         #: The process that writes the recording; forked children are not recorded.
         self.process = os.getpid()
         self.folder = os.getcwd()
-        #: The loaders of the objects that the program got, by the ids of the objects.
+        #: Loaders by the ids of the objects that the program got for them.
         self.objects: dict[int, tuple[weakref.ref[Any], Loader]] = {}
         self._thread = threading.local()
         self._numbers: dict[tuple[str, ...], int] = {}
@@ -707,7 +707,7 @@ class Recorder:
         key = (kind, *site)
         self._numbers[key] = number = self._numbers.get(key, -1) + 1
         if reader is not None and kind == "tf_tensors":
-            # It takes rows from the reader, one for each run.
+            # `tf_tensors` takes one item from the reader for each run of the session.
             reader.kind, reader.site, reader.number = kind, site, number
             return found
         is_batched = _is_batched(kind, found if given is None else given)
@@ -736,7 +736,7 @@ RECORDER = Recorder()
 
 
 def _site(folder: str) -> tuple[str, str]:
-    """Return file and function of the code that called an entry point."""
+    """Return the file and function of the code that called an entry point."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("RECORDER") is RECORDER:
         frame = frame.f_back
@@ -885,7 +885,7 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
 
 
 def _delegate(given: Any, dataset: Any) -> None:
-    """Give a dataset the ``with`` statement and the other attributes of the one that it reads."""
+    """Give a dataset the ``with`` statement and other attributes of the dataset that it reads."""
 
     def enter(self: Any) -> Any:
         entered = dataset.__enter__()
@@ -901,7 +901,7 @@ def _delegate(given: Any, dataset: Any) -> None:
 
 
 def _values_of(column: Any, arrays: Iterator[Any]) -> Any:
-    """Return the values of a tensor, or those of a ragged one, whose next arrays are its splits."""
+    """Return the values of a tensor; for a ragged tensor, the next arrays are its splits."""
     values = next(arrays)
     for _ in getattr(column, "nested_row_splits", ()):
         values = np.split(values, next(arrays)[1:-1])
@@ -959,7 +959,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _deleting(_: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the method that deletes a converter's copy, before which its loaders are read."""
+    """Return a ``delete`` of a converter that first reads the loaders over the converter's copy."""
 
     @functools.wraps(original)
     def delete(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -969,7 +969,7 @@ def _deleting(_: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return delete
 
 
-#: The functions and methods that are replaced, by module, and how each is.
+#: The functions and methods to replace, by module, and what makes each replacement.
 ENTRY_POINTS: dict[str, dict[str, Callable[[str, Callable[..., Any]], Callable[..., Any]]]] = {
     "reader": {"make_reader": _making, "make_batch_reader": _making},
     "pytorch": {
@@ -994,7 +994,7 @@ def patch_module(module: Any) -> None:
     for name, wrap in ENTRY_POINTS[module.__name__.partition(".")[2]].items():
         owner, _, method = name.rpartition(".")
         target: Any = getattr(module, owner, None) if owner else module
-        # Other versions of Petastorm do not have all of them, and None has an `__init__`.
+        # Some versions of Petastorm do not have all classes, and None has an `__init__` itself.
         original = None if target is None else getattr(target, method, None)
         if original is None or hasattr(original, "records"):
             continue
@@ -1007,7 +1007,7 @@ class PatchingFinder:
     """Finds the modules of the libraries as the other finders do, and patches them."""
 
     def install(self) -> None:
-        """Patch modules that are loaded, and others when they are imported."""
+        """Patch modules that are loaded now, and the others when they are imported."""
         sys.meta_path.insert(0, self)
         for name in MODULES & sys.modules.keys():
             patch_module(sys.modules[name])
@@ -1041,7 +1041,7 @@ class PatchingLoader:
 
 # --- 6. The program ------------------------------------------------------------------------------
 
-#: Environment variables with the rank and the number of ranks, of the launchers.
+#: Environment variables in which launchers pass the rank and the number of ranks.
 RANKS = (
     ("RANK", "WORLD_SIZE"),
     ("HOROVOD_RANK", "HOROVOD_SIZE"),
@@ -1119,7 +1119,7 @@ def _default_output(target: str) -> str:
 
 
 def _path_of_rank(path: str) -> str:
-    """Return the path of this rank's recording: with the rank, if there are several."""
+    """Return the path of this rank's recording, which includes the rank if there are several."""
     rank, count = rank_and_count()
     stem, suffix = os.path.splitext(path)
     return "{}.rank-{}{}".format(stem, rank, suffix) if count > 1 else path
@@ -1176,7 +1176,7 @@ def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict
 
 
 def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
-    """Run the program as Python does; return its exit code, and how it ended if not well."""
+    """Run the program as Python does; return its exit code, and how it failed if it did."""
     sys.argv = command
     target = command[0]
     sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(target))
@@ -1203,7 +1203,7 @@ def _libraries() -> dict[str, str]:
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for name in names:
         version = getattr(sys.modules.get(name), "__version__", None)
-        # mdstorm may stand in for Petastorm.
+        # `petastorm` may be an alias of mdstorm.
         if version is not None and not (name == "petastorm" and "mdstorm" in sys.modules):
             found[name] = str(version)
     return found

@@ -27,7 +27,7 @@ class Column:
     ordered: int | None
     #: The digest of whole rows without this column.
     rest: int
-    #: Minimum, maximum, sum, sum of magnitudes and of squares; None for other values than numbers.
+    #: Minimum, maximum, sum, sum of magnitudes and of squares; None for values other than numbers.
     numbers: tuple[float, float, float, float, float] | None
 
     @classmethod
@@ -137,7 +137,7 @@ class Loader:
     function: str
     call: int
     arguments: Mapping[str, Any]
-    #: Batches, rows, and whether it was complete, of each pass of the program.
+    #: For each pass of the program: batches, rows, and whether it was complete.
     passes: Sequence[tuple[int, int, bool]]
     data: Data | None
     note: str = ""
@@ -166,7 +166,7 @@ class Loader:
 
     @property
     def site(self) -> tuple[str, str, str]:
-        """Kind, file and function: the calls there are counted."""
+        """Kind, file and function, within which calls are numbered."""
         return self.kind, self.file, self.function
 
     @property
@@ -202,9 +202,9 @@ class Recording:
     program: str
     libraries: Mapping[str, str]
     ranks: int
-    #: The loaders of each run by key.
+    #: The loaders of each run, by their keys.
     runs: Sequence[Mapping[tuple[str, str, str, int], Loader]]
-    #: How a run failed; None if it succeeded.
+    #: How a run failed; None for a successful run.
     ended: str | None = None
 
     @property
@@ -306,7 +306,8 @@ def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader
     sites: dict[tuple[str, str, str], list[_Shares]] = {}
     ranks: dict[tuple[str, str, str, int], int] = {}
     for loader in loaders:
-        # The loaders of one rank precede the next rank's, so a key counts the ranks.
+        # All loaders of a rank precede the next rank's, so the number of times that a key has
+        # occurred is the rank.
         rank = ranks[loader.key] = ranks.get(loader.key, -1) + 1
         shard = loader.arguments.get("cur_shard")
         token = (0, shard) if isinstance(shard, int) else (1 + loader.call, rank)

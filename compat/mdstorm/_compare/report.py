@@ -12,7 +12,7 @@ _PAGE = "docs/differences.md"
 
 
 def counts_of(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    """Return how many verdicts there are of each outcome."""
+    """Return the number of verdicts with each outcome."""
     outcomes = [verdict.outcome for verdict in verdicts]
     return {outcome: outcomes.count(outcome) for outcome in (EQUAL, DIFFERENT, NOT_COMPARABLE)}
 

@@ -31,7 +31,7 @@ from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow, nump
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import OpenShards, Rows, Shard, scalars_to_numpy
 
-#: Types of fields that are not NumPy's.
+#: Field types that are not NumPy types.
 _PYTHON_TYPES: dict[str, Any] = {
     "Decimal": Decimal,
     "python bool": bool,
@@ -40,7 +40,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "python int": int,
     "python str": str,
 }
-#: Types of NumPy whose names differ between its versions, or are not names of dtypes.
+#: NumPy types whose names differ between versions of NumPy, or are not names of dtypes.
 _NUMPY_TYPES: dict[str, Any] = {
     "bool": np.bool_,
     "bytes": np.bytes_,

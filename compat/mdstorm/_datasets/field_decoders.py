@@ -24,7 +24,8 @@ from mdstorm_backend.read import column_to_numpy, objects
 #: Converts stored values, with exact nulls, to the values that the engine returns for the field.
 Decode: TypeAlias = Callable[[mds.Values], mds.Values]
 
-#: Codecs whose values are decoded a column at a time; subclasses may do anything.
+#: Codecs whose values are decoded a column at a time. Subclasses may decode differently, so they
+#: are not included.
 _KNOWN = {
     type(None),
     codecs.CompressedImageCodec,
@@ -225,7 +226,7 @@ def _by_codec(field: UnischemaField, column: mds.Column) -> DecodedField:
     if is_untyped(target):
         raise UnsupportedTypeError(
             f"field {field.name!r} has a codec of your own and the type {field.numpy_dtype}, which "
-            "MDS cannot hold decoded: declare numbers, text or bytes, or arrays of numbers"
+            "MDS cannot store: declare numbers, text or bytes, or arrays of numbers"
         )
     join = _arrays if field.shape else _scalar_values
 

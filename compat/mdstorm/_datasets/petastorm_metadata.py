@@ -22,28 +22,28 @@ from mdstorm_backend.base import parse_json
 from mdstorm_backend.parquet import ParquetDataset, has_same_files, open_parquet
 from mdstorm_backend.storage import Location
 
-#: File at the root of a dataset that holds nothing but metadata.
+#: File at the root of a dataset that contains only metadata.
 COMMON_METADATA = "_common_metadata"
-#: File with all footers. Where it exists, Petastorm reads no row groups that it does not name.
+#: File with all footers. If it exists, Petastorm reads only the row groups that it lists.
 SUMMARY_METADATA = "_metadata"
 
-#: Keys of its key/value metadata: the pickled schema, how many row groups the files have (JSON),
-#: and pickled indexes of row groups.
+#: Keys of the metadata: the pickled schema, the number of row groups of each file (JSON), and
+#: pickled indexes of row groups.
 UNISCHEMA_KEY = b"dataset-toolkit.unischema.v1"
 ROW_GROUPS_PER_FILE_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
 ROW_GROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
-#: Which row groups the indexes were built for, noted by mdstorm: see `has_stale_index`.
+#: Key of mdstorm's note about the row groups that were indexed: see `has_stale_index`.
 ROW_GROUPS_INDEX_NOTE_KEY = b"mdstorm.rowgroups_index.v1"
 
 #: Key of the schema, as JSON, in mdstorm's entry of an MDS index.
 UNISCHEMA_EXTRA = "unischema"
 
-#: Arrow's own description of a schema, which it adds by itself.
+#: Key of Arrow's own description of a schema, which Arrow adds by itself.
 _ARROW_KEY = b"ARROW:schema"
-#: Other blocks may add files meanwhile, so metadata are written until they name all files. This
-#: ends, since the block that adds the last file writes metadata after it.
+#: Maximum number of attempts to write metadata that list all files: other blocks may add files
+#: meanwhile. This ends, because the block that adds the last file writes metadata after it.
 _MOST_ROUNDS = 20
-#: How often to look for the footer of a file that another process may still be writing.
+#: Number of attempts to read the footer of a file that another process may still be writing.
 _FOOTER_ROUNDS = 3
 _FOOTER_PAUSE_S = 0.1
 _ENCODED = (CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec)
@@ -59,7 +59,7 @@ def location_of(dataset: Any) -> Location:
     """
     if isinstance(dataset, ParquetDataset):
         return dataset.location
-    # Not by its class: older versions of pyarrow have two.
+    # Recognised by its attributes, because older versions of pyarrow have two such classes.
     if not hasattr(dataset, "fragments") or not dataset.files:
         raise errors.ArgumentTypeError(
             "expected a ParquetDataset of mdstorm or pyarrow with at least one file, found "
@@ -190,7 +190,7 @@ def index_entries(source: ParquetDataset, indexes: bytes) -> dict[bytes, bytes]:
 
 
 def has_stale_index(source: ParquetDataset, entries: Mapping[bytes, bytes]) -> bool:
-    """Whether the stored indexes were built for row groups other than the dataset's.
+    """Whether the dataset's row groups differ from the ones that were indexed.
 
     For indexes that Petastorm wrote, only a changed number of row groups is noticed.
     """
@@ -233,7 +233,7 @@ def _note(source: ParquetDataset, indexes: bytes) -> bytes:
 
 
 def _digest(content: bytes) -> bytes:
-    """Return a digest, which also distinguishes our pickle from one that Petastorm writes later."""
+    """Return a digest, which also tells this pickle from one that Petastorm writes later."""
     return hashlib.sha256(content).hexdigest()[:16].encode("ascii")
 
 
@@ -361,7 +361,7 @@ def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
 
 
 def check_stored(unischema: Unischema, url: str, names: Sequence[str], remedy: str) -> None:
-    """Raise MissingColumnError, which ends with `remedy`, unless `names` has each field."""
+    """Raise MissingColumnError, ending with `remedy`, if `names` does not contain every field."""
     missing = [name for name in unischema.fields if name not in names]
     if missing:
         raise errors.MissingColumnError(
@@ -377,7 +377,7 @@ def _check_same_schema(
     unischema: Unischema,
     files_before: Collection[str],
 ) -> None:
-    """Raise an error if files of two schemas would share the metadata of one of them."""
+    """Raise an error if files with different schemas would share the metadata of one schema."""
     try:
         stored = load_unischema(entries[UNISCHEMA_KEY])
     except (KeyError, errors.UnsafePickleError):  # there is no schema, or it cannot be read
@@ -424,7 +424,7 @@ def _summary(source: ParquetDataset, footers: list[pq.FileMetaData]) -> bytes:
             summary.append_row_groups(footer)
         except (RuntimeError, pa.ArrowException) as error:
             raise errors.PetastormMetadataGenerationError(
-                f"{source.url} can have no {SUMMARY_METADATA}: {file.name} stores its columns "
+                f"{source.url} cannot have {SUMMARY_METADATA}: {file.name} stores its columns "
                 f"otherwise than {source.files[0].name} ({error}). Use use_summary_metadata=False, "
                 f"and remove {SUMMARY_METADATA} if it is there"
             ) from error

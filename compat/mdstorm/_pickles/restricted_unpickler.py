@@ -24,7 +24,7 @@ _NUMPY = (
     *("float16", "float32", "float64", "double", "half", "single"),
     *("int_", "intc", "longlong", "ulonglong"),
 )
-#: NumPy's names of types in other versions than this one.
+#: Names of types in versions of NumPy other than the installed one.
 _NUMPY_OTHERS = {
     "bool": "bool_",
     "bool8": "bool_",
@@ -99,7 +99,7 @@ _LISTED = frozenset(
         *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
     ]
 )
-#: The values, among those that an instruction pops, that are hashed.
+#: Which of the values that an instruction pops must be hashable.
 _HASHED = {
     "SETITEM": slice(1, 2),
     "SETITEMS": slice(1, None, 2),
@@ -194,7 +194,7 @@ def read_pickle(data: bytes) -> Any:
     with damage_refused(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # for damaged strings
         check_instructions(data)
-        # Python 2 had no bytes apart from strings.
+        # In Python 2, bytes were strings.
         return _Unpickler(io.BytesIO(data), encoding="latin-1").load()
 
 
@@ -269,7 +269,7 @@ class _Value(NamedTuple):
     is_tuple: bool
 
 
-#: What instructions put on the stack that take nothing from it: the most frequent ones.
+#: Results of the instructions that push a value and pop none, which are the most frequent ones.
 _FROM_NOTHING = {
     opcode.name: [_Value(0, made is pickletools.pytuple) for made in opcode.stack_after]
     for opcode in pickletools.opcodes
@@ -278,7 +278,7 @@ _FROM_NOTHING = {
 
 
 def check_instructions(data: bytes) -> None:
-    """Check the instructions of a pickle without creating a value.
+    """Check the instructions of a pickle without creating any values.
 
     Whatever passes takes memory and time in proportion to its length: a length ends inside of the
     pickle, an index of the memo is not larger than the pickle could fill, numbers have 64 bits, and
@@ -383,7 +383,7 @@ def scalar(node: Any) -> Any:
     if found.name == "decimal.Decimal":
         return Decimal(text_of(*found.arguments))
     dtype, content = _dtype(found.arguments[0]), found.arguments[1]
-    # Python 2 had no bytes apart from strings.
+    # In Python 2, bytes were strings.
     stored = content.encode("latin-1") if isinstance(content, str) else content
     if len(stored) != dtype.itemsize:
         raise refused(f"a value of another size than its type {dtype}")

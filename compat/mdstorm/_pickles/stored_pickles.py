@@ -108,7 +108,7 @@ def _type(field: UnischemaField) -> bytes:
     if dtype is Decimal:
         return imported("decimal", "Decimal")
     if isinstance(dtype, type) and dtype in (bool, bytes, float, int, str):
-        # The name in Python 2, because this is its protocol.
+        # The name of the module in Python 2, because the pickle uses a protocol of Python 2.
         return imported("__builtin__", "str" if dtype is bytes else dtype.__name__)
     name = np.dtype(np.dtype(dtype).type).name
     return imported("numpy", f"{name}_" if name in ("bool", "bytes", "object", "str") else name)
@@ -258,7 +258,7 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
 
 
 class _Allowance:
-    """A limit on copied values: the size of the pickle, which may refer to one part many times."""
+    """A limit on copied values: the size of the pickle, which may repeat references to one part."""
 
     def __init__(self, left: int) -> None:
         self._left = left

@@ -27,7 +27,7 @@ from mdstorm_backend.tables import AsOf
 
 _ORDERS = ("exact", "elastic")
 _POOLS = ("thread", "process", "dummy")
-#: Petastorm's number of workers in the methods of the converter.
+#: Petastorm's default number of workers in the methods of the converter.
 DEFAULT_WORKERS = 4
 _DEFAULT_RESULTS = 50
 
@@ -212,7 +212,7 @@ class ReaderArguments:
 
     @property
     def is_elastic(self) -> bool:
-        """Whether the order is the elastic one, that of MosaicML Streaming."""
+        """Whether the order is the elastic one, as in MosaicML Streaming."""
         return self.order == "elastic"
 
     @base.cached_property

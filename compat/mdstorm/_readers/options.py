@@ -440,7 +440,7 @@ class KeptShares:
             options.fill_nulls,
             tuple(options.null_masks),
             options.images,
-            # Parsed, not as the user gave them: NumPy abbreviates long arrays with dots.
+            # The parsed filters, because NumPy abbreviates long arrays with dots.
             [row_filter.filters for row_filter in filters],
             batched,
             None
@@ -459,7 +459,7 @@ class KeptShares:
 def undecided_decimals(
     options: ReaderOptions, arguments: ReaderArguments, names: Iterable[str]
 ) -> tuple[str, ...]:
-    """Return the columns among `names` that are decimals; none if the user chose a form.
+    """Return the decimal columns among `names`; none if the user chose a type for decimals.
 
     Columns that the user's function returns are not counted.
     """

@@ -121,7 +121,8 @@ class Reader(Described, OwnContext):
         self._mdstorm_untouched = True
         #: First epoch of a new loader: every pass has its own permutations.
         self._mdstorm_next_epoch = options.first_epoch()
-        #: What reads the data of this reader instead of its items; None if its items are taken.
+        #: Name of the loader that reads the data of this reader; None if the items of the reader
+        #: itself are taken.
         self._mdstorm_owner: str | None = None
         #: See `ReaderOptions.tried`.
         self._mdstorm_tried = set() if options.tried is None else options.tried
@@ -322,7 +323,7 @@ class Reader(Described, OwnContext):
         return replace(options, order=options.order.with_window(window)) if window > 0 else options
 
     def _mdstorm_warn_of_decimals(self, framework: reading.Framework) -> None:
-        """Warn about decimals that a framework is given although the user chose no form."""
+        """Warn if a framework gets decimals and the user did not choose a type for them."""
         reading.warn_of_decimals(
             self._mdstorm_cursor.options.dataset.url, self._mdstorm_undecided, framework
         )
@@ -371,7 +372,7 @@ def _cursor(
 def _items_of(
     schema: Unischema, column_of: ColumnOf, batched: bool, ngram: NGram | None
 ) -> MakeItems:
-    """Return the function from a batch to the items of a reader.
+    """Return the function that turns a batch into the items of a reader.
 
     That is one item, a namedtuple of arrays, if the reader is `batched`; otherwise an iterator of
     rows, namedtuples of values, or of the n-grams that join them. `column_of` returns the stored
@@ -402,8 +403,8 @@ def each_batch(make: Callable[[Batch], Any]) -> loaders.Convert:
             for batch, offset, size in zip(
                 block.batches(), block.offsets, block.sizes, strict=True
             ):
-                # Made before the batch counts as read: after an error, it would otherwise be
-                # skipped.
+                # Each item is made before its batch counts as read: otherwise, an error would skip
+                # the batch.
                 yield make(batch) if size else loaders.NOTHING, offset, size
 
     return convert
@@ -485,7 +486,7 @@ class ReaderPasses:
         return self.loader.epochs.next_position
 
     def count(self) -> None:
-        """Let the pass under way count, so that the next one begins after it."""
+        """Count the current pass, so that the next one begins after it."""
         self.loader.count_latest()
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
@@ -499,7 +500,7 @@ class ReaderPasses:
         return self.run(lambda segment: loaders.converted(segment.blocks(), convert))
 
     def run(self, make_batches: loaders.MakeBatches) -> Iterator[Any]:
-        """Iterate over a pass, whose batches `make_batches` makes of each segment."""
+        """Iterate over a pass; `make_batches` makes the batches of each segment."""
         reader = self._reader
         reader._mdstorm_check_running()
         reader._mdstorm_owner = self._owner
@@ -507,7 +508,7 @@ class ReaderPasses:
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
 
     def _count_pass(self, first_epoch: int) -> None:
-        """Let later loaders over the reader begin after the epochs of a pass."""
+        """Make later loaders over the reader begin after the epochs of a pass."""
         self._reader._mdstorm_next_epoch = first_epoch + (self._reader.num_epochs or 1)
         if self._warn_or_record is not None:
             self._warn_or_record(first_epoch)

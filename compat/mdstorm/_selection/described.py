@@ -54,7 +54,7 @@ def text_of(value: Any) -> str:
         return f"{{{', '.join(f'{text_of(key)}: {text_of(v)}' for key, v in value.items())}}}"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    # The default repr holds an address, which differs in the next process.
+    # The default repr contains an address, which differs between processes.
     text = repr(value)
     return type(value).__qualname__ if text == object.__repr__(value) else text
 
@@ -70,7 +70,7 @@ def name_of(function: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a text that is not too long for a state, and differs if the whole text does."""
+    """Return a text that is short enough for a state, and differs if the whole text differs."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -99,7 +99,7 @@ def _attributes(thing: Any) -> list[str]:
 
 
 def _named(values: dict[str, Any]) -> list[str]:
-    """Describe plain values, and functions by their names, which may call each other."""
+    """Describe plain values, and functions only by name, because they may call each other."""
     found = {
         name: name_of(value) if callable(value) else text_of(value) if _is_plain(value) else None
         for name, value in values.items()

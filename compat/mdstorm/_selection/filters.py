@@ -1,4 +1,4 @@
-"""pyarrow-style ``filters``: which rows match, and which row groups can hold a match."""
+"""pyarrow-style ``filters``: which rows match, and which row groups can contain a match."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _COMPARISONS = {
     ">=": "greater_equal",
 }
 _MEMBERSHIPS = ("in", "not in")
-#: Whether a comparison with a value can hold for something between two bounds.
+#: Whether a comparison with a value can be true for some value between two bounds.
 _POSSIBLE: dict[str, Callable[[Any, Any, Any], bool]] = {
     "=": lambda value, lowest, highest: lowest <= value <= highest,
     "==": lambda value, lowest, highest: lowest <= value <= highest,
@@ -220,7 +220,8 @@ def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
     try:
         found = pa.array(wanted)
         if _is_held_by(found.type, values.type):
-            # The cast raises for a value that no value of the column can equal: 2.5 for integers.
+            # The cast raises an error for a value that the column cannot contain, such as 2.5 for
+            # integers.
             return pc.is_in(values, value_set=found.cast(values.type))
     except (pa.ArrowInvalid, TypeError):
         pass

@@ -29,7 +29,7 @@ class RowGroupIndexerBase(abc.ABC):
     @property
     @abc.abstractmethod
     def index_name(self) -> str:
-        """Name by which selectors know the index."""
+        """Name of the index, to which selectors refer."""
 
     @property
     @abc.abstractmethod
@@ -63,7 +63,7 @@ class _FieldIndexer(RowGroupIndexerBase):
 
     @property
     def index_name(self) -> str:
-        """Name by which selectors know the index."""
+        """Name of the index, to which selectors refer."""
         return self._index_name
 
     @property

@@ -72,7 +72,7 @@ class SparkDatasetConverter(Described):
     _mdstorm_is_deleted = False
     #: The default of the methods' argument `decimals`.
     _mdstorm_decimals: str | None = None
-    #: The default of the methods' argument `dtype`, over data in place.
+    #: The default of the methods' argument `dtype`, for data that are read in place.
     _mdstorm_dtype: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
     _mdstorm_known: Any = None

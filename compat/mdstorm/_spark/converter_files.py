@@ -242,12 +242,12 @@ class ReadFiles:
             raise DatasetNotFoundError(
                 f"the copy {self.directory} is not there: either this machine does not see that "
                 "directory, or the process that converted has ended, or has called delete(), which "
-                "removes the copy. Convert with keep=True or a cache_key=, and it stays",
+                "removes the copy. To keep it, convert with keep=True or a cache_key=",
                 url=self.directory,
             ) from error.__cause__
 
     def dataset(self) -> SampleSource:
-        """Open the dataset, with floating-point types as the arguments ask for."""
+        """Open the dataset with the floating-point types that the arguments request."""
         dataset, floats = self.stored(), self.arguments.floats
         source: SampleSource = in_float_types(dataset, floats) if floats else dataset
         return source
@@ -263,7 +263,7 @@ class ReadFiles:
         return replace(self, begins=reading.first_epoch(self.arguments, self.directory))
 
     def warn_of_decimals(self, options: ReaderOptions, framework: reading.Framework) -> None:
-        """Warn once about decimal columns that are used although the user chose no form."""
+        """Warn once about used decimal columns if the user did not choose a type for them."""
         used = self.inputs.columns(options.output_columns)
         names = reading.undecided_decimals(options, self.arguments, used)
         reading.warn_of_decimals(options.dataset.url, names, framework)
@@ -286,7 +286,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
     def options() -> ReaderOptions:
         options = files.options(files.dataset(), order)
         files.warn_of_decimals(options, "TensorFlow")
-        # TensorFlow leaves out the rows of others, so reading all of them needs no warning.
+        # TensorFlow drops the rows of other workers, so reading all rows needs no warning.
         return replace(options, on_pass=None) if is_split else options
 
     def specs(options: ReaderOptions) -> Sequence[Any]:

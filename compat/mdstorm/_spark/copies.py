@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 #: The conversions of this process by their content, as `identify` returns it: the copy, and the
 #: frame if plans are compared.
 _conversions: dict[str, tuple[str, DataFrame | None]] = {}
-#: Held through the look-up and the conversion: equal frames in several threads are written once.
+#: Held during the look-up and the conversion, so that equal frames in several threads are written
+#: only once.
 _lock = threading.RLock()
 #: The keys under which file systems report the version of a file.
 _VERSION_KEYS = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
@@ -40,7 +41,7 @@ STAGING_VARIABLE = "MDSTORM_STAGING"
 DIRECTORY_CONF = "mdstorm.spark.converter.stagingDirUrl"
 DIRECTORY_VARIABLE = "MDSTORM_STAGING_DIR_URL"
 _MODES = ("true", "false", "auto")
-#: Directories in which executors were seen to write, each with the application.
+#: Directories to which executors are known to be able to write, each with the application.
 _writable: set[tuple[str | None, str]] = set()
 
 
@@ -249,7 +250,7 @@ def staging_dir(
 def _is_refused(session: SparkSession, parent: str, *, probe_local: bool) -> bool:
     """Whether executors cannot write below a directory, tested by a job of one task."""
     location = Location.of(parent)
-    # Serverless compute does not tell the application; sessions of Spark Connect have an id.
+    # Serverless compute does not reveal the application; sessions of Spark Connect have an ID.
     application = read_conf(session, "spark.app.id") or getattr(session, "session_id", None)
     known = (application, parent)
     # Local executors are children of the driver, on the same disk.

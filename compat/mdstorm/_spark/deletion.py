@@ -1,4 +1,4 @@
-"""Delete converted copies: on request, when the process ends, or what killed jobs have left."""
+"""Delete converted copies: on request, when the process ends, or after a job was killed."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def is_copy(dir_url: str) -> bool:
 
 
 def copy_names(names: Iterable[str]) -> list[str]:
-    """Return those of `names` that are names of a converter's copies."""
+    """Return the items of `names` that are names of a converter's copies."""
     return [name for name in names if _COPIES.fullmatch(name)]
 
 

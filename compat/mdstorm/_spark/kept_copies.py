@@ -20,10 +20,10 @@ from mdstorm_backend.storage import Location, seconds_of
 
 _NOTES = "_mdstorm_cache_key_"
 _CLAIMS = "_mdstorm_converting_"
-#: Seconds after which a claim is read back: longer than a write of a process that saw no claim.
+#: Seconds to wait before a claim is read back: longer than a write by a process that saw no claim.
 _SETTLE_SECONDS = 0.5
 _POLL_SECONDS = 1.0
-#: Seconds to wait for a process that converts.
+#: Seconds to wait for another process that converts the same source.
 LONGEST_WAIT = 86_400.0
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 

@@ -263,7 +263,8 @@ def _converter_of_path(
     dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
     converter = _converter(url, dataset, decimals)
-    # Not the files of a table: some of their rows are dead, or only its name has credentials.
+    # A table is not read by its files: they may contain deleted rows, and credentials may be
+    # available only by the name of the table.
     if version is not None or name is not None:
         converter.file_urls = [dataset.url]
     converter._mdstorm_version = version

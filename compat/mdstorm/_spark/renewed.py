@@ -55,7 +55,7 @@ class Renewed:
         _renew(*self._file)
 
     def stop(self) -> None:
-        """Renew the file no longer."""
+        """Stop renewing the file."""
         self._finalizer()
 
 

@@ -1,4 +1,4 @@
-"""The columns and values of a reader as TensorFlow's: their specs, and their conversion."""
+"""Convert the columns and values of a reader for TensorFlow, and describe them by specs."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _adapters() -> tuple[Any, Any, Any]:
-    """Return TensorFlow's class of ``tf.compat.v1`` datasets, and those of rows and of batches."""
+    """Return TensorFlow's ``tf.compat.v1`` dataset class, and the classes of rows and batches."""
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class ReaderDataset(adapter):  # type: ignore[misc, valid-type]

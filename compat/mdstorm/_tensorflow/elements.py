@@ -51,7 +51,8 @@ class Elements:
     reader: Any
     specs: Sequence[ColumnSpec]
     by_shard: bool
-    #: Items that Python code has taken since the latest iteration began; None if it takes none.
+    #: Number of items that Python code has taken since the latest iteration began; None if
+    #: TensorFlow takes the items itself.
     taken: int | None = None
     _passes: ReaderPasses | None = None
     _begun: bool = False
@@ -110,7 +111,7 @@ class Elements:
             yield block.batch if rows else NOTHING, block.offsets[-1], sum(block.sizes)
 
     def take(self, following: Callable[[], Any]) -> Any:
-        """Return the item that `following` returns, which Python code takes."""
+        """Return the item that `following` returns, and count it as taken by Python code."""
         taken = self.taken = self.taken or 0
         item = following()
         if taken == 1 and self._passes is not None:

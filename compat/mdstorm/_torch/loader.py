@@ -32,7 +32,7 @@ from mdstorm_backend.loaders import torch as tensor_loaders
 from mdstorm_backend.read import Block
 
 _logger = logging.getLogger(__name__)
-#: Rows to convert at a time when they come one by one.
+#: Number of rows to convert at a time if a reader yields single rows.
 ROWS_AT_A_TIME = 1024
 #: Rows that a buffer may hold beyond its capacity: enough for any batch that a reader yields.
 _ANY = sys.maxsize // 4
@@ -246,7 +246,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
 
 class RowLoader(ReaderLoader):
-    """A loader of batches that `collate_fn` makes of lists of rows."""
+    """A loader of batches that `collate_fn` makes from lists of rows."""
 
     collate_fn: Callable[[list[Any]], Any]
     _shuffling_buffer: row_buffers.RandomShufflingBuffer | row_buffers.NoopShufflingBuffer
@@ -374,7 +374,7 @@ def transformed(
 
 
 def collated(reader: Reader, collate: tensor_loaders.Collate) -> loaders.Convert:
-    """Return a converter from blocks to batches that `collate` makes of lists of rows."""
+    """Return a converter from blocks to batches that `collate` makes from lists of rows."""
 
     def of_rows(batch: Batch) -> Any:
         found = reader._mdstorm_items_of(batch)
@@ -389,7 +389,8 @@ def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loader
     if column is None and isinstance(values, np.ndarray):
         return torch_columns.column_to_torch(values, name)  # a transform may have returned objects
     if column is not None and column.is_array and column.value_shape is None:
-        # Without the Spark type, which promises lists: arrays of one shape become one tensor.
+        # The Spark type is left out, because it declares lists: arrays of one shape become one
+        # tensor.
         column = replace(column, spark_type=None)
     return tensor_loaders.to_torch(values, column, name)
 

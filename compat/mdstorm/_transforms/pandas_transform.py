@@ -264,7 +264,7 @@ def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Val
 def _nested(
     arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None, depth: int
 ) -> mds.Values:
-    """Return arrays of several shapes as nested lists if the column holds such, else as objects."""
+    """Return arrays of several shapes as nested lists if the column has those, else as objects."""
     present = [array for array in arrays if array is not None]
     if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
         return objects(arrays)
@@ -351,7 +351,7 @@ def _for_function(values: mds.Values, column: mds.Column | None) -> npt.NDArray[
 
 
 def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
-    """Raise TransformError if pandas cannot hold the timestamps of the column."""
+    """Raise TransformError if pandas cannot represent the timestamps of the column."""
     try:
         arrays_to_pandas({name: array})
     except (ValueError, OverflowError) as error:

@@ -221,7 +221,7 @@ def main(file_descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader decides what Ctrl-C ends
     channel = socket.socket(fileno=file_descriptor)
     try:
-        # Before starting a second thread: some modules cannot be imported by two at once.
+        # Loaded before a second thread starts: some modules cannot be imported by two at once.
         call = _loaded(receive(channel))
     except (EOFError, OSError):
         return
@@ -373,7 +373,7 @@ def _source_of(module: ModuleType | None) -> bytes:
 
 
 def _cloudpickle() -> Any:
-    """Return the module cloudpickle, its own or the one in PySpark; None without both."""
+    """Return the module cloudpickle, or else PySpark's copy of it; None without both."""
     for name in ("cloudpickle", "pyspark.cloudpickle"):
         try:
             return importlib.import_module(name)

@@ -41,7 +41,7 @@ _COMMANDS = {
 PROBLEMS_FOUND = 1
 COULD_NOT_READ = 3
 
-#: What Python itself returns after an uncaught exception, and a shell after Ctrl-C.
+#: Exit codes of Python after an uncaught exception, and of a shell after Ctrl-C.
 FAILED = 1
 INTERRUPTED = 130
 

@@ -165,7 +165,7 @@ def _run(
         os.remove(path)
     command = [sys.executable, "-m", "mdstorm", "run", str(_RECORDER), "--runs", "1"]
     command += ["--output", path, *options, *program]
-    # The standard output belongs to the report.
+    # Standard output is reserved for the report.
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
     if not os.path.exists(path):
         raise InvalidArgumentError(f"{target} ended with exit code {code}, and nothing was read")

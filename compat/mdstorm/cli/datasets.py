@@ -240,7 +240,7 @@ def _one_line(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: NaN and infinities as text, dates and decimals as well."""
+    """Return a value as JSON: NaN and infinities become text, as do dates and decimals."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, dict):

@@ -53,7 +53,7 @@ _INSTALL_JAVA = (
     "install Java 17 (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda "
     "install openjdk=17), and let JAVA_HOME name its directory"
 )
-#: Program that reports, run by the workers' Python, its version and whether mdstorm imports.
+#: Program that the workers' Python runs to report its version and whether it can import mdstorm.
 _ASK_WORKER = """
 import json, sys
 found = {"python": list(sys.version_info[:2])}
@@ -309,7 +309,7 @@ def _address_of(remote: str) -> tuple[str, int]:
 
 
 def check_driver_python(_: Setup) -> Finding | None:
-    """Check that the program that Spark's launchers start as the driver's Python is one."""
+    """Check that Spark's launchers start a Python interpreter as the driver's Python."""
     named = os.environ.get("PYSPARK_DRIVER_PYTHON")
     if not named or "python" in Path(named).name:
         return None

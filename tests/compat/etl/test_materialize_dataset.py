@@ -122,7 +122,9 @@ def test_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
             materialize_dataset(None, tmp_path.as_uri(), Unischema(name, [field])),
         ):
             pq.write_table(pa.table({"vec": [value]}), tmp_path / f"{name}.parquet")
-    message = r"/b.parquet holds an array of shape \(3,\), and the schema says \(2,\).* remove it"
+    message = (
+        r"/b.parquet holds an array of shape \(3,\), but the schema declares \(2,\).* remove it"
+    )
     unnamed = r"files that its metadata does not list: \['b.parquet'\], 1 in all.* schema 'a'"
     with pytest.warns(UserWarning, match=unnamed), pytest.warns(match="make_reader"):
         make_batch_reader(tmp_path.as_uri())

@@ -164,7 +164,10 @@ def test_header_of_a_huge_array_allocates_no_memory() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "message"),
-    [((1 << 28,), r"\(268435456,\), and the schema says \(4,\)"), ((4,), "its checksum is wrong")],
+    [
+        ((1 << 28,), r"\(268435456,\), but the schema declares \(4,\)"),
+        ((4,), "its checksum is wrong"),
+    ],
 )
 def test_archive_is_decompressed_only_up_to_its_stated_size(
     shape: tuple[int, ...], message: str

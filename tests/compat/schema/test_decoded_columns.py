@@ -124,8 +124,8 @@ GOOD = npy(np.arange(3, dtype=np.int32))
         (GOOD[:-1], "does not have the size in its header"),
         (GOOD[:50], "ends before the end of its array"),
         (GOOD[:6] + b"\x09" + GOOD[7:], "unknown version"),
-        (npy(np.arange(3.0)), "an array of float64, and the schema says int32"),
-        (npy(np.zeros((3, 1), np.int32)), r"shape \(3, 1\), and the schema says \(3,\)"),
+        (npy(np.arange(3.0)), "an array of float64, but the schema declares int32"),
+        (npy(np.zeros((3, 1), np.int32)), r"shape \(3, 1\), but the schema declares \(3,\)"),
         (GOOD.replace(b"<i4", b"|O'"), "header cannot be parsed"),
     ],
 )
