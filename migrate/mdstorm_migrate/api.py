@@ -1,4 +1,4 @@
-"""The Python function `migrate`: one text in, one `Result` out."""
+"""The Python function `migrate`, which takes one text and returns one `Result`."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _uses(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _paths(name: ImportedName) -> Iterator[str]:
-    """Yield the dotted path of each use of an imported name; of its import if there is no use."""
+    """Yield the dotted path of each use of an imported name, or of its import if it is unused."""
     uses = [use.path for use in name.all_uses] + [text.path for text in name.texts]
     yield from uses or [name.imports[0].target or petastorm.OLD_ROOT]
 
@@ -165,7 +165,7 @@ def _name(parts: Sequence[str]) -> str:
     return ".".join(parts[first:] if is_method else parts[first : first + 1])
 
 
-#: The effort for a file, according to its worst finding; the most effort first.
+#: The effort for a file, which its worst finding determines, in descending order.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {
     "problem": "cannot be fully read or parsed: fix these first",

@@ -1,4 +1,4 @@
-"""Conditions for running migrated code, each with the place that violates it.
+"""Conditions for running migrated code, each with the place that does not meet it.
 
 They neither change nor block edits: a person reads the list before running the code.
 """
@@ -59,7 +59,7 @@ def _declared() -> tuple[Requirement, ...]:
 
 
 def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
-    """Whether some version satisfies both, as far as is known without an index.
+    """Whether some version satisfies both, as far as this is known without an index.
 
     It tries the versions that the clauses name, and a very large one, because mdstorm's own
     specifiers are only lower bounds.
@@ -229,7 +229,7 @@ def _pins(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _specifier(text: str) -> SpecifierSet | None:
-    """Return the specifier as pip, Poetry or conda understands it; None if none of them does."""
+    """Return the specifier as pip, Poetry or conda understands it; None if none of these does."""
     clauses = []
     for clause in text.replace(" ", "").split(","):
         match = re.fullmatch(r"(\^|~|===?|~=|!=|<=|>=|<|>|=|)v?(\d[\w.]*?)(\.\*)?(?:=\w*)?", clause)

@@ -23,13 +23,13 @@ from mdstorm_migrate.base.needs import Needs
 
 
 class Placement(Protocol):
-    """The place of a segment's characters in the text of the file."""
+    """The position of a segment's characters in the text of the file."""
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Return the span in the file for the span `start:stop` of the segment."""
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
-        """Return `replacement` as the file has to spell it in place of `start:stop`."""
+        """Return `replacement` in the spelling that the file needs in place of `start:stop`."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class SourceError(ValueError):
 
 @dataclass
 class Document:
-    """A text of one kind, with its place in the file.
+    """A text of one kind, with its position in the file.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Document:
             position += len(segment.text)
 
     def segment_at(self, offset: int) -> tuple[Segment, int]:
-        """Return the segment that holds the character at `offset`, and where the segment begins."""
+        """Return the segment with the character at `offset`, and where the segment begins."""
         number = max(bisect.bisect_right(self._starts, offset) - 1, 0)
         return self.segments[number], self._starts[number]
 
@@ -279,8 +279,8 @@ _QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text"})
 _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )
-#: Kinds in which any line may have a comment above it. In other kinds, lines belong together, and
-#: open work is only in the report.
+#: Kinds in which any line may have a comment above it. In other kinds, a comment could split lines
+#: that belong together, so open work is only in the report.
 COMMENTED: frozenset[Kind] = frozenset(
     {"conda", "pipfile", "pyproject", "python", "requirements", "setup_cfg"}
 )

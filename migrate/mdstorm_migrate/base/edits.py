@@ -30,7 +30,7 @@ class EditError(ValueError):
     """Edits that cannot be applied together. Their file is left unchanged."""
 
 
-#: The group of all edits of strings that name modules; also what messages call them.
+#: The group of all edits of strings that name modules; messages use the same words.
 NAMES = "names in strings"
 
 

@@ -64,7 +64,7 @@ def _with_name(text: str) -> str:
     return f"{Path(text).name.partition('-')[0]} @ {url}"
 
 
-#: Any version, without extras.
+#: A requirement of any version, without extras.
 ANY = Wanted()
 
 
@@ -106,7 +106,7 @@ class Needs:
 
     @property
     def why_petastorm_stays(self) -> str:
-        """The reason why Petastorm stays required. There must be `importers`."""
+        """The reason why Petastorm remains required. There must be `importers`."""
         more = len(self.importers) - 1
         others = f" and {more} more need" if more else " needs"
         return f"Petastorm is still required, because {self.importers[0]}{others} it"

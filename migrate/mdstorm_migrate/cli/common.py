@@ -1,4 +1,4 @@
-"""Shared by both commands: options, exit codes, the files to scan, the configuration."""
+"""Code that both commands share: options, exit codes, the files to scan, the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Modules and names of MosaicML Streaming that mdstorm mirrors, and where absent ones are covered.
+"""Modules and names of MosaicML Streaming that mdstorm mirrors, and pages about absent ones.
 
 A test compares these tables with the engine's. Any mirrored module also has the names of the
 others, as MosaicML Streaming's modules import from each other.
@@ -112,7 +112,7 @@ def section_of(path: str) -> str | None:
 
 
 def absent(path: str) -> tuple[str, str]:
-    """Return that mdstorm does not have a dotted path, and the page about it."""
+    """Return a message that mdstorm does not have a dotted path, with the page about it."""
     section = section_of(path) or "what-is-different"
     return f"`{path}` is not in mdstorm", f"see docs/mosaicml.md#{section}"
 

@@ -40,7 +40,7 @@ def _first_mark(text: str, start: int, marks: re.Pattern[str]) -> float:
 #: A command up to its end: a line break that is not continued, or an operator of the shell.
 #: Comments between the lines of a command, which Dockerfiles allow, do not end it.
 _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
-#: Between two words of a command, which may be a list of strings, as in Dockerfiles.
+#: The text between two words of a command, which may be a list of strings, as in Dockerfiles.
 _GAP = r"""(?:[ \t]+|["'][ \t]*,[ \t]*["'])"""
 
 #: A module that Python runs, as ``python -m petastorm.etl.x``, or a script that runs one.
@@ -69,9 +69,10 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return ("pip", re.compile(pip)), ("conda", re.compile(conda))
 
 
-#: Between two commands that are strings of one list: ``script: ["pip install x", "pytest"]``.
+#: The text between two commands that are strings of one list: ``script: ["pip install x",
+#: "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
-#: Options that make the next word a name or path of something other than a package.
+#: Options whose following word is the name or path of something other than a package.
 _OPTION = re.compile(
     r"""(?<![\w-])(?:-[cdfinprtwEG]|(?P<editable>-e|--editable)
     |--(?:constraint|dest|extras?|find-links|group|(?:extra-)?index-url|name|no-binary|only

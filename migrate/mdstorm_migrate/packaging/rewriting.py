@@ -23,10 +23,10 @@ ALREADY = "mdstorm is already required"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
 #: The text that may separate two words of a command, or two strings of an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
-#: Places where a semicolon after a requirement begins a marker, and that marker.
+#: Places where a semicolon after a requirement begins a marker, and the pattern of that marker.
 _LISTS = ("line", "string", "ini")
 _MARKER = re.compile(r"""[ \t]*;(?:\\?(?P<quote>["'])[\w. ]*\\?(?P=quote)|[^"'#\\\r\n])*(?<!\s)""")
-#: A comment behind a requirement about a version of Petastorm, or why it is pinned.
+#: A comment after a requirement that mentions a version of Petastorm, or the reason for a pin.
 _VERSION_COMMENT = re.compile(
     r"""["']?,?(?:[ \t]*;[^#\r\n]*?)?
     (?P<comment>[ \t]+\#[^\r\n]*(?:\bpin(?:s|ned|ning)?\b|\b\d+\.\d)[^\r\n]*)""",
@@ -112,7 +112,7 @@ def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]
 
 
 def _refusal(document: Document, found: Requirement, rule: str, place: Place) -> Finding | None:
-    """Return the finding that explains why a requirement is not edited; None if it is."""
+    """Return the finding that explains why a requirement is not edited; None if it is edited."""
     span = found.start, found.stop
     if found.is_copy:
         return copy_finding(found, rule)

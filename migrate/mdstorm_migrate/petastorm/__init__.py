@@ -1,1 +1,1 @@
-"""Tables of Petastorm's API, and of what mdstorm offers of it."""
+"""Tables of Petastorm's API, and of the parts that mdstorm offers."""

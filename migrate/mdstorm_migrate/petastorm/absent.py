@@ -59,7 +59,7 @@ _NAMES: dict[str, frozenset[str]] = {
 
 
 def is_unknown(path: str) -> bool:
-    """Whether a dotted path that mdstorm does not have is not a name of Petastorm either."""
+    """Whether a dotted path that mdstorm does not have is unknown to Petastorm as well."""
     module, _, name = path.rpartition(".")
     if module not in PUBLIC or path in {*_MODULES, *_SECTION_OF} or name.startswith("__"):
         return False
@@ -262,7 +262,7 @@ INSTEAD: dict[tuple[str, str], str] = {
     ("load_row_groups", "row_group"): "fragment.row_groups[0].id is its number",
 }
 
-#: Attributes of readers with names so special that they are reported on any object.
+#: Attributes of readers with names so distinctive that they are reported on any object.
 UNMISTAKABLE = words("_results_queue_reader _workers_pool")
 
 _CODEC = (
@@ -281,5 +281,5 @@ FINAL: dict[str, str] = {
     ),
     "ScalarCodec": _CODEC,
 }
-#: Subclasses of `RowGroupIndexerBase` that can be subclassed all the same.
+#: Subclasses of `RowGroupIndexerBase` that can be subclassed nevertheless.
 OPEN = words("FieldNotNullIndexer SingleFieldIndexer")

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text; the tables of this folder are written that way."""
+    """Return the words of a text; the tables of this folder are written as texts."""
     return frozenset(text.split())
 
 
@@ -21,7 +21,7 @@ NEW_ROOT = "mdstorm"
 #: Spark's key of the parent cache directory. mdstorm also reads it, so it does not change.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
-#: A pattern for the rest of that key after the library's name.
+#: A pattern for the remainder of that key, after the library's name.
 REST_OF_KEY = re.escape(CONF_KEY.removeprefix(OLD_ROOT)) + r"(?![\w.])"
 
 #: The class whose methods are recognised by their names alone.
@@ -168,7 +168,7 @@ _INDEPENDENT = (
     "petastorm.unischema._fullmatch",
 )
 
-#: Modules that only some others of Petastorm use; of the rest, any of its modules may use names.
+#: The modules of Petastorm that use a module, where they are known. Any module may use the others.
 _USERS: dict[str, tuple[str, ...]] = {
     "petastorm.pytorch": ("petastorm.pytorch", "petastorm.spark"),
     "petastorm.spark": ("petastorm.spark",),
@@ -189,7 +189,7 @@ REMOVED: dict[str, str] = {
 
 
 class Counterpart(NamedTuple):
-    """The place of a name in mdstorm: ``from <module> import <name>``."""
+    """The location of a name in mdstorm: ``from <module> import <name>``."""
 
     module: str
     name: str
@@ -221,7 +221,7 @@ def is_module(path: str) -> bool:
 
 
 def is_independent(path: str) -> bool:
-    """Whether a missing name exchanges no objects with the rest of the library."""
+    """Whether a missing name exchanges no objects with the other parts of the library."""
     return any(is_within(path, one) for one in _INDEPENDENT)
 
 

@@ -105,7 +105,7 @@ REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
 #: `results_queue_size`.
 FIXED_POSITIONS = {"Reader": 3, "make_batch_reader": 4, "make_reader": 6}
 
-#: Keywords that concern Parquet, and what they mean with mdstorm.
+#: Keywords that concern Parquet, and their meaning in mdstorm.
 PARQUET: dict[str, str] = {
     "filters": "rows are filtered exactly, also by columns that are not partitions",
     "hdfs_driver": "accepted and ignored, because pyarrow's or fsspec's file system is used",

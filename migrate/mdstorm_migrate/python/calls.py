@@ -10,16 +10,18 @@ from functools import lru_cache
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 
-#: Functions that import or look up what their first argument names; the last part of their names.
+#: Functions that import or look up the object that their first argument names, by the last part of
+#: the function's name.
 IMPORTING = frozenset(
     [
         *("__import__", "find_loader", "find_spec", "get_loader", "import_module"),
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
-#: Functions that replace the object that a dotted path names; the last part of their names.
+#: Functions that replace the object that a dotted path names, by the last part of the function's
+#: name.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
-#: Functions that call their first argument with all others.
+#: Functions that call their first argument with all their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 
 
@@ -39,7 +41,7 @@ def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
 
 
 def is_target(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a value of ``_target_``, which names what Hydra calls."""
+    """Whether a string is a value of ``_target_``, which names the object that Hydra calls."""
     match module.scopes.parents.get(string):
         case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
             return True
@@ -197,7 +199,7 @@ _ENTERING = frozenset({"__enter__", "enter_context"})
 
 @lru_cache(maxsize=1)
 def objects_made(module: PythonModule) -> dict[str, set[str]]:
-    """Return the names under which a file keeps Petastorm's objects, with what made them.
+    """Return the names under which a file keeps Petastorm's objects, with the objects' makers.
 
     Variables are identified by their name, attributes by a full stop and theirs. The maker of an
     object is the last part of the path of the function or class.

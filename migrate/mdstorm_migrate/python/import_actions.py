@@ -44,7 +44,7 @@ def _actions(module: PythonModule) -> dict[ImportedName, Action]:
 
 
 def moved_to(module: PythonModule, binding: Binding) -> petastorm.Counterpart | None:
-    """Return mdstorm's counterpart of what ``from … import name`` binds; None if there is none."""
+    """Return mdstorm's counterpart of the object that ``from … import name`` binds, or None."""
     assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
     old = binding.imported_module, binding.node.name
@@ -85,7 +85,7 @@ def _action(module: PythonModule, name: ImportedName) -> Action:
 
 
 def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> bool:
-    """Whether mdstorm has the object that an import binds, and everything that is used of it."""
+    """Whether mdstorm has the object that an import binds, and all used attributes of it."""
     target = binding.target or ""
     if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
@@ -134,7 +134,7 @@ def _can_rename(module: PythonModule, name: ImportedName) -> bool:
 
 
 def _is_taken(name: str, scope: Scope) -> bool:
-    """Whether `scope` or one around it binds the name of a module to something else."""
+    """Whether `scope`, or a scope around it, binds the name of a module to something else."""
     bindings = (one for scope in scope.with_outer() for one in scope.bindings.get(name, ()))
     return any(binding.target != name for binding in bindings)
 

@@ -21,7 +21,7 @@ from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
-#: Through how many assignments a module is followed.
+#: Maximum number of assignments through which a module is followed.
 _DEPTH = 3
 #: Functions and methods that convert a version, and functions that decide by one.
 _CONVERSIONS = re.compile(
@@ -225,7 +225,7 @@ def missing_prefix(module: PythonModule, node: ast.expr, path: str) -> str | Non
 
 
 def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bool:
-    """Whether a value is compared or required, in whatever form and under whatever name."""
+    """Whether a version is compared or required, in any form and under any name."""
     for parent in module.ancestors(node):
         match parent:
             case ast.Compare() | ast.Match():

@@ -23,11 +23,11 @@ _VENDORING = (
 #: Code that changes the import path, and the strings in it.
 _PATH_CHANGE = re.compile(r"\b(?:sys\.path\b|addsitedir\(|syspath_prepend\()[^\n]*")
 _WORD = re.compile(r"[\"']([\w./-]+)[\"']")
-#: Files that copies of Petastorm have, and other packages of that name hardly ever.
+#: Files that copies of Petastorm contain, and that other packages of that name rarely contain.
 _COPY_FILES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
 #: Files in the root of a project.
 _PROJECT_FILES = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-#: How many parent directories are searched.
+#: Number of parent directories to search.
 ABOVE = 12
 
 
@@ -128,7 +128,7 @@ def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
 
 
 def _provides(package: Path, path: str, name: str | None) -> bool:
-    """Whether a package itself provides an imported name, rather than through the library."""
+    """Whether a package provides an imported name itself, rather than through the library."""
     _, *parts = path.split(".")
     place = package.joinpath(*parts)
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")

@@ -15,7 +15,7 @@ from mdstorm_migrate.rules import all_rules
 
 #: Groups with more places than this are initially folded.
 _MOST_PLACES = 8
-#: How many folders a group names, those with the most places.
+#: Number of folders that a group names: the ones with the most places.
 _MOST_FOLDERS = 6
 
 
@@ -36,7 +36,7 @@ class _Task:
 
 
 def checklist(report: Report) -> str:
-    """Return the section with the checklist; empty if nothing is left to do by hand."""
+    """Return the section with the checklist; empty if no manual work remains."""
     groups: dict[tuple[str, str, str], list[_Task]] = {}
     for task in _tasks(report):
         groups.setdefault((task.cls, task.code, task.what), []).append(task)
@@ -264,7 +264,7 @@ def _file(file: FileReport, is_open: bool) -> str:
 
 
 def _diffs(file: FileReport) -> str:
-    """Return the diffs of a file; for a notebook by cells, not of its JSON."""
+    """Return the diffs of a file; for a notebook, of its cells rather than its JSON."""
     if not file.edits:
         return ""
     if not file.is_notebook:

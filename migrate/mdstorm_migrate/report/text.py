@@ -19,9 +19,9 @@ from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import FileOutcome, Settings, Totals
 
 _WITH_V = " (shown with -v)"
-#: How many files that still mention Petastorm are listed.
+#: Maximum number of listed files that still mention Petastorm.
 _MOST_NAMED = 10
-#: How many further places of a cause are listed without ``-v``.
+#: Maximum number of further places of a cause that are listed without ``-v``.
 _MOST_PLACES = 3
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -142,7 +142,7 @@ class Printer:
 
 
 def _place(one: FileOutcome, found: Edit | Finding) -> str:
-    """Return file, line and column as compilers write them."""
+    """Return file, line and column in the notation of compilers."""
     cell = "" if found.cell is None else f"cell {found.cell}:"
     return f"{one.path}:{cell}{found.line}:{found.column}"
 
@@ -233,7 +233,7 @@ def audit_to_text(audit: Audit) -> str:
 
 
 def _to_review(audit: Audit) -> str:
-    """Return the list of files that a command alone does not migrate."""
+    """Return the list of files that the command alone does not migrate."""
     lines = []
     for file in audit.files:
         if file.problems:
@@ -278,7 +278,7 @@ def estimate_note() -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return columns under their heads, numbers flush right; empty without rows."""
+    """Return columns under their headings, numbers flush right; empty without rows."""
     if not rows:
         return ""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

@@ -15,7 +15,7 @@ class Recipe(NamedTuple):
     after: str
 
 
-#: By the code of the rule. Tests run each `after` on a dataset at `url`.
+#: Recipes by the code of the rule. Tests run each `after` on a dataset at `url`.
 RECIPES = {
     "PM107": Recipe(
         """\

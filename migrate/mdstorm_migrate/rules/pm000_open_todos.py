@@ -1,4 +1,4 @@
-"""PM000: TODO comments of an earlier run, which count until they are removed."""
+"""PM000: TODO comments of an earlier run, which are reported until they are removed."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ TITLE = "Lines that still mention Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 
-#: The library's name, also before its version or in a pattern, its scripts and its files; but not
-#: as a part of the user's own names, of a path, or of an address.
+#: The library's name, also before its version or in a pattern, and the names of its scripts and
+#: files; but not as a part of the user's own names, of a path, or of an address.
 _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)){OLD_ROOT}
       (?!{REST_OF_KEY}|[\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
@@ -39,9 +39,10 @@ _COMMENTED = re.compile(
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
 #: Arguments of commands that are help texts.
 _HELP = frozenset({"description", "epilog", "help"})
-#: How many lines of a file other than Python are reported; the others are only counted.
+#: Maximum number of lines that are reported of a file other than Python; further lines are only
+#: counted.
 _LIMIT = 10
-#: The number of characters of a line that are shown.
+#: Maximum number of characters of a line that are shown.
 _WIDTH = 80
 
 

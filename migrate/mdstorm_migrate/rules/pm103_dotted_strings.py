@@ -51,7 +51,7 @@ _METHOD = re.compile(
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
-    """Yield an edit for each such string, or a finding if its meaning is unknown."""
+    """Yield an edit for each string of this kind, or a finding if its meaning is unknown."""
     for string in module.scopes.strings:
         value = str(string.value)
         if _PART.fullmatch(value) and resolves(module):
@@ -100,7 +100,7 @@ def _renamed(
     why: str | None,
     group: str | None,
 ) -> Edit | Finding:
-    """Return the edit of a string, for review if there is a reason why, or a finding."""
+    """Return the edit of a string, marked for review if there is a reason, or a finding."""
     inner, new = inner_span(module, string), names.renamed(value)
     is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
     if absent is None and inner is not None and not is_both:
@@ -244,7 +244,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_for_programs(path: str) -> bool:
-    """Whether a mock of a name is meant for programs, which find it there with both libraries.
+    """Whether a mock of a name affects programs, which find it under that name in both libraries.
 
     Names of the package `petastorm` itself are: Petastorm's own code imports them from its modules.
     """

@@ -1,4 +1,4 @@
-"""PM107: private and internal parts of Petastorm, whose imports stay."""
+"""PM107: private and internal parts of Petastorm, which code must continue to import from there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TITLE = "Not offered by mdstorm, and still imported from Petastorm"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: Why a file that compares Petastorm's version stays.
+#: Why a file that compares Petastorm's version remains on Petastorm.
 _DECIDES = "its branches depend on Petastorm's version"
 _PATCHED = "the patch is made for Petastorm's code"
 _MADE = "mdstorm's `Reader` raises an error if it is constructed directly"
@@ -72,7 +72,7 @@ def _replaced(module: PythonModule, use: Use) -> Finding:
 
 
 def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
-    """Yield a finding for each `Reader` that code constructs itself."""
+    """Yield a finding for each `Reader` that code constructs directly."""
     for given in given_arguments(module):
         if given.function == "Reader":
             what = "this constructs a `Reader` directly"

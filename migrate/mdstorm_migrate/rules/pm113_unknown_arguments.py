@@ -20,7 +20,7 @@ KIND = "python"
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each unknown argument; PM106 reports those of older versions."""
-    # Names that are also imported from elsewhere, such as torch's `DataLoader`.
+    # Names that other libraries also export, such as torch's `DataLoader`.
     others = {
         (binding.scope, binding.name)
         for binding in module.scopes.bindings

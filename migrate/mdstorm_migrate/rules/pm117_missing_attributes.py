@@ -17,7 +17,7 @@ TITLE = "Attributes that mdstorm's objects lack"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: How messages call objects that are taken from other objects.
+#: Names in messages for objects that are taken from other objects.
 _OWNERS = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",
@@ -25,7 +25,7 @@ _OWNERS = {
     "filesystem": "the file system",
 }
 _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
-#: How people name a reader that a function gets as an argument.
+#: Usual names of a reader that a function gets as an argument.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 _PARTS = frozenset().union(*absent.MISSING.values(), *absent.MISSING_BEHIND.values())
 #: A codec used without a dataset, which works the same with any codec.

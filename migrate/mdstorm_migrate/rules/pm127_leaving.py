@@ -1,4 +1,4 @@
-"""PM127: Petastorm's objects that go to code which still uses Petastorm, or into pickles."""
+"""PM127: Petastorm's objects that are passed to code which still uses Petastorm, or pickled."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ _EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_c
 #: Arguments that another library passes on to Petastorm, and arguments that select a format.
 _FOR_PETASTORM = re.compile(rf"{OLD_ROOT}_(?:kw)?args")
 _FORMAT = re.compile(r"(?:\w+_)?format")
-#: Through how many assignments a call is traced to the import of its library.
+#: Maximum number of assignments through which a call is traced to the import of its library.
 _LEVELS = 3
 
 _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
-#: How code names the Petastorm objects that people pickle.
+#: Usual names in code of the Petastorm objects that people pickle.
 _OBJECT_NAMES = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
 #: The makers of such objects.
 _PICKLED = frozenset(
@@ -129,7 +129,7 @@ def _asks_for(call: ast.Call) -> bool:
 
 
 def _gets_object(module: PythonModule, call: ast.Call) -> bool:
-    """Whether an argument of a call is or contains a part of Petastorm, or an object of it."""
+    """Whether an argument of a call is or contains a part of Petastorm, or one of its objects."""
     given = [*call.args, *(one.value for one in call.keywords)]
     for node in (node for one in given for node in ast.walk(one)):
         if isinstance(node, ast.Name) and module.resolve(node, module.scope_of(node)):

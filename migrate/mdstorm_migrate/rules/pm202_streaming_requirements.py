@@ -27,7 +27,8 @@ _REQUIREMENT = re.compile(
 )
 #: MosaicML Streaming's extras, and mdstorm's extras that install the same.
 _EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
-#: After a name: a key of TOML, a version of conda, a URL, or a text that is appended.
+#: Text that may follow a name: a key of TOML, a version of conda, a URL, or a text that is
+#: appended.
 _OTHER = re.compile(r"""["']?[ \t]*(?:=(?!=)|:|@)|["'][ \t]*[+%]|\$|\{""")
 _MDSTORM = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])")
 _MESSAGE = "require mdstorm; storages such as S3 are extras, which docs/storage.md lists"

@@ -17,9 +17,9 @@ TITLE = "Cluster and job definitions use mdstorm"
 CLASS: Class = "exact"
 KIND = "cluster"
 
-#: How many characters before a package ``pypi`` may occur.
+#: Maximum number of characters between ``pypi`` and a package that follows it.
 _NEAR = 200
-#: How an unquoted item is listed, by the group of the pattern that matches it.
+#: The form in which an unquoted item is listed, by the group of the pattern that matches it.
 _PLACES: dict[str, Place] = {"plain": "item", "flow": "alone"}
 
 

@@ -19,7 +19,7 @@ _ENTRY = re.compile(
     (?= [ \t]* (?: [=:\[<>~!@] | \r?$ ) )""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
-#: How the files of all these tools write a hash.
+#: The form in which the files of all these tools contain a hash.
 _HASH = re.compile(r"\bsha256[:=]")
 _COMMANDS = {
     "poetry.lock": "poetry lock",

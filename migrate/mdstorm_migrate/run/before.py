@@ -1,4 +1,4 @@
-"""What to do before migrated code runs: the report's section "Before you run it"."""
+"""Conditions to meet before migrated code runs: the report's section "Before you run it"."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _LIBRARIES = (
     "installing mdstorm may upgrade other libraries: `ruff check --select NPY,PD` finds what NumPy "
     "and pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
 )
-#: Attributes that only one library's objects have, or that mean something else in mdstorm.
+#: Attributes that only one library's objects have, or whose meaning differs in mdstorm.
 _MEANINGS = {
     b"_results_queue_reader": "mdstorm's readers do not have it",
     b"_workers_pool": "mdstorm's readers do not have it",
     b"file_urls": "a converter's are MDS shards now, not Parquet files",
 }
-#: Rules that report lines which mention Petastorm and stay.
+#: Rules that report lines which mention Petastorm and are not edited.
 _MENTION_RULES = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
 _CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
@@ -43,7 +43,7 @@ _CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
 _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
 
-#: An import from MosaicML Streaming, and a name that tells it from other packages.
+#: An import from MosaicML Streaming, and a name that distinguishes it from other packages.
 _STREAMING = re.compile(rb"^[ \t\">]*(?:from|import)[ \t]+streaming\b", re.MULTILINE)
 _STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|DataLoader))\b")
 

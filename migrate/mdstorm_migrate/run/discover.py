@@ -18,11 +18,11 @@ from mdstorm_migrate.sources.plain import may_be_text
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-#: Larger files are not read, in bytes.
+#: Size in bytes above which files are not read.
 LARGEST = 64 << 20
-#: Larger files of unknown kinds are skipped, in bytes.
+#: Size in bytes above which files of unknown kinds are skipped.
 LARGEST_TEXT = 1 << 20
-#: Suffixes of code, whose imports count.
+#: Suffixes of code, whose imports are taken into account.
 CODE = frozenset({".py", ".pyi", ".pyw", ".ipynb"})
 _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 #: The first line of the recorder, the program that `mdstorm compare --recorder` prints.

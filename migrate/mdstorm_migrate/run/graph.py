@@ -178,7 +178,7 @@ OriginsByName: TypeAlias = Mapping[str, frozenset[Path]]
 
 @dataclass(frozen=True)
 class FileFacts:
-    """The facts about one file that matter to others.
+    """The facts about one file that concern other files.
 
     Attributes
     ----------
@@ -205,7 +205,7 @@ class FileFacts:
 
     @property
     def holds(self) -> str | None:
-        """What in the file does not move without review; None if nothing."""
+        """The part of the file that does not move without review; None if there is none."""
         return self.stays or ("strings in it name modules" if self.names_need_review else None)
 
     @property

@@ -70,7 +70,7 @@ class RunIndex:
         return next((one for one in files if one != path), None)
 
     def _reason(self, held: Path, path: Path) -> str:
-        """Return why a file that is held concerns another one."""
+        """Return the reason why a file that does not move affects another one."""
         name, facts = held.as_posix(), self.facts[held]
         if (stays := facts.stays) is not None:
             return f"`{name}` still uses Petastorm ({stays}) and shares objects with this file"

@@ -199,13 +199,13 @@ def _migrate_document(
     results.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
 
 
-#: Names of functions and settings that replace parts of modules, which strings name.
+#: Names of functions and settings that replace parts of modules which strings name.
 _BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autodoc_mock_imports)\b")
 #: Methods that replace an attribute of an object.
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: The rule about strings that name modules.
 _NAMING = "PM103"
-#: What such a string names.
+#: The kinds of objects that such a string names.
 _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 
@@ -300,12 +300,12 @@ def _position(found: Edit | Finding) -> tuple[int, int, str]:
     return found.start, found.stop, found.rule
 
 
-#: TOML files without the suffix.
+#: Names of TOML files without the suffix.
 _TOML = ("Pipfile",)
 
 
 def check_format(path: PurePath | None, before: str, after: str) -> None:
-    """Raise if the text before could be parsed and the text after cannot.
+    """Raise an error if the text before could be parsed and the text after cannot.
 
     Files other than TOML, JSON and INI always pass.
 

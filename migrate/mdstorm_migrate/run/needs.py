@@ -1,4 +1,4 @@
-"""What lists of requirements must require for the code that they serve."""
+"""The packages that lists of requirements must contain for the code that they serve."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdstorm_migrate.sources.plain import kind_of
 
 #: Kinds of files that list requirements.
 _LISTS: frozenset[Kind] = frozenset({"conda", "pipfile", "pyproject", "requirements", "setup_cfg"})
-#: Larger files are not considered lists, in bytes.
+#: Size in bytes above which files are not considered lists.
 _LARGEST = 1 << 20
 
 #: Modules that Petastorm or one of its extras installed, and their distributions.

@@ -1,4 +1,4 @@
-"""Uses of what pyarrow has removed since the versions that Petastorm needed."""
+"""Uses of names that pyarrow has removed since the versions that Petastorm needed."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _uses_in(document: Document) -> list[tuple[str, str, int]]:
 
 
 def _path(module: PythonModule, node: ast.AST) -> str:
-    """Return the dotted path of a name of pyarrow; empty if it is none."""
+    """Return the dotted path of a name of pyarrow; empty for other names."""
     found = dotted(node)
     if found is None:
         return ""

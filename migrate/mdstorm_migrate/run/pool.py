@@ -11,7 +11,7 @@ from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
-#: Files per chunk: enough to make the cost of passing them on small.
+#: Number of files per chunk, large enough to make the cost of passing them on small.
 _CHUNK = 200
 
 

@@ -71,7 +71,7 @@ def todos_of(
     for one in reported:
         place = places.get(id(one))
         above = [] if place is None else _comments_above(document, place, existing)
-        # A person may have changed the words, but not to another finding's words.
+        # A person may have reworded the comment, but not to match another finding.
         candidates = (
             comment
             for comment in above
@@ -139,7 +139,7 @@ def _comments_above(
     return found
 
 
-#: Why edits wait for what stays, unless the finding gives another reason.
+#: Why edits wait for code that does not move, unless the finding gives another reason.
 _NO_MIXING = "the objects of the two libraries do not mix"
 
 
@@ -193,7 +193,7 @@ def remaining(findings: Iterable[Finding]) -> str | None:
 def without_covered_mentions(
     document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
 ) -> list[Finding]:
-    """Return the findings, except mentions on lines that name mdstorm or are covered otherwise."""
+    """Return the findings, without mentions on lines that name mdstorm or have another finding."""
     mentions = [one for one in findings if one.rule == CODE and not one.is_open_todo]
     if not mentions:
         return list(findings)

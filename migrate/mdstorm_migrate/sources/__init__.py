@@ -26,7 +26,7 @@ from mdstorm_migrate.base.document import Source
 
 __all__ = ["HEAD", "all_sources", "find_source"]
 
-#: How many bytes of a file are read to determine its kind.
+#: Number of bytes of a file that are read to determine its kind.
 HEAD = 256
 
 

@@ -28,7 +28,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import parse_python
 from mdstorm_migrate.sources.plain import kind_of
 
-#: For each library, what mentions it in code rather than prose, or is a TODO comment.
+#: For each library, the pattern of a mention in code rather than prose, or of a TODO comment.
 _MENTIONS = {
     root: re.compile(
         rf"\b(?:from|import)[ \t]+{root}\b|(?<![\w.]){root}\.\w|\binstall\b[^\r\n]*\b{root}\b"

@@ -19,7 +19,7 @@ from mdstorm_migrate.sources.plain import decode, is_notebook
 
 #: The names of Python among kernels; sparkmagic calls it ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
-#: What code contains before or after its migration.
+#: Text that code contains before or after its migration.
 _LIBRARY_NAME = re.compile(f"{OLD_ROOT}|{ROOT}|{NEW_ROOT}", re.IGNORECASE)
 
 

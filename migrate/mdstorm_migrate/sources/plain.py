@@ -53,7 +53,7 @@ _ENTRY = re.compile(
     re.VERBOSE,
 )
 _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
-#: How files of other kinds begin, under any name.
+#: Patterns of the beginnings of files of other kinds, under any name.
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
         rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
@@ -62,7 +62,7 @@ _HEADS: dict[Kind, re.Pattern[bytes]] = {
     ),
     "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
 }
-#: How the settings of tox begin.
+#: Pattern of the beginning of the settings of tox.
 _TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")
 #: Suffixes of files that are not searched: code of other sources, data, archives, pages.
 _SKIPPED_SUFFIX = re.compile(
@@ -75,14 +75,15 @@ _SKIPPED_SUFFIX = re.compile(
     | crt )""",
     re.VERBOSE,
 )
-#: How mdstorm's own reports in JSON or SARIF begin; their texts quote other files.
+#: Pattern of the beginning of mdstorm's own reports in JSON or SARIF; their texts quote other
+#: files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
-#: How many characters are searched for that.
+#: Number of characters that are searched for that pattern.
 _REPORT_HEAD = 512
 
 
 def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
-    """Return the kind of a plain file; None if it is none.
+    """Return the kind of a plain file; None if it is not a plain file.
 
     Files with other names are classified by how they begin, if they are text.
     """
