@@ -1,4 +1,4 @@
-"""Figures of several libraries, over several rounds, compared with mdstorm's targets."""
+"""Measurements of several libraries in several rounds, compared with mdstorm's targets."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Target:
-    """A target of mdstorm: one of its figures against another library's, or a bound."""
+    """A target of mdstorm: a ratio of its figure to another library's, or a bound."""
 
     name: str
     ours: str
     theirs: str | None
-    # Times theirs for a ratio (None: shown without a promise), seconds for a bound.
+    # A multiple of the other library's figure for a ratio (None: shown without a promise), seconds
+    # for a bound.
     promised: float | None
 
 
@@ -51,7 +52,7 @@ class Outcome:
     ours: float
     theirs: float | None
     ratio: float | None
-    # A wide spread means that something else kept the machine busy: measure again.
+    # A wide spread means that other work kept the machine busy: measure again.
     ratio_by_round: list[float]
     promised: float | None
     kept: bool | None
@@ -82,7 +83,7 @@ def compare(
     output: Path,
     **settings: object,
 ) -> bool:
-    """Show and save the medians of some rounds, one dict of results per library in each.
+    """Print and save the medians of some rounds, each of which has a dict of results per library.
 
     Returns whether every target was kept.
     """
@@ -108,7 +109,7 @@ def compare(
 
 
 def flatten(prefix: str, value: Any) -> Figures:
-    """Put every number under a dotted name; a reading speed counts as its median alone."""
+    """Put each number under a dotted name; of a reading speed, only the median."""
     if isinstance(value, dict):
         if "rows_per_s" in value:
             return {prefix: value["rows_per_s"]}
@@ -121,7 +122,7 @@ def flatten(prefix: str, value: Any) -> Figures:
 
 
 def flat_rounds(rounds: list[dict[str, dict[str, Any]]]) -> list[Figures]:
-    """Give each round's figures of all libraries their dotted names."""
+    """Return the figures of all libraries in each round, by their dotted names."""
     return [
         {k: v for library, r in one.items() for k, v in flatten(library, r).items()}
         for one in rounds
@@ -129,12 +130,12 @@ def flat_rounds(rounds: list[dict[str, dict[str, Any]]]) -> list[Figures]:
 
 
 def medians(rounds: list[Figures]) -> Figures:
-    """Take the median over the rounds of every figure."""
+    """Return the median of each figure over the rounds."""
     return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
 
 
 def judge(target: Target, figures: Figures, rounds: list[Figures]) -> Outcome:
-    """Compare the medians for one target, and each round for the spread."""
+    """Compare the medians for one target, and each round to show the spread."""
     ours = figures[target.ours]
     if target.theirs is None:
         assert target.promised is not None
@@ -148,14 +149,14 @@ def judge(target: Target, figures: Figures, rounds: list[Figures]) -> Outcome:
 
 
 def times_better(ours: str, theirs: str, figures: Figures) -> float:
-    """Divide so that more is better for mdstorm, be it rows per second or seconds."""
+    """Divide so that a larger ratio is better for mdstorm, for rows per second and for seconds."""
     seconds = ours.endswith("_s") and not ours.endswith("rows_per_s")
     return figures[theirs] / figures[ours] if seconds else figures[ours] / figures[theirs]
 
 
 def show(outcomes: list[Outcome], figures: Figures) -> None:
     """Print the figures of each library, then the targets."""
-    # In a file or a log, wide enough for the names.
+    # Output to a file or a log is wide enough for the names.
     console = Console(width=None if sys.stdout.isatty() else 140)
     measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
     for name, figure in figures.items():

@@ -35,7 +35,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 COLUMNS = [f"float_{number:02d}" for number in range(26)]
 ROUNDS = 7
 PASS_SECONDS = 0.5
-#: Of the rows per second of dict batches, or rows per second.
+#: Ratios to the rows per second of dict batches, or rows per second.
 TARGETS = {
     "stack": 1.5,
     "batch_map": 0.5,
@@ -45,7 +45,7 @@ TARGETS = {
 
 
 def write(folder: Path, rows: int) -> tuple[str, str]:
-    """Write the table, and another with arrays of all columns but the last, and return where."""
+    """Write the table, and one with all columns but the last as arrays; return their paths."""
     values = np.random.default_rng(0).random((rows, len(COLUMNS)), np.float32)
     table = pa.table(dict(zip(COLUMNS, values.T, strict=True)))
     features = pa.FixedSizeListArray.from_arrays(values[:, :-1].ravel(), len(COLUMNS) - 1)
@@ -73,7 +73,7 @@ def rows_of_pair(batch: tuple[torch.Tensor, torch.Tensor]) -> int:
 def ways(
     columns: str, arrays: str, batch_size: int
 ) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
-    """How each loader is made, and how the rows of its batches are counted."""
+    """Describe how each loader is made, and how the rows of its batches are counted."""
 
     def dataset(local: str = columns) -> StreamingDataset:
         return StreamingDataset(local=local, batch_size=batch_size)
@@ -137,7 +137,8 @@ def main() -> int:
                 speed = reading_speed(make, touch, args.rows, passes=1, seconds=PASS_SECONDS)
                 found.setdefault(name, []).append(speed["rows_per_s"])
     rates = {name: statistics.median(speeds) for name, speeds in found.items()}
-    # Of each round by itself: what slows one way down slows the next one down as well.
+    # Ratios are taken within a round, because whatever slows down one loader also slows down the
+    # next one.
     shares = {
         name: statistics.median(map(truediv, found[name], found["dicts"]))
         for name in ("stack", "batch_map", "array_column", "by_hand")

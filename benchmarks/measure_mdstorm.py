@@ -32,12 +32,12 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 IMPORT_ATTEMPTS = 5
 LONG_EPOCHS = 10
-#: Of the Parquet files, as many as for Petastorm.
+#: Number of the Parquet files, the same as for Petastorm.
 SHUFFLE_BUFFER_ROWS = 100_000
 
 
 def import_seconds() -> float:
-    """Measure what `import mdstorm` adds to the life of a bare interpreter, best of five each."""
+    """Measure the time that `import mdstorm` adds to running Python: the best of five runs each."""
 
     def best(program: str) -> float:
         seconds = []
@@ -110,7 +110,8 @@ def main() -> None:
             "in_order": in_a_process(peak_memory, in_order),
             "shuffled": in_a_process(peak_memory, shuffled),
         }
-        # In other processes, so that TensorFlow's threads and settings are not in this one.
+        # Measured in other processes, so that this one has none of TensorFlow's threads and
+        # settings.
         mds_tf = partial(open_tf, converter, batch_size)
         tf = in_a_process(reading_speed, mds_tf, touch_namedtuple, rows)
         parquet_tf = partial(open_tf, parquet, batch_size)

@@ -65,7 +65,7 @@ def parsed() -> argparse.Namespace:
 
 
 def write_repository(folder: Path, files: int) -> None:
-    """Write files of 100 lines in folders of 100, the first of each a program of the corpus."""
+    """Write files of 100 lines in folders of 100 files; the first of each is a corpus program."""
     programs = [path.read_text() for path in sorted(PROGRAMS.glob("*.py"))]
     for number in range(files):
         path = folder / f"package_{number // SHARE:03}" / f"module_{number % SHARE:02}.py"
@@ -83,13 +83,13 @@ def long_file() -> str:
 
 
 def filled(text: str, lines: int) -> str:
-    """Return a text with functions behind it, of some lines in all."""
+    """Return a text that is extended by functions to a number of lines."""
     rest = max(lines - text.count("\n"), 0) // _PLAIN.count("\n")
     return text + "\n" + "".join(_PLAIN.format(n=number) for number in range(rest))
 
 
 def measured(arguments: list[object]) -> tuple[float, int]:
-    """Return the seconds that the command takes, and the memory of its processes at its highest."""
+    """Return the seconds that the command takes, and the peak memory of its processes."""
     command = [sys.executable, "-m", "mdstorm", "migrate", *map(str, arguments)]
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -18,8 +18,8 @@ from streaming import StreamingDataLoader, StreamingDataset
 from streaming.base.converters import dataframe_to_mds
 from table import spark_session
 
-# A pass over the whole table takes most of a minute, and every row costs the same: an epoch of
-# fewer rows of the same shards gives the same rate.
+# A pass over the whole table takes most of a minute. Each row costs the same, so an epoch of fewer
+# rows of the same shards has the same rate.
 ROWS_PER_EPOCH = 100_000
 
 
@@ -39,7 +39,7 @@ def main() -> None:
 
         def write(frame: Any) -> str:
             out = str(Path(folder, f"table-{next(names)}"))
-            # Uncompressed, as the others write; its default is zstd.
+            # Uncompressed, like the files of the other libraries; the default is zstd.
             dataframe_to_mds(frame, mds_kwargs={"out": out, "compression": None})
             return out
 

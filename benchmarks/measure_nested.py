@@ -29,7 +29,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 ROUNDS = 7
 PASS_SECONDS = 0.5
 LENGTH, WIDTH = 4, 8
-#: Of the rows per second of the same numbers in flat arrays.
+#: Ratios to the rows per second of the same numbers in flat arrays.
 TARGETS = {"write": 0.8, "read": 0.8}
 
 
@@ -81,7 +81,8 @@ def main() -> int:
                 speed = reading_speed(make, rows_of, args.rows, passes=1, seconds=PASS_SECONDS)
                 found.setdefault(f"read_{kind}", []).append(speed["rows_per_s"])
     rates = {name: statistics.median(speeds) for name, speeds in found.items()}
-    # Of each round by itself: what slows one down slows the next one down as well.
+    # Ratios are taken within a round, because whatever slows down one loader also slows down the
+    # next one.
     shares = {
         f"{what}_{kind}": statistics.median(
             map(truediv, found[f"{what}_{kind}_nested"], found[f"{what}_{kind}_flat"])

@@ -1,4 +1,4 @@
-"""A table, images and tokens, read by mdstorm or by a library that people pick instead.
+"""A table, images and tokens, read by mdstorm and by libraries that people choose instead.
 
     python measure_peers.py LIBRARY FOLDER
 
@@ -36,13 +36,13 @@ Batches = Callable[[], Iterable[Any]]
 
 
 class Task(NamedTuple):
-    """A task: one of the files, and how it is read."""
+    """A task: one of the files, and the way to read it."""
 
     title: str
     data: str
     batch_size: int
     shuffle: bool = False
-    #: Whether all decode images by simplejpeg, instead of Pillow.
+    #: Whether all libraries decode images by simplejpeg instead of Pillow.
     turbo: bool = False
 
 
@@ -55,8 +55,8 @@ TASKS = {
 }
 
 
-#: What is measured of the second task beside its speed: from the last batch of an epoch to the
-#: first one of the next, in seconds of elapsed time.
+#: An additional measurement of the second task: elapsed seconds from the last batch of an epoch to
+#: the first one of the next.
 BORDER = "border_s"
 BORDER_TITLE = "from one epoch to the next, shuffled, elapsed time"
 BORDERS = 5
@@ -261,7 +261,7 @@ def ray(folder: Path, task: Task) -> Batches:
     return lambda: map(partial(tensors, turbo=task.turbo), found.iter_batches(**options))
 
 
-#: Each library as people know it, its package, and how it is read.
+#: The usual name of each library, its package, and the function that reads with it.
 LIBRARIES: dict[str, tuple[str, str, Callable[[Path, Task], Batches]]] = {
     "mdstorm": ("mdstorm", "mdstorm", mdstorm),
     "litdata": ("litData", "litdata", litdata),
@@ -273,7 +273,7 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Path, Task], Batches]]] = {
 
 
 def rows_of(batch: Any) -> int:
-    """Return the length of a batch, be it a dict, a tuple, or a single tensor."""
+    """Return the length of a batch: a dict, a tuple, or a single tensor."""
     parts = list(batch.values()) if isinstance(batch, dict) else batch
     return len(parts[0] if isinstance(parts, tuple | list) else parts)
 

@@ -78,7 +78,7 @@ def main() -> None:
             "batched": in_a_process(peak_memory, in_order),
             "batched_shuffled": in_a_process(peak_memory, shuffled),
         }
-        # Last, so that TensorFlow's threads are not there while torch is measured.
+        # Measured last, so that TensorFlow's threads do not exist while torch is measured.
         tf = reading_speed(partial(open_tf, converter, batch_size), touch_namedtuple, rows)
 
     emit(

@@ -1,4 +1,4 @@
-"""What recording costs: CPU seconds of two programs under Petastorm, without and with the recorder.
+"""The cost of recording: CPU seconds of two programs on Petastorm, with and without the recorder.
 
     measure_recorder.py [ROUNDS]
 
@@ -42,7 +42,7 @@ with make_batch_reader(sys.argv[1]) as reader:
     for batch in reader:
         pass
 """
-#: Options of the recorder, by the name of the column; None means without it.
+#: Options of the recorder by the name of the column; None means a run without the recorder.
 WAYS: dict[str, list[str] | None] = {"without": None, "recorded once": ["--runs", "1"]}
 
 
@@ -53,7 +53,7 @@ def write_flights(folder: Path) -> dict[str, tuple[Path, Path]]:
     assert spec.origin is not None, "it has a file"
     archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files, files.open(files.namelist()[0]) as file:
-        # Without it, the column would be read as times.
+        # Without this option, the column would be read as times.
         options = pyarrow.csv.ConvertOptions(column_types={"time_hour": pa.string()})
         flights = pyarrow.csv.read_csv(file, convert_options=options)
     numbers = [name for name in flights.column_names if name not in STRINGS]
@@ -71,7 +71,7 @@ def write_flights(folder: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def cpu_seconds(command: list[str], folder: Path) -> float:
-    """Return the CPU seconds of a process and of those that it starts."""
+    """Return the CPU seconds of a process and of the processes that it starts."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     settings = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     subprocess.run(

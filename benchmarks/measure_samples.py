@@ -1,4 +1,4 @@
-"""Reading of samples: blobs, ragged arrays, texts, images, single samples, many shards, S3.
+"""Reading samples: blobs, ragged arrays, texts, images, single samples, many shards, S3.
 
     python measure_samples.py LIBRARY FOLDER [URL]
 
@@ -50,7 +50,7 @@ def as_arrays(batch: list[dict[str, Any]]) -> Any:
 
 
 def open_loader(folder: str, collate: Callable[[list[Any]], Any], workers: int) -> Any:
-    """Make a loader as each library is used best: ours decodes whole batches by itself."""
+    """Make the fastest loader of each library: mdstorm's decodes whole batches by itself."""
     dataset = StreamingDataset(local=folder, batch_size=BATCH_SIZE)
     options: dict[str, Any] = {} if OURS else {"collate_fn": collate}
     return nullcontext(
@@ -79,7 +79,7 @@ def image_speed(folder: Path) -> dict[str, Any]:
 
 
 def image_speeds(folder: Path) -> dict[str, Any]:
-    """Measure with Pillow, which both use, and with simplejpeg, which ours prefers."""
+    """Measure with Pillow, which both libraries use, and with simplejpeg, which mdstorm prefers."""
     if not OURS:
         return {"images": image_speed(folder)}
     with pillow_alone():
@@ -88,7 +88,7 @@ def image_speeds(folder: Path) -> dict[str, Any]:
 
 
 def texts_to_arrow(folder: Path) -> dict[str, Any]:
-    """Read texts as Arrow batches; Mosaic's loader gives lists, from which Arrow is made."""
+    """Read texts as Arrow batches; Mosaic's loader yields lists, which are converted to Arrow."""
     if OURS:
         from mdstorm_backend import open_dataset
 
@@ -100,7 +100,7 @@ def texts_to_arrow(folder: Path) -> dict[str, Any]:
 
 
 def lookup_speed(folder: Path) -> dict[str, Any]:
-    """Look samples up by their numbers, in no order; the fastest of some passes."""
+    """Look up samples by their numbers in random order; return the fastest of some passes."""
     dataset = StreamingDataset(local=str(folder), batch_size=BATCH_SIZE)
     numbers = np.random.default_rng(0).permutation(len(dataset))[:LOOKUPS].tolist()
     seconds = []
@@ -113,7 +113,7 @@ def lookup_speed(folder: Path) -> dict[str, Any]:
 
 
 def first_batch_seconds(folder: Path) -> float:
-    """Measure from opening a dataset of many shards to its first batch."""
+    """Measure the time from opening a dataset of many shards to its first batch."""
     seconds = []
     for _ in range(3):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""How opening a dataset, its first batch and memory grow with its size, up to very large ones.
+"""Growth of opening time, time to the first batch and memory with the size of a dataset.
 
     python benchmarks/measure_size.py [shards] [rows] [columns]
 
@@ -35,9 +35,9 @@ from mdstorm_backend.format.index import FileInfo, Index
 
 BATCH_SIZE = 1024
 ROWS_OF_SMALL_SHARD, ROWS_OF_SHARD = 100, 1_000_000
-#: Rows of a wide table, a batch of which takes 10 MB at 10,000 columns.
+#: Number of rows of a wide table. A batch takes 10 MB at 10,000 columns.
 WIDE_ROWS, WIDE_BATCH = 1024, 256
-#: Links that a file may have on common file systems are fewer than the largest index has shards.
+#: Common file systems allow fewer links to a file than the largest index has shards.
 MOST_LINKS = 1000
 SECONDS_BETWEEN_LOOKS = 0.002
 
@@ -86,7 +86,7 @@ def with_columns(folder: Path, columns: int) -> dict[str, Any]:
     return {"batch_size": WIDE_BATCH, "order": ["in order"]}
 
 
-#: What grows: how it is called, what writes it, and the sizes.
+#: The dimensions that grow: the name of each, the function that writes the data, and the sizes.
 GROWING: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], list[int]]] = {
     "shards": ("shards, in order", with_shards, [10**4, 10**5, 10**6]),
     "rows": ("rows, shuffled over the epoch", with_rows, [10**6, 10**7, 10**8]),
@@ -96,7 +96,7 @@ TITLES = {"open_s": "open", "first_s": "first batch", "memory_bytes": "memory"}
 
 
 class Memory:
-    """The most memory that this process has had since the beginning, without mapped files."""
+    """The peak memory of this process since the beginning, without mapped files."""
 
     def __init__(self) -> None:
         self._before = self._most = _anonymous()
@@ -108,7 +108,7 @@ class Memory:
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
     def more(self) -> int:
-        """Return by how many bytes it grew."""
+        """Return the number of bytes by which the memory grew."""
         return max(self._most, _anonymous()) - self._before
 
 
@@ -146,7 +146,7 @@ def measure(kind: str, size: int) -> Figures:
 
 
 def exponent(sizes: list[int], values: list[float]) -> float:
-    """Return the power of the size by which a figure grows in the last step."""
+    """Return the exponent with which a figure grows with the size in the last step."""
     return math.log(values[-1] / values[-2]) / math.log(sizes[-1] / sizes[-2])
 
 

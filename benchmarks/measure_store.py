@@ -1,4 +1,4 @@
-"""Reading from a store with latency, against bare GETs of the same objects.
+"""Reading from a store with latency, compared with plain GETs of the same objects.
 
     python measure_store.py [WORD ...]
 
@@ -45,7 +45,7 @@ FOLDER = Path(tempfile.gettempdir()) / "mdstorm-store"
 
 
 class Case(NamedTuple):
-    """A case: a dataset, its shards in MiB, the batch size, arguments of the dataset."""
+    """A case: a dataset, its shards in MiB, the batch size, and arguments of the dataset."""
 
     name: str
     table: str
@@ -68,7 +68,7 @@ CASES = [
 
 
 def images() -> pa.Table:
-    """Bytes as long as a small photo."""
+    """Return random bytes of the size of a small photo."""
     content = np.random.default_rng(0).bytes(IMAGE_BYTES * (DATASET_BYTES // IMAGE_BYTES))
     cut = range(0, len(content), IMAGE_BYTES)
     return pa.table({"image": [content[start : start + IMAGE_BYTES] for start in cut]})
@@ -125,7 +125,7 @@ def write(case: Case) -> str:
 
 
 def bare_gets(store: Store, name: str) -> float:
-    """Seconds of whole GETs of all shards, over several connections."""
+    """Return the seconds to GET all shards as a whole, over several connections."""
     names: queue.SimpleQueue[str] = queue.SimpleQueue()
     for path in sorted((FOLDER / name).glob("*.mds")):
         names.put(path.name)
@@ -150,7 +150,7 @@ def bare_gets(store: Store, name: str) -> float:
 
 
 def read(store: Store, case: Case, name: str) -> tuple[float, float]:
-    """Seconds until the first batch of an epoch without a cache, and until its last."""
+    """Return the seconds until the first and until the last batch of an epoch without a cache."""
     options = {"endpoint_url": store.url, "key": "k", "secret": "s"}
     open_dataset(f"s3://{name}", storage_options=options)  # imports libraries, makes a client
     store.requests()
@@ -171,7 +171,7 @@ def read(store: Store, case: Case, name: str) -> tuple[float, float]:
 
 
 def measure(store: Store, case: Case) -> str:
-    """Measure a case, as a row of the table."""
+    """Measure a case, and return it as a row of the table."""
     name = write(case)
     bare = bare_gets(store, name)
     first, whole = read(store, case, name)

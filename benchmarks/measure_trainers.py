@@ -33,7 +33,7 @@ PASSES = 7
 
 
 class Model(torch.nn.Module):
-    """One weight; takes all columns."""
+    """A model with one weight, which takes all columns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Model(torch.nn.Module):
 
 
 class StreamingTrainer(StreamingTrainerMixin, Trainer):
-    """The Trainer of a program."""
+    """A Trainer as in a user's program."""
 
 
 class MemoryTrainer(Trainer):
@@ -76,7 +76,7 @@ def write(directory: Path, rows: int) -> None:
 
 
 def read(loader: Any) -> int:
-    """Go through a pass, and look at the first and the last column of each batch."""
+    """Iterate over a pass, and access the first and the last column of each batch."""
     rows = 0
     for batch in loader:
         rows += batch[COLUMNS[0]].shape[0]
@@ -85,7 +85,7 @@ def read(loader: Any) -> int:
 
 
 def rates_of(passes: dict[str, Callable[[], object]], rows: int) -> dict[str, float]:
-    """Return the median rows per second of each, in turns, after one turn to warm up."""
+    """Return the median rows per second of each loader; they run in turns after a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in passes}
     for _ in range(1 + PASSES):
         for name, run in passes.items():

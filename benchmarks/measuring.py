@@ -1,4 +1,4 @@
-"""How writing, reading and memory are measured: the same way for every library."""
+"""Measure writing, reading and memory in the same way for every library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMPTY_READ_RETRIES = 5
 
 _Measured = TypeVar("_Measured")
 
-# Batches of one library's loader, for as long as its context is open.
+# Yields the batches of one library's loader while its context is open.
 Loader = AbstractContextManager[Iterable[Any]]
 
 
@@ -34,7 +34,7 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 
 def time_writes(session: Any, write: Callable[[Any], Any], rows: int) -> tuple[dict[str, Any], Any]:
-    """Time the first write of the session and of warm ones; and what the last one returned.
+    """Time the first write of the session and further ones; also return the last write's result.
 
     Every write gets a frame with values of its own, so that no library can reuse an earlier copy.
     """
@@ -55,14 +55,14 @@ def time_writes(session: Any, write: Callable[[Any], Any], rows: int) -> tuple[d
 
 
 def touch_mapping(batch: Any) -> int:
-    """Count the rows of a dict batch, looking at its first and its last column."""
+    """Count the rows of a dict batch, accessing its first and its last column."""
     rows = batch[FIRST_COLUMN].shape[0]
     assert batch[LAST_COLUMN].shape[0] == rows
     return int(rows)
 
 
 def touch_namedtuple(batch: Any) -> int:
-    """Count the rows of a namedtuple batch, looking at its first and its last column."""
+    """Count the rows of a namedtuple batch, accessing its first and its last column."""
     rows = batch[0].shape[0]
     assert batch[-1].shape[0] == rows
     return int(rows)
@@ -71,7 +71,7 @@ def touch_namedtuple(batch: Any) -> int:
 def read_once(
     open_loader: Callable[[], Loader], touch: Callable[[Any], int], expected_rows: int
 ) -> float:
-    """Time one pass in seconds, from asking for the loader to its last batch.
+    """Return the seconds of one pass, from the request for the loader to its last batch.
 
     Opening counts, because whoever trains waits for it. Closing does not: stopping worker threads
     is not reading. A pass without any row is repeated, for Petastorm's thread pool now and then
@@ -99,7 +99,7 @@ def reading_speed(
     passes: int = 3,
     seconds: float = 3.0,
 ) -> dict[str, Any]:
-    """Take the median rows per second of at least `passes` passes that last `seconds` together.
+    """Return the median rows per second of at least `passes` passes that together last `seconds`.
 
     One more pass goes before them, to warm up.
     """
@@ -122,7 +122,7 @@ def rows_per_cpu_second(
     expected_rows: int,
     seconds: float = 1.0,
 ) -> float:
-    """Divide the rows of 1, 2, 4… passes, which last `seconds` at least, by their CPU time.
+    """Divide the rows of 1, 2, 4… passes, which last at least `seconds`, by their CPU time.
 
     Unlike wall-clock time, CPU time compares libraries that use one thread with those that
     use several processes, and other programs on the machine change it little. One batch goes before
@@ -136,7 +136,7 @@ def rows_per_cpu_second(
         after = _cpu_seconds()
         if rows != passes * expected_rows:
             raise RuntimeError(f"read {rows} rows, expected {passes * expected_rows}")
-        # Processes that have ended in the meantime no longer have any numbers.
+        # Processes that have ended in the meantime no longer have such numbers.
         spent = sum(after[pid] - before.get(pid, 0) for pid in after)
         if spent >= seconds:
             return rows / spent
@@ -144,7 +144,7 @@ def rows_per_cpu_second(
 
 
 def _cpu_seconds() -> dict[int, float]:
-    """Return the CPU time so far of this process and of all below it."""
+    """Return the CPU time so far of this process and of all its descendants."""
     import psutil
 
     me = psutil.Process()
@@ -161,14 +161,14 @@ def pillow_alone() -> AbstractContextManager[Any]:
 
 
 def in_a_process(measure: Callable[..., _Measured], *arguments: Any) -> _Measured:
-    """Call `measure` in a new process, in which other measurements have left no traces."""
+    """Call `measure` in a new process, which other measurements have not affected."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as executor:
         return executor.submit(measure, *arguments).result()
 
 
 def peak_memory(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, float]:
-    """Measure peak MiB after the first epoch, and how much it has grown after the last.
+    """Measure peak MiB after the first epoch, and its growth until the end of the last epoch.
 
     In a new process: a peak never falls again, and earlier measurements raise it.
     """

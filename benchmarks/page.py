@@ -1,4 +1,4 @@
-"""Writes the figures of the last runs into `docs/benchmarks.md`, and draws them.
+"""Writes the figures of the last runs to `docs/benchmarks.md`, and draws them.
 
     python benchmarks/page.py
 
@@ -20,13 +20,13 @@ DOCS = HERE.parent / "docs"
 PAGE = DOCS / "benchmarks.md"
 IMAGE = DOCS / "images" / "benchmarks.svg"
 
-# Of the image, in pixels.
+# Sizes of the image in pixels.
 WIDTH, LABELS, VALUES, ROW, BAR = 1000, 610, 70, 23, 13
 #: The scale is logarithmic, from less than the largest loss to more than the largest gain.
 _LEAST, _MOST = 0.3, 3_000
 _DECADE = (WIDTH - LABELS - VALUES) / math.log10(_MOST / _LEAST)
 
-#: The runs' names of some rows, and their names in tables that show only one.
+#: Names of some rows in the runs, and their names in tables that show only one of them.
 _NAMES = {
     "the same over ten epochs": "torch in order over ten epochs, against BatchedDataLoader",
     "the same epoch again, from the cache": "one epoch from S3 again, now from the cache",
@@ -105,7 +105,7 @@ Each library is used as its documentation recommends, in the fastest way that we
 
 @dataclass(frozen=True)
 class Comparison:
-    """One of our figures next to another library's; units as in the results."""
+    """One of mdstorm's figures and another library's, in the units of the results."""
 
     name: str
     ours: float
@@ -115,9 +115,9 @@ class Comparison:
 
     @classmethod
     def of(cls, outcome: dict[str, Any]) -> Comparison:
-        """Read it from the results."""
+        """Read the comparison from the results."""
         ours, theirs, ratio = (float(outcome[key]) for key in ("ours", "theirs", "ratio"))
-        # The ratio is above 1 where ours is better: with fewer seconds, or more rows per second.
+        # The ratio is above 1 where mdstorm is better: fewer seconds, or more rows per second.
         name = _NAMES.get(outcome["name"], outcome["name"])
         return cls(name, ours, theirs, ratio, seconds=(ours < theirs) == (ratio > 1))
 
@@ -204,7 +204,7 @@ def _peers_table(results: dict[str, Any]) -> str:
 
 
 def _behind(results: dict[str, Any]) -> str:
-    """Say how many of the comparisons others win."""
+    """Return a sentence on how many of the comparisons other libraries win."""
     ratios = [outcome["ratio"] for outcome in results["targets"]]
     lost = sum(ratio < 1 for ratio in ratios)
     return f"Another library is ahead of mdstorm in {lost} of {len(ratios)} pairs."
@@ -257,7 +257,7 @@ def _x(ratio: float) -> int:
 
 
 def _label(name: str) -> str:
-    """Shorten long text; the page has all of it."""
+    """Shorten a long text, which the page has in full."""
     for words in (" over the epoch", " with 100,000 rows", "sequences of "):
         name = name.replace(words, "")
     return name

@@ -1,4 +1,4 @@
-"""Measures mdstorm, Petastorm and MosaicML Streaming, and compares them with our targets.
+"""Measures mdstorm, Petastorm and MosaicML Streaming, and compares them with the targets.
 
     python benchmarks/run.py [--rounds 3] [--batch-size 1024] [--rows 500000]
 

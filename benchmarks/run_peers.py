@@ -1,4 +1,4 @@
-"""Measures mdstorm and the libraries that people use instead; they need not read MDS.
+"""Measures mdstorm and alternative libraries, which need not read MDS.
 
     python benchmarks/run_peers.py [--rounds 3]
 
@@ -38,7 +38,7 @@ def main() -> None:
                 one[library] = measure(python, "measure_peers.py", library, folder, **environment)
             rounds.append(one)
     titles = {key: task.title for key, task in TASKS.items()} | {BORDER: BORDER_TITLE}
-    # No promises: these libraries serve other ends as well, and some rows are theirs.
+    # No target is promised: these libraries have other purposes as well, and some of them win rows.
     targets = [
         Target(f"{title}, against {name}", f"mdstorm.{key}", f"{library}.{key}", None)
         for key, title in titles.items()

@@ -1,4 +1,4 @@
-"""Measures how samples are read, compared with MosaicML Streaming and with our targets.
+"""Measures how fast samples are read, compared with MosaicML Streaming and with the targets.
 
     python benchmarks/run_samples.py [--rounds 2]
 
@@ -27,7 +27,7 @@ LIBRARIES = ("mdstorm", "mosaic")
 def against_mosaic(
     name: str, figure: str, promised: float | None, theirs: str | None = None
 ) -> Target:
-    """Compare one figure of both libraries, or a figure of ours with another of theirs."""
+    """Compare the same figure of both libraries, or different figures."""
     return Target(name, f"mdstorm.{figure}", f"mosaic.{theirs or figure}", promised)
 
 
@@ -47,7 +47,7 @@ TARGETS = (
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Serve the files of a folder; yields the environment in which both libraries find them."""
+    """Serve the files of a folder; yield the environment in which both libraries find them."""
     import boto3
     from moto.server import ThreadedMotoServer
 

@@ -1,4 +1,4 @@
-"""The datasets of samples that the engine is measured on, written by MosaicML Streaming itself.
+"""The datasets of samples for the benchmarks of the engine, written by MosaicML Streaming.
 
     python samples.py FOLDER
 
@@ -57,7 +57,7 @@ def texts() -> Iterator[dict[str, Any]]:
 
 
 def images() -> Iterator[dict[str, Any]]:
-    """Smooth shapes with some noise, which compress as photographs do."""
+    """Return smooth shapes with some noise, which compress like photographs."""
     from PIL import Image
 
     rng = np.random.default_rng(4)
@@ -104,7 +104,8 @@ def main() -> None:
     write(folder, "images", {"image": "jpeg", "label": "int"}, images())
     write(folder, "numbers", {f"c{i:02}": "int32" for i in range(NUMBER_COLUMNS)}, numbers())
     write(folder, "stored", {"blob": "bytes"}, blobs(STORED), size_limit=STORED_SHARD_BYTES)
-    # Room for the header and this many samples of eight bytes, each with its offset.
+    # The limit has room for the header and this number of samples of eight bytes, each with its
+    # offset.
     header = len(
         '{"column_encodings": ["int"], "column_names": ["id"], "column_sizes": [8], "compression": '
         'null, "format": "mds", "hashes": [], "size_limit": 999, "version": 2}'

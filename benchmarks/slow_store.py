@@ -1,4 +1,4 @@
-"""A store of objects with latency and a link of limited speed: the part of S3 that readers use.
+"""An object store with latency and limited bandwidth: the part of S3 that readers use.
 
     python slow_store.py FOLDER LATENCY LINK CONNECTION
 
@@ -32,13 +32,13 @@ class Pace:
         self._free = 0.0
 
     def until(self, count: int) -> float:
-        """When so many bytes more are through."""
+        """Return the time at which this number of further bytes has been sent."""
         self._free = max(self._free, time.monotonic()) + count / self._rate
         return self._free
 
 
 class SlowStore:
-    """Answers after `latency` seconds, at `link` bytes a second, `connection` of one connection."""
+    """Answers after `latency` seconds with `link` bytes per second, `connection` per connection."""
 
     def __init__(self, folder: str, latency: float, link: float, connection: float) -> None:
         self._folder = Path(folder)

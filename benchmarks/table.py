@@ -1,4 +1,4 @@
-"""The one table that every library is measured on, and the Spark session that makes it."""
+"""The table on which every library is measured, and the Spark session that makes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LAST_COLUMN = f"int_{COLUMN_PAIRS - 1:02d}"
 
 
 def spark_session() -> SparkSession:
-    """Two local cores; Python workers run on this interpreter, for any environment variables."""
+    """Return a session with two local cores, whose Python workers run this interpreter."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
@@ -35,7 +35,7 @@ def spark_session() -> SparkSession:
 
 
 def numeric_table(session: SparkSession, seed: int, rows: int = ROWS) -> DataFrame:
-    """13 float and 13 int columns in two partitions, the same values for the same seed.
+    """Return 13 float and 13 int columns in two partitions; equal seeds give equal values.
 
     The frame is held in Spark's memory before it is returned, so that what is timed afterwards is
     writing, not computing.

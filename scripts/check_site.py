@@ -1,4 +1,4 @@
-"""Check a site that `make docs` has made: links, names, searches, `llms.txt`, the first page."""
+"""Check the site that `make docs` made: links, names, searches, `llms.txt`, and the first page."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from urllib.parse import unquote, urlsplit
 from sphinx.util.inventory import InventoryFile
 
 ROOT = Path(__file__).parents[1]
-#: Bytes that a reader's first page may take, with all that it loads.
+#: Maximum number of bytes of the first page, including all files that it loads.
 FIRST_PAGE_BYTES = 200_000
-#: What people search for, and the pages of which one must be among the first three results. See
+#: Common searches. At least one of the pages must be among the first three results. See
 #: `docs/_static/relevance.js` and the keywords of pages in `docs/conf.py`.
 SEARCHES = {
     "ModuleNotFoundError petastorm": ("quickstart/petastorm", "migrate", "faq", "troubleshooting"),
@@ -126,12 +126,12 @@ SEARCHES = {
     "vocabulary": ("how-to/categories",),
     "windows": ("faq", "install"),
 }
-#: The share of them that must be found.
+#: The share of the searches that must succeed.
 FOUND = 0.95
-#: Pages that Sphinx makes for browsers, and its folders of pages that are read from docstrings.
+#: Pages that Sphinx makes for browsers, and its folders of pages that are made from docstrings.
 _MADE = {"genindex.html", "py-modindex.html", "search.html"}
 _MADE_FOLDERS = ("_modules/", "api/")
-#: Attributes with the files that a page loads, and with the places that it leads to.
+#: Attributes that contain the files that a page loads.
 _LOADED = {("link", "href"), ("script", "src"), ("img", "src")}
 
 
@@ -166,7 +166,7 @@ class Page(HTMLParser):
 
 
 def broken_links(pages: dict[Path, Page]) -> list[str]:
-    """Return the links, and the files to load, that lead nowhere."""
+    """Return broken links, and files to load that do not exist."""
     found = []
     for path, page in pages.items():
         for url in page.links | page.loaded:
@@ -212,7 +212,7 @@ def exported(module: str) -> list[str]:
 
 
 def lost_searches(folder: Path) -> list[str]:
-    """Return searches whose first results, as in a browser, lack the expected pages."""
+    """Return searches whose first results in a browser do not contain the expected pages."""
     node = shutil.which("node")
     if node is None:
         print("searches are not tried: there is no node")
@@ -235,7 +235,7 @@ def lost_searches(folder: Path) -> list[str]:
 
 
 def llms_problems(folder: Path, pages: Iterable[Path]) -> list[str]:
-    """Return pages that ``llms.txt`` does not list once with a description, and other entries."""
+    """Return pages that ``llms.txt`` does not list once with a description, and unknown entries."""
     lines = (folder / "llms.txt").read_text("utf-8").splitlines()
     listed = [line for line in lines if line.startswith("- ")]
     entries = (re.fullmatch(r"- \[.+\]\((\S+)\): \S.*", line) for line in listed)

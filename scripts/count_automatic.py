@@ -1,4 +1,4 @@
-"""Write ``docs/migrate/automatic.md``: which share of the corpus is migrated automatically.
+"""Write ``docs/migrate/automatic.md``: the share of the corpus that is migrated automatically.
 
 A file counts for each pattern that it shows, and is migrated automatically if nothing in it needs
 manual review, and nothing of Petastorm is imported any more.
@@ -28,15 +28,15 @@ FOLDERS = (
     "wild2/unrunnable",
 )
 
-#: Columns of the table: what the command is given.
+#: Columns of the table: the options of the command.
 WAYS = {
     "`-w`": Settings(),
     "`-w --unsafe`": Settings(unsafe=True),
 }
 ALL = "all files"
-#: They contain no imports of Python.
+#: The feature whose files contain no imports of Python.
 NOT_PYTHON = "Cells in other languages"
-#: Known by names that stay the same: of methods, and Spark's key.
+#: Features that are recognised by names that do not change: names of methods, and Spark's key.
 SAME = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets", CONF}
 
 Counts: TypeAlias = Counter[tuple[str, str]]
@@ -94,7 +94,7 @@ def page() -> str:
 
 
 def patterns_of(data: bytes, path: Path) -> set[str]:
-    """Return what of Petastorm a file uses."""
+    """Return the features of Petastorm that a file uses."""
     return {feature for feature, _ in features_of(data, path)} - {NOT_PYTHON}
 
 

@@ -23,7 +23,7 @@ Written by `scripts/join_rule_pages.py` from the pages that `mdstorm migrate --e
 |---|---|---|
 """
 
-#: A block of code that is labelled with what it shows, and the block that it becomes, if any.
+#: A block of code whose label describes its content, and the block that it becomes, if any.
 _EXAMPLE = re.compile(
     r"^(?P<fence>`{3,})(?P<language>\w+) before(?P<file>.*)\n(?P<before>[\s\S]*?)^(?P=fence)$"
     r"(\n\n(?P=fence)\w+ after.*\n(?P<after>[\s\S]*?)^(?P=fence)$)?",
@@ -40,13 +40,13 @@ def joined_pages() -> str:
 
 
 def _link(rule: Rule) -> str:
-    """Return a link to the section of a rule, by the name that its heading gets."""
+    """Return a link to the section of a rule, by the name that the section's heading gets."""
     heading = f"{rule.code} {rule.title}".lower()
     return f"[{rule.code}](#{re.sub(r'[^a-z0-9_ -]', '', heading).replace(' ', '-')})"
 
 
 def _folded(example: re.Match[str]) -> str:
-    """Return an example as a block that opens: a diff, or the rule's report."""
+    """Return an example as a collapsible block: a diff, or the rule's report."""
     fence, language, code = example["fence"], example["language"], example["before"]
     what = "What it reports"
     if example["after"] is not None:

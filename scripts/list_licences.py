@@ -1,4 +1,4 @@
-"""Write ``docs/licences.md``: under which licences what mdstorm requires is published.
+"""Write ``docs/licences.md``: the licences of the distributions that mdstorm requires.
 
 Read from the metadata of the packages that are installed, the way pip shows them. Run it in the
 environment of ``make test``, which has all extras.
@@ -19,12 +19,12 @@ ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "licences.md"
 
 _BASE = "always"
-#: Not for users, or the sum of others.
+#: Extras that are not for users, or that combine other extras.
 _LEFT_OUT = frozenset({"all", "dev", "docs"})
-#: Packages that are installed here instead: tensorflow without its GPU code.
+#: Packages that are replaced by others here: tensorflow by its build without GPU code.
 _INSTEAD = {"tensorflow": "tensorflow-cpu"}
-#: Not installed where this page is made: tomli is required on Python 3.10 alone, and ocifs, which
-#: brings all of Oracle's SDK, is in no test.
+#: Packages that are not installed where this page is made: tomli is required only on Python 3.10,
+#: and no test uses ocifs, which requires all of Oracle's SDK.
 _ELSEWHERE = {"tomli": "MIT", "ocifs": "UPL-1.0"}
 #: Texts of classifiers and free fields → identifiers of SPDX.
 _SPDX = {
@@ -43,7 +43,7 @@ _SPDX = {
 
 
 def required() -> Rows:
-    """Return what mdstorm requires: by extra, the licence of each distribution."""
+    """Return the requirements of mdstorm: for each extra, the licence of each distribution."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     groups = {_BASE: project["dependencies"], **project["optional-dependencies"]}
     names = {

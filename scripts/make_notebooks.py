@@ -25,7 +25,7 @@ SOURCES = EXAMPLES / "databricks"
 BEFORE = SOURCES / "before"
 NOTEBOOKS = EXAMPLES / "notebooks"
 IMAGES = EXAMPLES.parent / "docs" / "images"
-#: The notebook whose first picture a page shows, by the name of the copy.
+#: For each picture on a page, the notebook from whose first picture it is copied.
 SHOWN = {"digits.png": "01_pytorch", "shuffled.png": "12_composer"}
 
 _HEADER = "# Databricks notebook source\n"
@@ -34,7 +34,7 @@ _MAGIC = re.compile(r"^# MAGIC ?", re.MULTILINE)
 
 
 def made_files() -> Mapping[Path, str]:
-    """Return the text of each file that is made of others."""
+    """Return the text of each file that is generated from other files."""
     made = {}
     for path in sorted(BEFORE.glob("*.py")):
         source = path.read_text("utf-8")
@@ -51,7 +51,7 @@ def made_files() -> Mapping[Path, str]:
 
 
 def made_pictures() -> Mapping[Path, bytes]:
-    """Return the bytes of each copy of a picture; of none while its notebook is not run."""
+    """Return the bytes of each copy of a picture; none for a notebook that has not been run."""
     found = {name: next(pictures_of(notebook), None) for name, notebook in SHOWN.items()}
     return {IMAGES / name: picture for name, picture in found.items() if picture}
 
@@ -65,7 +65,7 @@ def pictures_of(notebook: str) -> Iterator[bytes]:
 
 
 def with_outputs(text: str, path: Path | None) -> str:
-    """Return a notebook with the outputs that its cells have in a file; for None with none."""
+    """Return a notebook with the outputs that its cells have in a file, if one is given."""
     notebook = json.loads(text)
     committed = json.loads(path.read_text("utf-8"))["cells"] if path and path.exists() else []
     outputs = {"".join(cell["source"]): cell.get("outputs", []) for cell in committed}
@@ -76,7 +76,7 @@ def with_outputs(text: str, path: Path | None) -> str:
 
 
 def migrated(text: str, name: str) -> str:
-    """Return what `mdstorm migrate --write` makes of a file."""
+    """Return the result of `mdstorm migrate --write` on a file."""
     result = migrate(text, path=name)
     left = [*result.errors, *(found for found in result.findings if found.cls != "note")]
     if left:
@@ -85,7 +85,7 @@ def migrated(text: str, name: str) -> str:
 
 
 def as_jupyter(source: str) -> str:
-    """Return a notebook of Databricks' form as JSON of Jupyter's."""
+    """Return a notebook in Databricks' form as JSON of Jupyter."""
     if not source.startswith(_HEADER):
         raise SystemExit(f"begins with {source[:40]!r} instead of {_HEADER!r}")
     cells = [

@@ -16,7 +16,7 @@ TARGET = Path(__file__).parents[1] / "mds_backend" / PACKAGE.replace(".", "/")
 
 
 def stub(path: str) -> str:
-    """Return the text of the stub of a module, whose path is that below the package."""
+    """Return the text of the stub of a module, given its path below the package."""
     module = f"{PACKAGE}.{path}".rstrip(".")
     theirs = f"{ABSENT.library}.{path}".rstrip(".")
     names = MODULES[path]
@@ -31,7 +31,7 @@ def stub(path: str) -> str:
 
 
 def stubs() -> dict[Path, str]:
-    """Return the text of each stub, by its path below the folder of the package."""
+    """Return the text of each stub, by its path below the package's folder."""
     return {Path(*path.split("."), "__init__.pyi"): stub(path) for path in MODULES}
 
 

@@ -1,4 +1,4 @@
-"""Make the README's links absolute, for package indexes, which show it without the repository.
+"""Make the README's links absolute, because package indexes show it without the repository.
 
 A metadata hook of Hatch. The setting is `Source` of `[project.urls]` in `pyproject.toml`, such as
 ``https://github.com/owner/mdstorm``; links then lead to the files of the version that is built.
@@ -17,7 +17,7 @@ _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]+)\)"
 
 
 def absolute_links(text: str, source: str | None, version: str) -> str:
-    """Return Markdown whose relative links lead to `source`, or are none without it."""
+    """Return Markdown whose relative links lead to `source`; without it, links are removed."""
 
     def link(match: re.Match[str]) -> str:
         target = match["target"]
@@ -33,7 +33,7 @@ def absolute_links(text: str, source: str | None, version: str) -> str:
 
 
 class ReadmeLinks(MetadataHookInterface):
-    """Gives the distribution the README with absolute links."""
+    """Sets the distribution's description to the README with absolute links."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the description of the distribution."""

@@ -1,4 +1,4 @@
-"""Make what a release consists of, in ``dist/``: see "Release" in CONTRIBUTING.md.
+"""Build the files of a release in ``dist/``: see "Release" in CONTRIBUTING.md.
 
 The distributions, checked and installed into empty environments; the site, if `make docs` has made
 it; the licences; a bill of materials in CycloneDX; and checksums of all of them. Nothing is
@@ -26,7 +26,7 @@ UV = (sys.executable, "-m", "uv")
 TWINE = "twine>=6.1"
 CYCLONEDX = "cyclonedx-bom>=7,<8"
 
-#: What an installation without extras is tried with.
+#: Program that tests an installation without extras.
 _TRY = """
 import pyarrow, pyarrow.parquet
 rows = pyarrow.table({"id": range(1000), "text": ["é"] * 1000})
@@ -38,7 +38,7 @@ assert mdstorm_backend.open_dataset("rows").to_table()["id"].to_pylist() == [*ra
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """Run a program, and return its output; end with that output if it fails."""
+    """Run a program, and return its output; exit with that output if it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -63,7 +63,7 @@ def version_of_code() -> str:
 
 
 def check_changelog(version: str) -> None:
-    """End unless the changelog has a dated section of the version."""
+    """Exit unless the changelog has a dated section of the version."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", text, re.M):
         raise SystemExit(f"error: CHANGELOG.md has no heading `## {version} (YYYY-MM-DD)`")
@@ -77,7 +77,7 @@ def check_nothing_is_uncommitted() -> None:
 
 
 def build() -> Path:
-    """Build the sdist, and from it the wheel; return the wheel.
+    """Build the sdist, then the wheel from the sdist; return the wheel.
 
     Times in the files are the commit's, so that a second build gives the same bytes.
     """
@@ -99,7 +99,7 @@ def build() -> Path:
 
 
 def find_python(version: str) -> str | None:
-    """Return an interpreter of a version that is installed here."""
+    """Return an interpreter of a supported version that is installed here."""
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     if found:
         return str(found[-1])
@@ -124,7 +124,7 @@ def try_wheel(wheel: Path, python: str, target: Path) -> Path:
 
 
 def write_bill(python: Path, target: Path) -> None:
-    """Write the contents of an installation without extras, in CycloneDX's JSON."""
+    """Write the packages of an installation without extras in the JSON format of CycloneDX."""
     command = ("cyclonedx-py", "environment", "--output-reproducible", "--of", "JSON")
     project = ("--pyproject", ROOT / "pyproject.toml", "--mc-type", "library")
     run(*UV, "tool", "run", "--from", CYCLONEDX, *command, *project, "-o", target, python)

@@ -17,9 +17,9 @@ from hypothesis import settings
 from tests import refusing
 from tests.programs import free_port
 
-# The same examples in every run, so that failures can be reproduced. `make test-all` draws more and
-# other ones; an example that fails there is kept as an `@example`. There is no time limit, because
-# a loaded machine would exceed it.
+# Every run uses the same examples, so that failures can be reproduced. `make test-all` draws more
+# and different examples; one that fails there is kept as an `@example`. There is no time limit,
+# because a loaded machine would exceed it.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
@@ -28,8 +28,9 @@ settings.load_profile("repeatable")
 #: ``faulthandler_timeout`` ends the run later.
 SECONDS_PER_TEST = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
-#: A classic and a Spark Connect session cannot live in one process: each run of pytest has one.
-#: Either may refuse what serverless compute refuses, and Python on the executors as well.
+#: A classic session and a Spark Connect session cannot coexist in one process: each run of pytest
+#: has one. Either kind can be configured to refuse the calls that serverless compute refuses, and
+#: Python on the executors as well.
 SESSION_KIND = os.environ.get("MDSTORM_TEST_SESSION", "classic")
 SESSION_KINDS = (
     *("classic", "connect", "refusing", "refusing-connect"),
@@ -38,7 +39,7 @@ SESSION_KINDS = (
 IS_CONNECT = SESSION_KIND.endswith("connect")
 IS_REFUSING = SESSION_KIND.startswith("refusing")
 
-#: For tests that need functions that one kind of session refuses.
+#: For tests of functions that one kind of session refuses.
 runs_python_on_executors = pytest.mark.skipif(
     "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
 )
@@ -46,7 +47,7 @@ runs_python_on_executors = pytest.mark.skipif(
 #: For tests of single values; one kind of session is enough in the gate.
 of_values = pytest.mark.long if IS_CONNECT else pytest.mark.spark_session
 
-# Spark's driver and workers must run the same Python, also where pytest is called by hand.
+# Spark's driver and workers must run the same Python, even if pytest is started by hand.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
 # JVMs that run for some minutes do not benefit from the optimizing compiler.
@@ -80,7 +81,7 @@ pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_within_limit)
 pytest_runtest_call = pytest.hookimpl(wrapper=True)(_within_limit)
 
 
-#: The name in a module that declares that its tests use the session.
+#: Name of the variable by which a module declares that its tests use the session.
 _NAMES_SESSION = re.compile(r'spark: |"spark"|\bspark_session\b|\bof_values\b')
 
 
@@ -103,7 +104,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    # Otherwise each full garbage collection visits all imported objects again.
+    # Without this, each full garbage collection would visit all imported objects again.
     gc.freeze()
 
 
@@ -117,7 +118,7 @@ def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def ctrl_c_raises() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, also in a process that a shell started in the background."""
+    """Make SIGINT raise KeyboardInterrupt, even in a background process of a shell."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -125,7 +126,7 @@ def ctrl_c_raises() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory where a volume is mounted that behaves like Databricks'."""
+    """The mount point of a volume that behaves like Databricks'."""
     from tests.servers.volume import MountedVolume
 
     try:
@@ -161,7 +162,7 @@ def spark() -> Iterator[Any]:
     conf, port = dict(_SPARK_CONF), free_port()
     if IS_CONNECT:
         conf["spark.connect.grpc.binding.port"] = str(port)
-    # Settings of the JVM, which a Connect client cannot make later.
+    # Settings of the JVM, which a Connect client cannot change later.
     options = " ".join(f"--conf {key}={value}" for key, value in conf.items())
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options} pyspark-shell"
     builder = SparkSession.builder.appName("mdstorm tests")
@@ -184,7 +185,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def classic_spark(spark: Any) -> Iterator[Any]:
-    """The session, for tests that look at what Spark Connect does not show."""
+    """The classic session, for tests that inspect details which Spark Connect does not show."""
     if IS_CONNECT:
         pytest.skip("needs the driver's JVM, which a Spark Connect client cannot reach")
     with refusing.lifted():

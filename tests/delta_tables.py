@@ -47,7 +47,7 @@ def field(name: str, type_: Any, **metadata: Any) -> dict[str, Any]:
 
 
 def mapped(name: str, type_: Any, id_: int, stored: str) -> dict[str, Any]:
-    """A field that has another name in the files."""
+    """Return a field that has another name in the files."""
     numbered = {"delta.columnMapping.id": id_, "delta.columnMapping.physicalName": stored}
     return field(name, type_, **numbered)
 
@@ -94,7 +94,7 @@ def add(
     row_group_size: int | None = None,
     int96: bool = False,
 ) -> dict[str, Any]:
-    """Write a file, and return the action that adds it to the table."""
+    """Write a file, and return the action that adds the file to the table."""
     path = table / name
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path, row_group_size=row_group_size, use_deprecated_int96_timestamps=int96)
@@ -127,7 +127,7 @@ def live_files(table: Path) -> dict[str, dict[str, Any]]:
 
 
 def kill(table: Path, dead: Mapping[str, Iterable[int]], *, inline: bool = False) -> int:
-    """Delete rows of live files by new deletion vectors; `dead` has all dead rows of a file."""
+    """Delete rows of live files by new deletion vectors; `dead` has all deleted rows of a file."""
     actions: list[dict[str, Any]] = [WITH_VECTORS]
     files = live_files(table)
     for path, rows in dead.items():
@@ -145,7 +145,7 @@ def kill(table: Path, dead: Mapping[str, Iterable[int]], *, inline: bool = False
 
 
 def inline_vector(rows: Iterable[int]) -> dict[str, Any]:
-    """Describe a deletion vector that is in the log."""
+    """Describe a deletion vector that is stored in the log."""
     bitmap, described = _bitmap(rows)
     content = bitmap + b"\0" * (-len(bitmap) % 4)
     return {"storageType": "i", "pathOrInlineDv": _z85(content), **described}
@@ -198,7 +198,7 @@ def _z85(content: bytes) -> str:
 
 
 def two_versions(table: Path) -> Path:
-    """Write a table whose version 0 has five rows, and version 1 three of them: 1, 2 and 4."""
+    """Write a table whose version 0 has five rows, and whose version 1 has rows 1, 2 and 4."""
     fields = metadata([field("k", "string"), field("id", "long")], ["k"])
     rows = pa.table({"id": range(5)})
     commit(table, WITH_VECTORS, fields, add(table, "k=a/f.parquet", rows, partition={"k": "a"}))

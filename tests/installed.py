@@ -10,12 +10,12 @@ import mdstorm_backend
 
 
 def installed_as_petastorm() -> AbstractContextManager[None]:
-    """Install, and leave no trace afterwards: other tests must not find `petastorm`."""
+    """Install mdstorm as `petastorm`, and undo it afterwards: other tests must not find it."""
     return _installed("petastorm", mdstorm.install_as_petastorm)
 
 
 def installed_as_streaming() -> AbstractContextManager[None]:
-    """Install, and leave no trace afterwards: other tests must not find `streaming`."""
+    """Install mdstorm as `streaming`, and undo it afterwards: other tests must not find it."""
     return _installed("streaming", mdstorm_backend.install_as_streaming)
 
 

@@ -1,4 +1,4 @@
-"""KeyboardInterrupt in the main thread at moments of a timer, as from Ctrl-C, or at given ones."""
+"""Raise KeyboardInterrupt in the main thread after a time, as Ctrl-C does, or at given moments."""
 
 import _thread
 import signal
@@ -11,7 +11,7 @@ from typing import Any
 def interrupts(
     handing_over: Collection[str] = (), timer: int = signal.ITIMER_REAL
 ) -> Iterator[Callable[[float], None]]:
-    """Yield a function that raises KeyboardInterrupt after some seconds, or with 0 does not.
+    """Yield a function that raises KeyboardInterrupt after some seconds, or never for 0.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
 
-#: The only line of a notebook that is changed: it names a directory.
+#: The only line of a notebook that is changed, because it names a directory.
 DIRECTORY = re.compile(r'^([A-Z]+) = "file:///tmp/examples-cache"$', re.MULTILINE)
 
 #: The libraries that notebooks install are already installed.
@@ -44,10 +44,10 @@ AS_PETASTORM = "import mdstorm\nmdstorm.install_as_petastorm()\n"
 _SPARK = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 _SECONDS_PER_CELL = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
-#: Allowed difference of numbers with a decimal point: other machines round differently.
+#: Allowed difference of numbers with a decimal point, because machines round differently.
 _TOLERANCE = 0.1
-#: What squares of so many pixels may differ by in their mean colour, of 255: more than a rounded
-#: line, less than another digit.
+#: Allowed difference between the mean colours (0 to 255) of squares with this number of pixels:
+#: more than a rounded line causes, and less than another digit.
 _SQUARE, _COLOUR_TOLERANCE = 4, 25
 #: Rates and durations at the end of a progress line.
 _DURATION = re.compile(r"(?:, [\d,.]+ \w*B/s)?, [\d,.]+ s$")
@@ -111,7 +111,7 @@ def check_notebook(
 
 
 def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
-    """Whether an output is part of the notebook, after leaving out lines that others print."""
+    """Whether an output belongs to the notebook; lines that libraries print are left out."""
     if output.output_type == "stream":
         lines = output.text.splitlines(keepends=True) if output.name == "stdout" else []
         output.text = "".join(line for line in lines if line in printed)
@@ -139,7 +139,7 @@ def pictures_of(outputs: Sequence[nbformat.NotebookNode]) -> list[bytes]:
 def difference(
     committed: Sequence[nbformat.NotebookNode], found: Sequence[nbformat.NotebookNode]
 ) -> str:
-    """Return in which line, or in which picture, the outputs of a cell differ; else nothing."""
+    """Return the line or picture in which the outputs of a cell differ; empty if none differs."""
     for old_line, line in zip_longest(_lines_of(committed), _lines_of(found)):
         if not _agree(old_line, line):
             return f"{line!r} instead of {old_line!r}"
@@ -150,7 +150,7 @@ def difference(
 
 
 def _lines_of(outputs: Sequence[nbformat.NotebookNode]) -> list[str]:
-    """Return the lines that a cell prints or displays, without how long something took."""
+    """Return the lines that a cell prints or displays, without durations."""
     texts = (
         output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
     )
@@ -158,7 +158,7 @@ def _lines_of(outputs: Sequence[nbformat.NotebookNode]) -> list[str]:
 
 
 def _agree(old: str | None, new: str | None) -> bool:
-    """Whether lines are the same but for fractions, and those close."""
+    """Whether lines are equal except for fractions, and the fractions are close."""
     if old is None or new is None or _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
         return False
     return all(
@@ -168,7 +168,7 @@ def _agree(old: str | None, new: str | None) -> bool:
 
 
 def _look_the_same(one: bytes, other: bytes) -> bool:
-    """Whether pictures differ by no more than the rounding of another machine."""
+    """Whether pictures differ by no more than rounding on other machines."""
     images = [Image.open(BytesIO(picture)).convert("RGB") for picture in (one, other)]
     if images[0].size != images[1].size:
         return False

@@ -1,4 +1,4 @@
-"""Separate processes: programs, for effects that one process cannot show twice; and ports."""
+"""Run programs in separate processes, for effects that one process cannot show twice."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _TIMEOUT_SECONDS = 300
 
 
 def without_session() -> dict[str, str]:
-    """Return the environment without what PySpark leaves there in a process with a session."""
+    """Return the environment without the variables that PySpark sets for a running session."""
     left = ("SPARK_REMOTE", "SPARK_LOCAL_REMOTE", "SPARK_CONNECT", "PYSPARK_SUBMIT", "PYSPARK_GATE")
     return {key: value for key, value in os.environ.items() if not key.startswith(left)}
 
@@ -29,7 +29,7 @@ def without_session() -> dict[str, str]:
 def run_program(
     source: str, *args: object, cwd: Path, expect_success: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Run the source of a program with `args` in the directory `cwd`, with this Python."""
+    """Run a program, given its source, with `args` in the directory `cwd`, with this Python."""
     program = cwd / "program.py"
     program.write_text(source)
     command = (sys.executable, program, *args)

@@ -1,4 +1,4 @@
-"""A Spark session that refuses what serverless compute refuses, with the errors of that compute.
+"""A Spark session that refuses the calls that serverless compute refuses, with its errors.
 
 It is an ordinary session whose public classes refuse callers outside of PySpark: most
 configuration, the JVM, RDDs, caching and, on request, Python on executors. PySpark itself can
@@ -43,7 +43,7 @@ def _is_exempt(depth: int = 2) -> bool:
 
 
 def refusal(condition: str, text: str, kind: str = "AnalysisException") -> Exception:
-    """Make an error of PySpark with a condition, under the names that its versions use."""
+    """Make a PySpark error with a condition, under the name that this version of PySpark uses."""
     error: Any = getattr(import_module("pyspark.errors"), kind)(text)
     error._errorClass = error.error_class = condition
     return error  # type: ignore[no-any-return]
@@ -95,7 +95,7 @@ def _guarded(method: Any) -> Any:
 
 @contextmanager
 def refusing(*, connect: bool) -> Iterator[None]:
-    """Refuse, for all sessions of this process, in a block."""
+    """Refuse these calls in all sessions of this process within a block."""
     kind = "pyspark.sql.connect." if connect else "pyspark.sql."
     conf = import_module(kind + "conf")
     frames = _frames(connect)
@@ -119,7 +119,7 @@ def refusing(*, connect: bool) -> Iterator[None]:
 
 @contextmanager
 def without_python_on_executors(*, connect: bool) -> Iterator[None]:
-    """Refuse Python functions that run on executors, in a block."""
+    """Refuse Python functions that run on executors within a block."""
     frames = _frames(connect)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("mapInArrow", "mapInPandas"):
@@ -129,7 +129,7 @@ def without_python_on_executors(*, connect: bool) -> Iterator[None]:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """Allow refused calls to tests, which inspect the JVM, but not to mdstorm, in a block."""
+    """Allow tests, but not mdstorm, to make refused calls within a block, to inspect the JVM."""
     _exempt.add("tests")
     try:
         yield

@@ -15,7 +15,7 @@ class Token:
 
 
 class SimulatedRanks:
-    """Makes this process one rank after the other."""
+    """Makes this process act as one rank after the other."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, store: Any, size: int = 2) -> None:
         self.patch, self.store, self.size = monkeypatch, store, size
@@ -23,7 +23,7 @@ class SimulatedRanks:
         self.ranks = [agreement.Ranks() for _ in range(size)]
 
     def become(self, rank: int) -> None:
-        """Continue as a rank."""
+        """Continue as the given rank."""
         group = agreement.RankGroup(self.groups[rank], self.store, rank, self.size)
         self.patch.setattr(agreement, "find_group", lambda: group)
         self.patch.setattr(agreement, "_ranks", self.ranks[rank])

@@ -1,4 +1,4 @@
-"""Runs `program.py` on Petastorm and on mdstorm and compares every batch of the two.
+"""Runs `program.py` on Petastorm and on mdstorm, and compares every batch.
 
 Then each library writes datasets with a Unischema by `datasets.py`, the other one appends to them,
 and both read all of them.
@@ -38,7 +38,7 @@ def run_program(python: Path, library: str, folder: Path) -> dict[str, np.ndarra
 
 
 def differences(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> list[str]:
-    """List the arrays that are missing, extra or unlike the expected ones."""
+    """List the arrays that are missing, extra or different from the expected ones."""
     lines = []
     for key in sorted(expected.keys() | found.keys()):
         if key not in found or key not in expected:
@@ -60,7 +60,7 @@ def write_datasets(writer: str, folder: Path) -> None:
 
 
 def datasets_of(writer: str, folder: Path) -> list[str]:
-    """List the differences between libraries that read one library's datasets."""
+    """List the differences between the libraries when they read the datasets of one library."""
     write_datasets(writer, folder)
     lines = {}
     for reader in PYTHONS:
@@ -80,7 +80,7 @@ def run_datasets(library: str, *arguments: str | Path) -> None:
 
 
 def main() -> int:
-    """Run both, print what differs."""
+    """Run both libraries, and print the differences."""
     subprocess.run([HERE.parent / "make_environments.sh"], check=True)
     with tempfile.TemporaryDirectory() as folder:
         expected = run_program(PYTHONS["petastorm"], "petastorm", Path(folder))

@@ -54,7 +54,7 @@ def field(name: str, dtype: Any, shape: Any = (), codec: Any = None, nullable: b
 
 
 def schema() -> Any:
-    """Fields of all codecs, scalars with and without one, in all shapes."""
+    """Return fields of all codecs, and scalars with and without a codec, in all shapes."""
     scalar, image = codecs.ScalarCodec, codecs.CompressedImageCodec
     fields = [
         field("id", np.int64, (), scalar(T.LongType())),
@@ -77,7 +77,7 @@ def schema() -> Any:
 
 
 def row(i: int, of: Any) -> dict[str, Any]:
-    """Return a row that depends on nothing but its number."""
+    """Return a row that depends only on its number."""
     random = np.random.default_rng(i)
     found: dict[str, Any] = {
         "id": i,
@@ -102,7 +102,7 @@ def row(i: int, of: Any) -> dict[str, Any]:
 
 
 def write(folder: Path, session: SparkSession) -> None:
-    """Write a dataset in appended blocks, a partitioned one, and one with a summary."""
+    """Write a dataset in appended blocks, a partitioned dataset, and one with a summary."""
     starts = range(0, ROWS, ROWS_PER_BLOCK)
     for start in starts:
         append(folder / "blocks", start, session)
@@ -117,7 +117,7 @@ def append(
     partition_by: Sequence[str] = (),
     **options: bool,
 ) -> None:
-    """Append a file of the rows from `start`, and index the row groups that there are then."""
+    """Append a file of the rows from `start`, and index the row groups that exist then."""
     described, url = schema(), target.as_uri()
     numbers = range(start, start + ROWS_PER_BLOCK)
     rows = [unischema.dict_to_spark_row(described, row(i, described)) for i in numbers]
@@ -162,7 +162,7 @@ def found(url: str, **arguments: Any) -> list[Any]:
 
 
 def described(value: Any) -> str:
-    """Name type, shape and a digest of a value."""
+    """Return the type, the shape and a digest of a value as text."""
     if isinstance(value, np.ndarray):
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:10]
         return f"{value.dtype}{value.shape}:{digest}"
@@ -170,7 +170,7 @@ def described(value: Any) -> str:
 
 
 def start_session() -> SparkSession:
-    """Start a session, or return the one that there is."""
+    """Return the active session, or start one."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.driver.host", "127.0.0.1")

@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def printed(library: str, notebook: Path, folder: Path) -> list[str]:
-    """Return the lines that a notebook prints, run as the Python program that its source is.
+    """Return the lines that a notebook prints when its source runs as a Python program.
 
     Launchers print what processes log. Of that, what names files of the run is left out.
     """
@@ -62,7 +62,7 @@ def printed(library: str, notebook: Path, folder: Path) -> list[str]:
 
 
 def agree(one: list[str], other: list[str]) -> bool:
-    """Whether lines are the same but for fractions, and those are close."""
+    """Whether lines are equal except for fractions, and the fractions are close."""
     words = [[_FRACTION.sub("#", line) for line in lines] for lines in (one, other)]
     fractions = [map(float, _FRACTION.findall("\n".join(lines))) for lines in (one, other)]
     return words[0] == words[1] and all(
@@ -71,7 +71,7 @@ def agree(one: list[str], other: list[str]) -> bool:
 
 
 def main() -> int:
-    """Run each on both, print what differs."""
+    """Run each notebook on both libraries, and print the differences."""
     subprocess.run([ROOT / "benchmarks" / "make_environments.sh"], check=True)
     differences: list[str] = []
     for notebook in sorted(BEFORE.glob("*.py")):

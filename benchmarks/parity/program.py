@@ -24,7 +24,7 @@ else:
     from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 ROWS = 1_000
-# Divides neither one epoch nor two, so that a batch spans the epochs and the last one is short.
+# Divides neither one epoch nor two, so that a batch spans both epochs and the last batch is short.
 BATCH_SIZE = 96
 NUMBERS = [
     "hash(id) as an_int",
@@ -39,14 +39,14 @@ READING = {
     "batch_size": BATCH_SIZE,
     "num_epochs": 2,
     "shuffle_row_groups": False,
-    # Petastorm's thread pool now and then ends before the first row.
+    # Petastorm's thread pool sometimes ends before the first row.
     "reader_pool_type": "dummy",
 }
 
 
 def deliver(session: SparkSession, dtype: str | None) -> dict[str, list[dict[str, Any]]]:
     """Convert, then read with torch and with TensorFlow."""
-    # One partition, thus one row group: the rows have one order in both libraries.
+    # One partition, and thus one row group, so that the rows have the same order in both libraries.
     rows = session.range(0, ROWS, 1, 1)
 
     converter = make_spark_converter(rows.selectExpr(NUMBERS), dtype=dtype)
@@ -81,7 +81,8 @@ def main() -> None:
                     key = f"{dtype}/{framework}/{number:03d}"
                     saved[f"{key}/columns"] = np.array(list(batch))
                     for name, column in batch.items():
-                        # Strings come as objects, which .npz would pickle; the bytes stay.
+                        # Strings are arrays of objects, which .npz would pickle; their bytes are
+                        # saved instead.
                         column = column.astype("S") if column.dtype == object else column
                         saved[f"{key}/{name}"] = column
                     print(key, describe(batch))
@@ -89,7 +90,7 @@ def main() -> None:
 
 
 def describe(batch: dict[str, np.ndarray]) -> str:
-    """Name a digest of the values, then shape and dtype of each column."""
+    """Return a digest of the values, and the shape and dtype of each column, as text."""
     digest = hashlib.sha256()
     for column in batch.values():
         digest.update(repr(column.tolist()).encode())

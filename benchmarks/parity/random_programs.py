@@ -1,4 +1,4 @@
-"""Plays random programs on Petastorm, or MosaicML Streaming, and on mdstorm, and compares.
+"""Runs random programs on mdstorm and on Petastorm or MosaicML Streaming, and compares them.
 
     random_programs.py [petastorm|mosaic FIRST COUNT]
 
@@ -45,7 +45,7 @@ def play(library: str, script: str, data: Path, numbers: range) -> dict[str, Any
 
 
 def compare(peer: str, first: int, count: int) -> int:
-    """Print how many programs got the same; return how many did not."""
+    """Print the number of programs with equal results; return the number of the others."""
     numbers = range(first, first + count)
     with tempfile.TemporaryDirectory() as folder:
         if peer == "petastorm":
@@ -74,7 +74,7 @@ def first_difference(expected: Any, found: Any) -> str:
 
 
 def main() -> int:
-    """Compare the programs of the command line, or all."""
+    """Compare the programs named on the command line, or all programs."""
     subprocess.run([HERE.parent / "make_environments.sh"], check=True)
     if sys.argv[1:]:
         peer, first, count = sys.argv[1:]

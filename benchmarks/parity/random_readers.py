@@ -1,4 +1,4 @@
-"""Plays random programs of readers, loaders and converters, on Petastorm or on mdstorm.
+"""Runs random programs of readers, loaders and converters on Petastorm or on mdstorm.
 
     random_readers.py petastorm|mdstorm DATASETS_FOLDER RESULTS_FILE NUMBER…
 
@@ -29,9 +29,9 @@ predicates, pytorch = import_module(f"{LIBRARY}.predicates"), import_module(f"{L
 tf_utils, spark = import_module(f"{LIBRARY}.tf_utils"), import_module(f"{LIBRARY}.spark")
 TransformSpec = import_module(f"{LIBRARY}.transform").TransformSpec
 
-#: Fields that loaders refuse, or return differently: see docs/differences.md.
+#: Fields that loaders reject, or return differently: see docs/differences.md.
 NOT_LOADED = {"part", "u16_codec", "u16_plain", *(f"float16_{number}" for number in range(4))}
-#: Columns of plain Parquet: numbers as a type, numbers with nulls in each row group, and arrays.
+#: Columns of plain Parquet: numbers of one type, numbers with nulls in each row group, and arrays.
 TYPES = ["int8", "int16", "int32", "int64", "uint8", "float32", "float64", "bool_"]
 NO_NUMBERS = ["string", "binary", "date32"]
 HOLES = {"hole": pa.int32(), "gap": pa.float64(), "blank": pa.string()}
@@ -47,7 +47,7 @@ SQL = {
 
 
 class Program:
-    """One program, as its number says it.
+    """One program, which its number determines.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ class Program:
 
     def __init__(self, number: int, datasets: Path, folder: Path) -> None:
         self.draw, self.datasets, self.folder = random.Random(number), datasets, folder
-        # Petastorm's thread pool now and then ends before the first row.
+        # Petastorm's thread pool sometimes ends before the first row.
         self.arguments: dict[str, Any] = {"reader_pool_type": "dummy", "shuffle_row_groups": False}
         self.is_ordered = True
 
     def maybe(self, share: float, ordered: bool = True, **arguments: Any) -> bool:
-        """Pass some arguments, in a share of all programs; they may make the order another one."""
+        """Add some arguments to a share of all programs; they may change the order."""
         is_chosen = self.draw.random() < share
         if is_chosen:
             self.arguments |= arguments

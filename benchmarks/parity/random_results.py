@@ -16,7 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.conformance.describing import describe
 
-#: A program that hangs ends all, with a traceback.
+#: A program that hangs ends the whole run with a traceback.
 _LONGEST_SECONDS = 300
 
 
@@ -32,7 +32,7 @@ def described(value: Any) -> Any:
 
 
 def without_differences(value: Any) -> Any:
-    """Leave out what docs/differences.md says of partition columns, and of texts with nulls."""
+    """Leave out the differences in docs/differences.md about partitions and texts with nulls."""
     is_categorical = type(value).__name__ == "Categorical"
     if not is_categorical and not (isinstance(value, np.ndarray) and value.dtype.kind in "UO"):
         return value
@@ -56,7 +56,7 @@ def sorted_rows(items: list[Any]) -> list[str]:
 
 
 def play_all(play: Callable[[int, Path], Any]) -> None:
-    """Play the programs of the command line, and write what each got, or its error."""
+    """Run the programs of the command line, and write the result or error of each."""
     warnings.simplefilter("ignore")
     _, _, _, results, *numbers = sys.argv
     found = {}

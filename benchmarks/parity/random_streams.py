@@ -1,4 +1,4 @@
-"""Plays random programs of writers, datasets and loaders, on MosaicML Streaming or on mdstorm.
+"""Runs random programs of writers and loaders on MosaicML Streaming or on mdstorm.
 
     random_streams.py mosaic|mdstorm FOLDER RESULTS_FILE NUMBER…
 
@@ -42,7 +42,7 @@ COLUMNS = {
     "ndarray:float32": lambda i: np.arange(4, dtype=np.float32) - i,
     "ndarray:int16:2,2": lambda i: np.full((2, 2), i, np.int16),
 }
-#: Arguments of a `StreamingDataset`, each given in some programs.
+#: Arguments of a `StreamingDataset`, each of which some programs pass.
 CHOICES = {
     "shuffle": [True, True, True, False],
     "shuffle_algo": ["naive", "py1s", "py2s", "py1e", "py1br"],
@@ -76,7 +76,7 @@ class Program:
         self.loader = {"num_workers": choose([0, 0, 2]), "drop_last": self.draw.random() < 0.3}
 
     def play(self) -> Any:
-        """Write, read two epochs, and resume within the second one in the other world."""
+        """Write, read two epochs, and resume within the second epoch in another world."""
         written = [self.write(number) for number in range(self.draw.randint(1, 3))]
         first, then = self.worlds
         begun, resumed = self.ranks(first, None), None
@@ -111,7 +111,7 @@ class Program:
         return shards
 
     def ranks(self, world: tuple[int, int], state: str | None) -> list[dict[str, Any]]:
-        """Return what each rank gets: an epoch, some batches of the next one, and the state."""
+        """Return what each rank reads: an epoch, some batches of the next one, and the state."""
         stop, found = self.draw.randint(1, 6), []
         for rank in range(world[0] * world[1]):
             dataset = self.dataset(*world, rank)
@@ -132,7 +132,7 @@ class Program:
         return found
 
     def dataset(self, nodes: int, ranks: int, rank: int) -> Any:
-        """Make a dataset as one rank; replaces MosaicML Streaming's world, to wait for no other."""
+        """Make a dataset as one rank; MosaicML Streaming's world is replaced, to avoid waiting."""
         paths = sorted(self.folder.glob("data*"))
         streams = [{"local": str(path)} for path in paths]
         if self.weight is not None:

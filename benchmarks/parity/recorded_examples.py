@@ -53,7 +53,7 @@ def legacy(_: str, folder: Path) -> Command:
 
 
 def upstream(_: str, folder: Path) -> Command:
-    """Copy the examples that Petastorm installs, and let it write the datasets that they read."""
+    """Copy Petastorm's installed examples, and let Petastorm write the datasets that they read."""
     (installed,) = PETASTORM.glob("lib/python3*/site-packages/examples")
     shutil.copytree(installed, folder / "examples")
     program = Path(shutil.copy(HERE / "upstream_examples.py", folder))
@@ -72,7 +72,7 @@ EXAMPLES = {
 
 
 def run(python: Path, command: Command, folder: Path, expected: tuple[int, ...] = (0,)) -> str:
-    """Run a Python program, and return what it prints."""
+    """Run a Python program, and return its output."""
     settings = {
         "OMP_NUM_THREADS": "1",
         "PYTHONWARNINGS": "ignore",
@@ -114,7 +114,7 @@ def verdict(loader: dict[str, Any]) -> str:
 
 
 def line(name: str, loader: dict[str, Any]) -> str:
-    """Return a line on one loader, as the report of `mdstorm compare` has it."""
+    """Return a line on one loader, as in the report of `mdstorm compare`."""
     made = f"{loader['file']} {loader['function']} {loader['kind']} #{loader['call'] + 1}"
     found = loader["reason"] or f"{loader['rows']} rows"
     for each in loader["differences"][:1]:

@@ -34,11 +34,11 @@ sys.path.insert(0, str(HERE / "upstream"))
 from failures import FAILURES  # noqa: E402
 
 ENVIRONMENTS = HERE.parent / ".environments"
-#: The environment that makes the others has pip.
+#: The environment that creates the other ones has pip.
 PIP = HERE.parents[1] / ".venv-uv" / "bin" / "python"
 MOSAIC = "mosaicml-streaming==0.13.0"
-#: What is replaced in the tests: names that NumPy and Python have removed since, and a private
-#: setting of Petastorm, the order of fields, without which the tests pass as well.
+#: Replacements in the tests: names that NumPy and Python have removed since, and a private setting
+#: of Petastorm for the order of fields, which the tests do not need.
 REPLACED = {
     r"\bnp\.string_\b": "np.bytes_",
     r"\bnp\.unicode_\b": "np.str_",
