@@ -49,14 +49,16 @@ def test_dir_lists_the_public_names() -> None:
         assert all(inspect.ismodule(getattr(package, name)) for name in others), package
 
 
-def test_the_help_of_a_loader_describes_each_argument() -> None:
+def test_help_of_loader_describes_each_argument() -> None:
     from mdstorm.spark import SparkDatasetConverter
 
     assert "As in" not in (SparkDatasetConverter.make_torch_dataloader.__doc__ or "")
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if module.count(".") == 2])
-def test_modules_of_packages_need_no_import(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_submodules_are_available_without_import(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package, _, name = f"mdstorm{module}".rpartition(".")
     mirror, parent = importlib.import_module(f"mdstorm{module}"), importlib.import_module(package)
     monkeypatch.delattr(parent, name)  # as before the first import
@@ -77,7 +79,7 @@ def parameters(function: object) -> str:
     return ", ".join(map(str, plain))
 
 
-def test_signatures_equal_petastorms() -> None:
+def test_signatures_equal_signatures_of_petastorm() -> None:
     from mdstorm.spark import SparkDatasetConverter as Converter
     from mdstorm.spark import make_spark_converter
 
@@ -152,7 +154,7 @@ def names_of(class_: type) -> set[str]:
 
 
 @pytest.mark.parametrize("name", _PETASTORMS)
-def test_private_names_are_petastorms_or_have_the_prefix(name: str) -> None:
+def test_private_names_are_from_petastorm_or_have_mdstorm_prefix(name: str) -> None:
     module, _, attribute = name.rpartition(".")
     class_ = getattr(importlib.import_module(f"mdstorm.{module}"), attribute)
     ours = names_of(class_) - {*_PETASTORMS[name].split()} - _OTHERS

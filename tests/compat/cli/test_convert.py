@@ -62,7 +62,7 @@ def test_convert_reads_only_the_selected_columns(source: Path, target: Path) -> 
     ("option", "then"),
     [("--resume", "run it again to continue"), ("--no-resume", "nothing was kept")],
 )
-def test_interrupted_conversion_prints_whether_it_can_continue(
+def test_interrupted_conversion_prints_whether_it_can_be_continued(
     option: str, then: str, source: Path, target: Path
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -89,7 +89,7 @@ def test_decimals_option_converts_decimals_to_floats(tmp_path: Path, target: Pat
     assert "is decimal128(9, 2) in" in " ".join(different.stdout.split())
 
 
-def test_every_option_has_its_effect(source: Path, target: Path) -> None:
+def test_convert_with_every_option_applies_each_option(source: Path, target: Path) -> None:
     options = ["--columns", "text, half", "--dtype", "float32", "--shard-size", "1kb", "-j", 3]
     options += ["--compression", "zstd:1", "--format", "json", "--hash", "xxh64", "--hash", "sha1"]
     found = json.loads(run("convert", source, target, *options).stdout)
@@ -129,7 +129,7 @@ def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: 
     assert len(open_dataset(str(target))) == 5
 
 
-def test_the_dataset_of_another_writer_is_not_replaced(source: Path, target: Path) -> None:
+def test_convert_does_not_replace_dataset_of_another_writer(source: Path, target: Path) -> None:
     with MDSWriter(out=target, columns={"a": "int"}) as writer:
         writer.write({"a": 1})
     before = sorted(target.iterdir())
@@ -178,7 +178,9 @@ def test_fields_of_a_petastorm_dataset_are_kept(target: Path) -> None:
     assert "read it with make_reader(…, decimals='float64')" in refused.stderr
 
 
-def test_row_groups_become_shards_for_petastorm_or_on_request(source: Path, target: Path) -> None:
+def test_row_groups_become_shards_of_petastorm_datasets_or_on_request(
+    source: Path, target: Path
+) -> None:
     for options, shards in (((), 2), (("--fill-shards",), 1)):
         assert run("convert", GOLDEN / "codecs", target, *options).exit_code == 0
         assert len(open_dataset(str(target)).shard_sizes) == shards
@@ -245,7 +247,7 @@ def test_verify_against_lists_differences(source: Path, target: Path) -> None:
     assert lines[-1] == f"{verdict} (30 rows, and 30 rows there)"
 
 
-def test_a_version_is_converted_and_compared(tmp_path: Path) -> None:
+def test_convert_and_verify_use_requested_table_version(tmp_path: Path) -> None:
     table = two_versions(tmp_path / "table")
     result = run("convert", table, tmp_path / "mds", "--version", 0)
     assert "5 rows" in result.stdout

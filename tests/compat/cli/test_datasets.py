@@ -20,7 +20,7 @@ def cells(result: Result) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines() if line.strip()]
 
 
-def test_inspect_prints_a_table_or_the_functions_json(dataset: Path) -> None:
+def test_inspect_prints_table_or_the_json_of_the_function(dataset: Path) -> None:
     result = run("inspect", dataset)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{dataset}\n")
@@ -43,7 +43,7 @@ def test_head_shows_five_or_the_selected_rows(dataset: Path) -> None:
     assert json.loads(run("head", dataset, "-n", 0, "--format", "json").stdout) == []
 
 
-def test_long_values_and_line_breaks_do_not_break_the_table(tmp_path: Path) -> None:
+def test_head_truncates_long_values_and_escapes_line_breaks_in_table(tmp_path: Path) -> None:
     write_dataset(tmp_path, {"a": ["x" * 1000, "one\ntwo", "[bold]"]}, {"a": "string"})
     found = cells(run("head", tmp_path))
     assert found[3:] == ["x" * 59 + "…", "one two", "[bold]"]
@@ -97,7 +97,7 @@ def test_verify_of_a_good_dataset_reports_success(dataset: Path) -> None:
     assert "all files are present" in run("verify", dataset, "--quick").stdout
 
 
-def test_verify_confirms_unchanged_values_only_with_hashes(tmp_path: Path) -> None:
+def test_verify_reports_unchanged_values_only_if_index_has_hashes(tmp_path: Path) -> None:
     for name, hashes in (("plain", []), ("hashed", ["sha1"])):
         dataset = tmp_path / name
         with MDSWriter(out=str(dataset), columns={"number": "int64"}, hashes=hashes) as writer:

@@ -25,7 +25,7 @@ def test_the_version_is_shown_and_the_help_names_every_command() -> None:
         assert all(name in result.output for name in ("Usage:", *commands()))
 
 
-def test_help_loads_no_command() -> None:
+def test_help_imports_no_command_modules() -> None:
     program = """
 import sys
 from mdstorm.cli import main
@@ -87,7 +87,7 @@ def example_lines(command: click.Command) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", all_commands())
-def test_examples_in_every_help_are_valid_commands(name: str) -> None:
+def test_examples_in_help_of_every_command_are_valid(name: str) -> None:
     command = all_commands()[name]
     examples = example_lines(command)
     assert examples

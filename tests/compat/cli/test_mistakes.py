@@ -61,7 +61,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("line", "code", "words"), MISTAKES, ids=[line for line, *_ in MISTAKES])
-def test_mistakes_print_an_error_with_a_remedy(
+def test_mistake_on_command_line_prints_error_with_remedy(
     line: str, code: int, words: str, where: tuple[str, str]
 ) -> None:
     parquet, mds = where

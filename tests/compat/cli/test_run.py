@@ -101,14 +101,14 @@ def test_traceback_shows_only_the_program(
     assert sum(line.startswith("  File ") for line in lines) == 1
 
 
-def test_missing_program_is_an_error_that_names_it(folder: Path) -> None:
+def test_run_of_missing_program_prints_error_that_names_it(folder: Path) -> None:
     for module in ("absent", "neighbour.absent"):
         assert run("-m", module, code=1).stderr.endswith(f": No module named {module}\n")
     assert "can't open 'absent.py'" in run("absent.py", code=2).stderr
 
 
 @pytest.mark.parametrize("way", ["module", "script"])
-def test_commands_of_petastorm_run(way: str, tmp_path: Path) -> None:
+def test_commands_of_petastorm_run_on_mdstorm(way: str, tmp_path: Path) -> None:
     script = tmp_path / "petastorm-generate-metadata.py"
     script.write_text("from petastorm.etl.petastorm_generate_metadata import main\nmain()\n")
     module = ["-m", "petastorm.etl.petastorm_generate_metadata"]

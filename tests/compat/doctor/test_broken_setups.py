@@ -318,7 +318,7 @@ def test_wrong_credentials_are_reported_before_any_job(setup: Setup, store: S3Se
     assert "wrong-secret" not in str(named)
 
 
-def test_driver_python_that_is_no_python_is_a_warning(setup: Setup) -> None:
+def test_driver_python_that_is_not_python_causes_warning(setup: Setup) -> None:
     setup.set(PYSPARK_DRIVER_PYTHON="/opt/bin/jupyter")
     (found,) = (one for one in setup.doctor() if one["status"] == "warning")
     assert "PYSPARK_DRIVER_PYTHON=/opt/bin/jupyter is not a Python" in found["found"]

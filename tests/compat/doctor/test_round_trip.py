@@ -80,7 +80,7 @@ def test_round_trip_counts_lost_repeated_and_wrong_rows() -> None:
     assert wrong_values(rows, filled) == {"long": 1}
 
 
-def test_report_in_notebook_is_shown_as_text() -> None:
+def test_report_of_doctor_is_shown_as_text_in_notebook() -> None:
     report = Report((Finding("java", "problem", "there is none", "install it"),))
     assert repr(report).splitlines() == [
         "problem  java  there is none",
@@ -89,7 +89,9 @@ def test_report_in_notebook_is_shown_as_text() -> None:
     assert report.to_json()["problems"] == 1
 
 
-def test_full_cache_disk_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_of_cache_dirs_is_reported_as_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import shutil
 
     full = shutil.disk_usage(tmp_path)._replace(free=1 << 20)

@@ -31,7 +31,7 @@ def installed() -> Iterator[None]:
 
 @pytest.mark.usefixtures("installed")
 class TestInstalled:
-    def test_modules_of_petastorm_are_mdstorms(self) -> None:
+    def test_imported_petastorm_modules_are_mdstorm_modules(self) -> None:
         import petastorm.spark as ps
         from petastorm.spark import spark_dataset_converter
         from petastorm.spark.spark_dataset_converter import SparkDatasetConverter
@@ -40,7 +40,7 @@ class TestInstalled:
         assert spark_dataset_converter is mdstorm.spark.spark_dataset_converter
         assert SparkDatasetConverter is mdstorm.spark.SparkDatasetConverter
 
-    def test_names_of_the_package_are_mdstorms(self) -> None:
+    def test_names_of_petastorm_package_are_mdstorm_objects(self) -> None:
         import petastorm
         from petastorm import TransformSpec
 
@@ -56,7 +56,7 @@ class TestInstalled:
         assert petastorm.__name__ == "petastorm"
         assert mdstorm.__version__ != petastorm.__version__
 
-    def test_reloading_reloads_the_one_module(self) -> None:
+    def test_reload_of_petastorm_module_reloads_mdstorm_module(self) -> None:
         import petastorm.etl.petastorm_generate_metadata as ours  # no other test patches it
 
         before = ours.main
@@ -73,7 +73,7 @@ class TestInstalled:
         assert callable(mdstorm.transform.edit_field)
         assert mdstorm.TransformSpec is mdstorm.transform.TransformSpec
 
-    def test_specs_are_found_without_an_import(self) -> None:
+    def test_find_spec_of_petastorm_module_imports_nothing(self) -> None:
         assert importlib.util.find_spec("petastorm") is not None
         assert importlib.util.find_spec("petastorm.spark.spark_dataset_converter") is not None
         assert importlib.util.find_spec("petastorm.hdfs") is None
@@ -123,7 +123,7 @@ class TestInstalled:
         with pytest.raises(MissingAttributeError, match="workers-and-their-queues"):
             _ = reader.PyDictReaderWorker
 
-    def test_pickles_that_name_petastorm_load(self) -> None:
+    def test_pickle_that_names_petastorm_loads_as_mdstorm(self) -> None:
         old = b"cpetastorm.spark.spark_dataset_converter\nSparkDatasetConverter\n."
         assert pickle.loads(old) is mdstorm.spark.SparkDatasetConverter  # noqa: S301
         error = b"cpetastorm.errors\nNoDataAvailableError\n(S'none'\ntR."
@@ -155,7 +155,7 @@ ENGINE = "mdstorm_backend.cache.space"
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.options"])
-def test_level_of_either_logger_silences_all_messages(name: str) -> None:
+def test_level_of_petastorm_or_mdstorm_logger_silences_all_messages(name: str) -> None:
     assert logging.getLogger(name).isEnabledFor(logging.WARNING)
     logging.getLogger("petastorm").setLevel(logging.ERROR)
     assert not logging.getLogger(name).isEnabledFor(logging.WARNING)

@@ -76,7 +76,7 @@ def test_conf_that_a_session_accepts_is_not_kept(patched: type[RuntimeConfig]) -
     assert conf.get(KEY) is None
 
 
-def test_other_errors_of_conf_are_raised(patched: type[RuntimeConfig]) -> None:
+def test_unrelated_error_of_conf_is_raised(patched: type[RuntimeConfig]) -> None:
     other = "spark.sql.warehouse.dir"
     for key, error in ((other, refused(other)), (KEY, OSError("closed"))):
         with pytest.raises(type(error)) as caught:

@@ -66,7 +66,9 @@ def test_rows_of_golden_datasets_equal_petastorms_rows(
     assert_rows(read_rows(decoded(dataset, schema), schema), expected_rows(name))
 
 
-def test_fields_have_the_encodings_of_their_types(converted: dict[str, Dataset]) -> None:
+def test_fields_of_petastorm_dataset_have_encodings_of_their_types(
+    converted: dict[str, Dataset],
+) -> None:
     encodings = {column.name: column.encoding for column in converted["codecs"].schema}
     assert list(encodings) == list(opened("codecs")[1].fields)
     assert " ".join(f"{name}={encoding}" for name, encoding in encodings.items()) == (
@@ -161,7 +163,7 @@ def test_petastorm_dataset_is_read_as_an_rdd(classic_spark: Any) -> None:
 
 
 @pytest.mark.skipif(not IS_CONNECT and not IS_REFUSING, reason="a classic session has RDDs")
-def test_a_session_without_rdds_is_refused(spark: Any) -> None:
+def test_rdd_on_session_without_rdds_raises_error(spark: Any) -> None:
     with pytest.raises(UnsupportedArgumentError, match="needs a classic Spark session"):
         dataset_as_rdd(golden_url("codecs"), spark)
 

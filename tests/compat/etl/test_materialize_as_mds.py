@@ -202,7 +202,7 @@ class PandasCodec(JsonCodec):
         (PandasCodec(), np.datetime64, "2024-05-31T00:00:00.1234567"),
     ],
 )
-def test_values_beyond_a_field_are_refused(
+def test_value_outside_range_of_field_raises_error(
     tmp_path: Path, codec: Any, dtype: Any, value: Any
 ) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, (), codec, True)])
@@ -260,7 +260,7 @@ def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_spark_writes_mds_datasets(spark: Any, tmp_path: Path) -> None:
+def test_materialize_with_spark_writes_mds_dataset(spark: Any, tmp_path: Path) -> None:
     url = f"file://{tmp_path}/data"
     for last in (9, 12):
         with materialize(spark, url, SCHEMA, row_group_size_mb=8):

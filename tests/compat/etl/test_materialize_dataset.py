@@ -95,7 +95,7 @@ def test_metadata_has_the_columns_of_the_files(tmp_path: Path) -> None:
     assert counts(tmp_path) == {"part=x/a.parquet": 1, "part=y/a.parquet": 1}
 
 
-def test_rows_of_another_schema_are_not_appended(tmp_path: Path) -> None:
+def test_append_of_rows_with_another_schema_raises_error(tmp_path: Path) -> None:
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         write_ids(tmp_path, "a.parquet", range(5))
     before = metadata(tmp_path)
@@ -331,7 +331,7 @@ class TestSummaries:
                 write_ids(tmp_path, name, range(3))
         assert pq.read_metadata(tmp_path / "_metadata").num_row_groups == 2
 
-    def test_files_that_no_summary_can_hold_are_named(self, tmp_path: Path) -> None:
+    def test_files_that_summary_cannot_describe_are_named_in_error(self, tmp_path: Path) -> None:
         write_ids(tmp_path, "a.parquet", range(3))
         pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "b.parquet")
         with (
@@ -365,7 +365,7 @@ def test_filesystem_argument_takes_paths(tmp_path: Path, kind: str) -> None:
         assert [int(row.id) for row in reader] == [1, 2]
 
 
-def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
+def test_invalid_arguments_raise_error_before_block_runs(tmp_path: Path) -> None:
     own = Unischema("Own", [UnischemaField("a", np.float32, (2,), JsonCodec())])
     orc: Any = {"storage_format": "orc"}
     wrong: list[tuple[str, Any, Any, type[Exception]]] = [
@@ -381,7 +381,7 @@ def test_arguments_are_checked_before_the_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(IS_REFUSING, reason="looks at Hadoop's options, which this session refuses")
-def test_hadoop_settings_are_restored(classic_spark: Any, tmp_path: Path) -> None:
+def test_hadoop_settings_are_restored_after_block(classic_spark: Any, tmp_path: Path) -> None:
     conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
     keys = ("parquet.block.size", "parquet.summary.metadata.level")
     conf.set(keys[1], "COMMON_ONLY")
@@ -405,7 +405,7 @@ def test_hadoop_settings_are_restored(classic_spark: Any, tmp_path: Path) -> Non
         conf.unset(keys[1])
 
 
-def test_every_session_obeys_the_size_of_row_groups(
+def test_row_group_size_applies_in_every_kind_of_session(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Otherwise, the error says that the session refuses it, and names the remedy."""

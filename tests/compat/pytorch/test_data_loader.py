@@ -113,7 +113,9 @@ class TestPasses:
         assert [one["number"].tolist() for one, _ in pairs] == numbers(two for _, two in pairs)
         assert len(pairs) == 3
 
-    def test_passes_of_a_second_loader_continue_after_the_firsts(self, thousand: str) -> None:
+    def test_passes_of_second_loader_continue_after_passes_of_first_loader(
+        self, thousand: str
+    ) -> None:
         def shuffled() -> Any:
             return batch_reader(thousand, seed=1, shuffle_rows=True)
 
@@ -122,7 +124,7 @@ class TestPasses:
         passes = [rows(DataLoader(reader, 50)) for _ in range(3)]
         assert passes == [rows(one) for _ in range(3)]
 
-    def test_pass_over_the_reader_is_counted_for_its_loader(self, thousand: str) -> None:
+    def test_loader_over_consumed_reader_begins_with_next_epoch(self, thousand: str) -> None:
         reader = batch_reader(thousand, seed=1, shuffle_rows=True)
         taken = [number for batch in reader for number in batch.number.tolist()]
         loader = DataLoader(batch_reader(thousand, seed=1, shuffle_rows=True), 50)
@@ -215,7 +217,9 @@ class TestValues:
         assert [array.tolist() for array in batch["ragged"]] == [[1], [2, 3]]
 
     @with_either
-    def test_rows_items_and_batches_give_equal_tensors(self, url: str, reader: Any) -> None:
+    def test_rows_items_and_batches_of_reader_give_equal_tensors(
+        self, url: str, reader: Any
+    ) -> None:
         begun = reader(url, num_epochs=2, decimals="decimal")
         list(islice(begun, 1 if reader is batch_reader else 2))
         (of_items,) = DataLoader(begun, 2)
@@ -336,7 +340,7 @@ class TestInMemory:
         loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
         assert numbers(loader) == [list(range(10))]
 
-    def test_in_memory_loader_over_endless_reader_keeps_its_capacity(self, ten: str) -> None:
+    def test_in_memory_loader_over_endless_reader_keeps_rows_up_to_capacity(self, ten: str) -> None:
         reader = batch_reader(ten, num_epochs=None)
         loader = InMemBatchedDataLoader(reader, 100, rows_capacity=25)
         assert numbers(loader) == [[*range(10), *range(10), *range(5)]]
@@ -359,7 +363,7 @@ class TestInMemory:
             loader = InMemBatchedDataLoader(batch_reader(url), num_epochs=2)
         assert list(loader) == []
 
-    def test_invalid_numbers_of_in_memory_loader_raise_error(self, ten: str) -> None:
+    def test_invalid_arguments_of_in_memory_loader_raise_error(self, ten: str) -> None:
         with pytest.raises(ArgumentTypeError, match="needs a number of epochs"):
             InMemBatchedDataLoader(batch_reader(ten), num_epochs=None)  # type: ignore[arg-type]
         for name in ("batch_size", "num_epochs", "rows_capacity"):

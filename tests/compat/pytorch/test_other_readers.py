@@ -46,7 +46,7 @@ def rows_up_to(stop: int) -> ItemReader:
 class TestBatches:
     @with_each
     @pytest.mark.parametrize("kind", ["batch", "row"])
-    def test_each_pass_cuts_the_same_batches(self, class_: Any, kind: str) -> None:
+    def test_each_pass_yields_the_same_batches(self, class_: Any, kind: str) -> None:
         loader = class_(batches_of(3, 1, 6) if kind == "batch" else rows_up_to(10), batch_size=4)
         for _ in range(3):
             assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
@@ -112,7 +112,7 @@ class TestPasses:
             list(loader)
 
     @with_each
-    def test_leaving_the_context_stops_and_joins(self, class_: Any) -> None:
+    def test_leaving_the_context_stops_and_joins_the_reader(self, class_: Any) -> None:
         with class_(batches_of(5), 2) as loader:
             next(iter(loader))
         assert (loader.reader.stopped, loader.reader.joined) == (1, 1)
@@ -184,7 +184,7 @@ def test_state_of_a_subclass_with_its_own_batches_raises_error(ten: str, class_:
         class_(batch_reader(ten)).state_dict()
 
 
-def test_a_subclass_that_changes_no_part_reads_whole_blocks(ten: str) -> None:
+def test_subclass_without_overrides_reads_whole_blocks(ten: str) -> None:
     loader = Other(batch_reader(ten), 4)
     assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert loader.state_dict()
@@ -217,7 +217,7 @@ def test_loader_over_a_mock_yields_the_items_of_its_iterator(class_: Any, batche
 
 @with_each
 @pytest.mark.parametrize("mock", [Mock, MagicMock, NonCallableMock])
-def test_loader_is_made_over_a_mock_that_was_not_set_up(class_: Any, mock: Any) -> None:
+def test_loader_can_be_created_over_unconfigured_mock(class_: Any, mock: Any) -> None:
     loader = class_(mock())
     assert loader.batch_size == 1
     if mock is MagicMock:

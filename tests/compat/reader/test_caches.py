@@ -150,7 +150,7 @@ class TestLocalDiskCache:
         assert cache.get("a", lambda: None) is not None
         assert cache.get("b", lambda: None) is None
 
-    def test_files_of_a_killed_process_count_and_are_evicted(
+    def test_files_of_killed_process_count_towards_limit_and_are_evicted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cache = LocalDiskCache(str(tmp_path / "c"), 5 << 10, 1, cleanup=True)
@@ -173,7 +173,7 @@ class TestLocalDiskCache:
         monkeypatch.setattr(os, "replace", lambda *_: os.remove("gone"))  # by another process
         assert cache.get("d", lambda: 1) == 1
 
-    def test_full_disk_warns_once_and_values_are_computed(
+    def test_cache_on_full_disk_warns_once_and_computes_values(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(descriptor: int, mode: str) -> Any:
@@ -214,7 +214,7 @@ class TestLocalDiskCache:
         os.chown(path, 12345, 12345)
         assert cache.get("k", lambda: "ours") == "ours"
 
-    def test_another_process_may_remove_the_empty_directory(
+    def test_cache_works_after_another_process_removes_empty_directory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         make_file, removals = tempfile.mkstemp, iter(["once"])
@@ -242,6 +242,6 @@ class TestLocalDiskCache:
         monkeypatch.undo()
         assert cache.get("key", lambda: 2) == 1
 
-    def test_unknown_policies_are_refused(self, tmp_path: Path) -> None:
+    def test_unknown_eviction_policy_raises_error(self, tmp_path: Path) -> None:
         with pytest.raises(NotImplementedError, match="eviction_policy='random'"):
             LocalDiskCache(str(tmp_path), 10_000, 10, eviction_policy="random")

@@ -222,7 +222,7 @@ def test_filters_on_partitions_accept_strings(tmp_path: Path, text: str) -> None
         ids(tmp_path / "t", filters=[("p", "=", "neither")])
 
 
-def test_rows_and_n_grams_are_made_of_live_rows(table: Path) -> None:
+def test_rows_and_n_grams_contain_only_live_rows(table: Path) -> None:
     with pytest.warns(UserWarning, match="supports reading only Petastorm datasets"):
         reader = make_reader(url(table), shuffle_row_groups=False)
     with reader:
@@ -244,7 +244,7 @@ def test_conversions_keep_row_groups_of_live_rows(table: Path, tmp_path: Path, k
     assert compare(first, second).is_same
 
 
-def test_conversions_are_of_one_version(tmp_path: Path) -> None:
+def test_version_and_timestamp_select_table_version(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), table_of([(1, "a")]))
     write_deltalake(str(path), table_of([(2, "b")]), mode="overwrite")

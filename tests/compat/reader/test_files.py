@@ -41,7 +41,7 @@ def numbers(urls: Any, **arguments: Any) -> list[list[int]]:
         return [batch.number.tolist() for batch in reader]
 
 
-def test_shards_are_batches_in_the_order_of_the_list(dataset: Dataset) -> None:
+def test_listed_shards_become_batches_in_order_of_list(dataset: Dataset) -> None:
     everything = numbers(dataset.url)
     assert [n for batch in everything for n in batch] == list(range(500))
     assert numbers(dataset.file_urls) == numbers([dataset.url]) == everything

@@ -41,7 +41,7 @@ def numbers(url: str, **options: object) -> list[int]:
         return sorted(n for batch in reader for n in batch.n.tolist())
 
 
-def test_a_reader_has_the_rows_of_a_snapshot(table: Table) -> None:
+def test_reader_with_snapshot_returns_rows_of_that_snapshot(table: Table) -> None:
     url, first = table.location(), table.snapshots()[0].snapshot_id
     assert numbers(url) == [0, 1, 4, 5]
     assert numbers(url, version=first) == list(range(6))
@@ -50,7 +50,7 @@ def test_a_reader_has_the_rows_of_a_snapshot(table: Table) -> None:
         assert reader.diagnostics["table_version"] == first
 
 
-def test_a_converter_and_a_conversion_take_a_snapshot(table: Table, tmp_path: Path) -> None:
+def test_converter_and_conversion_read_requested_snapshot(table: Table, tmp_path: Path) -> None:
     url, first = table.location(), table.snapshots()[0].snapshot_id
     converter = make_spark_converter(url, version=first)
     assert len(converter) == 6
@@ -84,7 +84,7 @@ def test_every_entry_point_reads_a_metadata_file_and_a_branch(table: Table, tmp_
     assert CliRunner().invoke(main, verified).exit_code == 0
 
 
-def test_table_of_pyiceberg_is_read_as_it_was_loaded(table: Table, tmp_path: Path) -> None:
+def test_pyiceberg_table_is_read_at_version_of_its_object(table: Table, tmp_path: Path) -> None:
     given: Any = table
     assert numbers(given) == [0, 1, 4, 5]
     assert numbers(given, version=table.snapshots()[0].snapshot_id) == list(range(6))

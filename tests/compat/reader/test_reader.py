@@ -43,7 +43,7 @@ def test_stop_ends_the_threads_at_once(ten: str) -> None:
     assert not any(thread.is_alive() for thread in ours)
 
 
-def test_stop_frees_the_memory(ten: str) -> None:
+def test_stop_of_reader_frees_memory(ten: str) -> None:
     with batch_reader(ten) as reader:
         list(reader)
         assert reader.dataset.find_open(2) is not None
@@ -179,7 +179,7 @@ def test_statistics_of_row_reader_count_whole_row_groups(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-def test_a_loader_over_a_reader_counts_for_both(kind: Any, url: str) -> None:
+def test_statistics_of_loader_also_count_for_its_reader(kind: Any, url: str) -> None:
     reader = batch_reader(url, num_epochs=1)
     loader = kind(reader, batch_size=5)
     for passes in (1, 2):
@@ -190,7 +190,7 @@ def test_a_loader_over_a_reader_counts_for_both(kind: Any, url: str) -> None:
     assert loader.statistics(last_pass=True).batches == 3
 
 
-def test_a_reader_of_another_kind_counts_nothing() -> None:
+def test_loader_over_other_reader_has_no_statistics() -> None:
     loader = DataLoader(ItemReader([], batched=True))
     with pytest.raises(UnsupportedArgumentError, match="make_batch_reader"):
         loader.statistics()

@@ -142,7 +142,7 @@ def test_arguments_added_to_petastorms_are_keyword_only(make: Callable[..., Any]
 
 
 @READERS
-def test_functions_pass_on_every_argument_unchanged(
+def test_public_functions_pass_every_argument_on_unchanged(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: dict[str, Any] = {}

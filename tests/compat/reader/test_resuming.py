@@ -132,7 +132,7 @@ def test_state_after_the_end_resumes_with_the_next_pass(thirty: str) -> None:
         assert [described(row) for row in reader] == second != first
 
 
-def test_a_state_can_be_loaded_at_the_end(thirty: str) -> None:
+def test_state_loaded_at_end_of_pass_resumes_where_it_was_taken(thirty: str) -> None:
     with make_batch_reader(thirty, seed=3) as reader:
         state = reader.state_dict()
         first = described(next(reader))
@@ -150,7 +150,7 @@ def test_a_state_can_be_loaded_at_the_end(thirty: str) -> None:
     ],
     ids=["of the system", "n-grams of a rank"],
 )
-def test_the_seed_is_in_the_state(thirty: str, make: Callable[[str], Any]) -> None:
+def test_state_contains_seed(thirty: str, make: Callable[[str], Any]) -> None:
     with make(thirty) as reader:
         state = reader.state_dict()
         expected = [described(item) for item in reader]
@@ -160,7 +160,7 @@ def test_the_seed_is_in_the_state(thirty: str, make: Callable[[str], Any]) -> No
 
 
 @pytest.mark.parametrize("items", [-1, "two", None])
-def test_a_damaged_state_is_refused(thirty: str, items: Any) -> None:
+def test_damaged_state_raises_error(thirty: str, items: Any) -> None:
     with make_reader(thirty, seed=3) as reader:
         list(islice(reader, 2))
         state = reader.state_dict()

@@ -368,7 +368,7 @@ def check_worlds(converter: SparkDatasetConverter, seeds: range) -> int:
     return refused
 
 
-def test_random_worlds_lose_no_row_that_a_selection_leaves(
+def test_random_worlds_read_each_selected_row_once(
     converter: SparkDatasetConverter,
 ) -> None:
     assert check_worlds(converter, range(30)) < 15

@@ -149,7 +149,7 @@ def test_decimals_argument_casts_scalars_and_arrays_of_batches(url: str, dtype: 
     np.testing.assert_array_equal(pair, np.array([[i, math.nan] for i in range(4)], dtype))
 
 
-def test_rows_and_the_schema_have_the_same_type(url: str) -> None:
+def test_decimals_have_same_type_in_rows_and_schema(url: str) -> None:
     reader = row_reader(url, decimals="float64", schema_fields=["id", "price"])
     assert reader.schema.fields["price"].numpy_dtype is np.float64
     rows = list(reader)
@@ -223,7 +223,7 @@ def test_tensorflow_warns_that_decimals_are_strings(parquet: str) -> None:
     ],
     ids=["not read", "decimal", "float64", "a function"],
 )
-def test_chosen_decimals_do_not_warn(parquet: str, options: dict[str, Any]) -> None:
+def test_chosen_type_of_decimals_does_not_warn(parquet: str, options: dict[str, Any]) -> None:
     assert len(list(DataLoader(batch_reader(parquet, **options), 4))) == 1  # or an error
 
 

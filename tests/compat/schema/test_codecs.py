@@ -60,7 +60,7 @@ def test_scalars_are_encoded_as_spark_values(spark_type: Any, value: Any, encode
         (types.LongType(), np.inf, "Field 'f' of Spark type LongType cannot hold inf", ValueError),
     ],
 )
-def test_other_scalars_are_refused(
+def test_unsupported_scalars_are_refused(
     spark_type: Any, value: Any, message: str, error: type[Exception]
 ) -> None:
     codec = ScalarCodec(spark_type)
@@ -123,7 +123,7 @@ def test_arrays_read_back_unchanged(codec: DataframeColumnCodec, array: Any) -> 
         ([[1, 2]], "Unexpected type of f feature. Expected ndarray of .* Got <class 'list'>"),
     ],
 )
-def test_arrays_of_another_type_or_shape_are_refused(codec: Any, value: Any, message: str) -> None:
+def test_array_of_another_type_or_shape_raises_error(codec: Any, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         codec.encode(field(np.float32, (2, None), codec), value)
 
@@ -253,7 +253,7 @@ def test_bytes_that_are_not_an_image_raise_error(
         codec.encode(field(image.dtype.type, image.shape, codec), image)
 
 
-def test_files_with_transparency_are_refused() -> None:
+def test_image_with_transparency_raises_error() -> None:
     from PIL import Image
 
     file = io.BytesIO()

@@ -71,7 +71,7 @@ def columns(draw: st.DrawFn) -> tuple[list[Any], Any, tuple[int | None, ...]]:
 
 @settings(deadline=None, max_examples=150)
 @given(columns(), st.booleans(), st.sampled_from([npy, npz]))
-def test_decoded_rows_equal_numpys(
+def test_decoded_arrays_equal_arrays_that_numpy_loads(
     drawn: tuple[list[Any], Any, tuple[int | None, ...]], has_nulls: bool, encode: Any
 ) -> None:
     arrays, dtype, shape = drawn
@@ -84,7 +84,7 @@ def test_decoded_rows_equal_numpys(
     assert_equal(sliced, arrays[1:3], dtype)
 
 
-def test_arrays_of_one_shape_are_one_array() -> None:
+def test_arrays_of_one_shape_are_stacked() -> None:
     arrays = [np.full((2, 3), i, np.float32) for i in range(5)]
     found = decode_npy(column(arrays), np.dtype("f4"), (2, 3))
     assert isinstance(found, np.ndarray)
@@ -94,7 +94,7 @@ def test_arrays_of_one_shape_are_one_array() -> None:
 
 
 @pytest.mark.parametrize("stored", ["int8", "uint32", "int64"])
-def test_arrays_of_one_free_dimension_are_lists(stored: str) -> None:
+def test_one_dimensional_arrays_of_free_length_become_lists(stored: str) -> None:
     for sizes in ([3, 0], [2, 2], []):
         arrays = [np.arange(size, dtype=stored) for size in sizes]
         found = decode_npy(column(arrays), np.dtype("i8"), (None,))
@@ -194,6 +194,6 @@ def test_values_are_cast_without_changing_them(
         (pa.array([b"\xff"]), pa.string()),
     ],
 )
-def test_values_that_do_not_fit_are_refused(values: Any, type_: pa.DataType) -> None:
+def test_values_out_of_range_of_type_raise_error(values: Any, type_: pa.DataType) -> None:
     with pytest.raises((ValueError, pa.ArrowException)):
         cast_scalars(values, type_)

@@ -73,7 +73,7 @@ def test_unusable_name_node_raises_error_at_once() -> None:
         FilesystemResolver("hdfs:///data")
 
 
-def test_resolver_finds_the_file_system(tmp_path: Path) -> None:
+def test_resolver_returns_file_system_of_url(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("content")
     resolver = FilesystemResolver(f"file://{tmp_path}/", hdfs_driver="libhdfs")
     assert resolver.get_dataset_path() == str(tmp_path)

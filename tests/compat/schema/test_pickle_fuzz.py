@@ -91,7 +91,7 @@ def test_plain_values_are_read_as_they_are(value: Any, protocol: int) -> None:
     assert read_pickle(pickle.dumps(value, protocol)) == value
 
 
-def test_names_and_calls_are_recorded_and_not_executed() -> None:
+def test_names_and_calls_in_pickle_are_recorded_but_not_executed() -> None:
     node = read_pickle(b"cdecimal\nDecimal\n(S'1'\ntR}S'a'\nI1\nsb.")
     assert isinstance(node, StandIn)
     assert (node.name, node.arguments, node.state) == ("decimal.Decimal", ("1",), {"a": 1})

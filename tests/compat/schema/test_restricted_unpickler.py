@@ -60,7 +60,7 @@ def test_other_namedtuples_of_spark_are_refused() -> None:
         load_unischema(data)
 
 
-def test_shapes_have_as_many_dimensions_as_arrays_may_have() -> None:
+def test_field_shape_is_limited_to_dimensions_of_numpy_arrays() -> None:
     for dimensions in (64, 65):
         data = dump_unischema(Unischema("A", [UnischemaField("a", np.int64, (1,) * dimensions)]))
         if dimensions == 64:
@@ -77,7 +77,7 @@ def test_shapes_have_as_many_dimensions_as_arrays_may_have() -> None:
         *(("float_", np.float64), ("bool_", np.bool_)),
     ],
 )
-def test_types_that_numpy_no_longer_has_are_known(name: str, type_: type) -> None:
+def test_removed_numpy_types_are_read_from_pickle(name: str, type_: type) -> None:
     data = protocol_0().replace(b"cnumpy\nint64\n", f"cnumpy\n{name}\n".encode())
     assert load_unischema(data).fields["id"].numpy_dtype is type_
 
@@ -258,7 +258,9 @@ def test_scalars_of_python_2_are_keys_of_indexes() -> None:
         load_indexes(data.replace(b"U\x08" + b"\xff" * 8, b"U\x10" + b"\xff" * 16))
 
 
-def test_numbers_of_row_groups_are_integers(index_pickle: Callable[..., bytes]) -> None:
+def test_row_group_numbers_that_are_not_integers_raise_error(
+    index_pickle: Callable[..., bytes],
+) -> None:
     for groups in ({"a"}, {True}, {1.5}, "abc"):
         with pytest.raises(UnsafePickleError):
             load_indexes(index_pickle({"x": groups}))

@@ -108,7 +108,7 @@ def test_rows_can_be_pickled() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64, np.float16, Decimal, np.datetime64, int])
-def test_other_scalars_need_a_codec(dtype: Any) -> None:
+def test_scalar_without_codec_and_spark_type_raises_error(dtype: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="Was not able to map type"):
         Unischema("S", [UnischemaField("a", dtype, ())]).as_spark_schema()
 
@@ -141,7 +141,7 @@ def test_values_are_encoded_in_the_order_of_the_schema() -> None:
     assert NdarrayCodec().decode(ENCODED.vec, row.vec).tolist() == [1, 1]
 
 
-def test_binaries_of_numpy_become_bytes_which_spark_takes() -> None:
+def test_numpy_binaries_are_encoded_as_bytes_for_spark() -> None:
     for codec in (ScalarCodec(types.BinaryType()), None):
         schema = Unischema("S", [UnischemaField("data", np.bytes_, (), codec)])
         (data,) = dict_to_spark_row(schema, {"data": np.bytes_(b"a\0b")})
@@ -166,7 +166,7 @@ def test_encoding_does_not_change_the_given_row() -> None:
         ({**ROW, "vec": np.ones(3, np.float32)}, "Unexpected dimensions of vec feature"),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(row: dict[str, Any], message: str) -> None:
+def test_row_that_does_not_match_schema_raises_error(row: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         dict_to_spark_row(ENCODED, row)
     assert isinstance(caught.value, (InvalidArgumentError, EncodingError))
@@ -200,7 +200,7 @@ def test_arrow_types_map_to_field_types(
     assert schema.fields["b"].nullable
 
 
-def test_partition_columns_are_first(tmp_path: Path) -> None:
+def test_inferred_schema_lists_partition_columns_first(tmp_path: Path) -> None:
     pq.write_to_dataset(
         pa.table({"a": [1, 2], "year": [2020, 2021], "kind": ["x", "y"]}),
         tmp_path,

@@ -145,7 +145,7 @@ def test_partition_values_are_compared_as_strings(tmp_path: Any) -> None:
         ([("year", ">", "b")], "compare column 'year' of type int64 with 'b'"),
     ],
 )
-def test_bad_filters_are_refused(filters: Any, message: str, dataset: ParquetDataset) -> None:
+def test_invalid_filters_raise_error(filters: Any, message: str, dataset: ParquetDataset) -> None:
     with pytest.raises(ValueError, match=message):
         Filters.of(filters, dataset.schema, dataset.partition_columns)
 
@@ -179,7 +179,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @given(tables(), st.lists(st.lists(TERMS, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_filtered_rows_equal_pyarrows(table: pa.Table, filters: Any) -> None:
+def test_filtered_rows_equal_rows_that_pyarrow_filters(table: pa.Table, filters: Any) -> None:
     with tempfile.TemporaryDirectory() as directory:
         dataset = write(directory, table, rows=3)
         expected = pq.read_table(directory, filters=filters)["id"].to_pylist()

@@ -65,7 +65,7 @@ def test_timestamps_of_other_types_form_ngrams(times: Any, threshold: Any, count
 
 
 @pytest.mark.parametrize("times", [[0, 10, 5], [3, 2], [1.0, float("nan"), 2.0]])
-def test_rows_must_be_sorted(times: Any) -> None:
+def test_ngram_of_unsorted_rows_raises_error(times: Any) -> None:
     message = "NGram assumes that the data is sorted by ts field which is not the case"
     with pytest.raises(NotImplementedError, match=message):
         pairs(1).form_ngram(rows_at(times), SCHEMA)
@@ -73,7 +73,7 @@ def test_rows_must_be_sorted(times: Any) -> None:
         list(pairs(1)._mdstorm_of_columns(SCHEMA, columns_at(times)))
 
 
-def test_timestamps_cannot_be_null() -> None:
+def test_ngram_with_null_timestamp_raises_error() -> None:
     with pytest.raises(TypeError):
         pairs(1).form_ngram(rows_at([1, None]), SCHEMA)
 

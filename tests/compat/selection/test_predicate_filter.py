@@ -167,7 +167,7 @@ def test_row_function_gets_the_values_of_the_row_reader() -> None:
     assert seen[4][1:] == ("", None)
 
 
-def test_reduction_gets_the_results_of_the_predicates() -> None:
+def test_in_reduce_passes_results_of_predicates_to_function() -> None:
     number = by.in_lambda(["id"], lambda i: i)
     assert included(by.in_reduce([number, number], lambda found: sum(found) == 8), IDS) == [4]
 
@@ -252,7 +252,7 @@ class TestFunctionsOfSeries:
         for batched in (False, True):
             assert included(Beyond([1, 3], "id"), IDS, batched) == [4, 5]
 
-    def test_a_reduction_takes_series(self) -> None:
+    def test_function_of_in_reduce_gets_series(self) -> None:
         small, named = by.in_set([0, 1, 2], "id"), by.in_set(["a"], "name")
         for function, expected in [
             (lambda found: found[0] & found[1], [0]),
@@ -314,7 +314,7 @@ def test_numpy_dates_match_a_set_of_dates() -> None:
     assert not is_included({"a": np.datetime64("2020-01-03")})
 
 
-def test_an_array_intersects_with_values() -> None:
+def test_in_intersection_includes_arrays_with_a_wanted_value() -> None:
     predicate = by.in_intersection([1, 2], "a")
     assert predicate.do_include({"a": np.array([[3], [2]])})
     assert predicate.do_include({"a": [1]})
@@ -335,7 +335,7 @@ def chosen(fractions: list[float], index: int, values: Any = range(20)) -> list[
     return [value for value in values if predicate.do_include({"a": value})]
 
 
-def test_pseudorandom_split_equals_petastorms() -> None:
+def test_pseudorandom_split_selects_same_rows_as_petastorm() -> None:
     assert chosen([0.3, 0.7], 0) == FIRST
     assert chosen([0.3, 0.7], 1) == [i for i in range(20) if i not in FIRST]
     assert chosen([0.3, 0.7], -2) == FIRST

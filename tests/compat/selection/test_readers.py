@@ -156,7 +156,7 @@ def test_row_groups_are_cut_as_in_petastorm(parts: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4, 50])
-def test_pieces_hold_every_row_once(source: SampleSource, parts: int) -> None:
+def test_pieces_of_shards_contain_each_row_once(source: SampleSource, parts: int) -> None:
     assert len(source.shard_sizes) > 1
     split = pickle.loads(pickle.dumps(SplitShards(source, parts)))  # noqa: S301  # our own
     assert len(split) == sum(split.shard_sizes) == 30

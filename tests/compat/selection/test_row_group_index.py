@@ -154,7 +154,7 @@ def test_selector_of_a_missing_index_raises_error(directory: Path) -> None:
         select_row_groups(selector, open_parquet(str(directory)))
 
 
-def test_a_damaged_index_is_refused(tmp_path: Path) -> None:
+def test_damaged_index_raises_error(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, TABLE, TYPES)
     build(tmp_path.as_uri())
     content = (tmp_path / INDEX_FILE).read_bytes()
@@ -199,7 +199,7 @@ def test_new_index_replaces_the_old_one(tmp_path: Path) -> None:
     assert not (tmp_path / INDEX_FILE).exists()
 
 
-def test_derived_indexer_gets_rows(tmp_path: Path) -> None:
+def test_indexer_that_overrides_build_index_gets_rows(tmp_path: Path) -> None:
     class Lengths(SingleFieldIndexer):
         def build_index(self, decoded_rows: Any, piece_index: int) -> Any:
             return self._mdstorm_add([len(row["s"] or "") for row in decoded_rows], piece_index)
@@ -219,7 +219,7 @@ def test_derived_indexer_gets_rows(tmp_path: Path) -> None:
         ([SingleFieldIndexer("i", "s"), FieldNotNullIndexer("i", "s")], ValueError, "the name 'i'"),
     ],
 )
-def test_bad_indexers_are_refused(
+def test_invalid_indexers_raise_error(
     indexers: Any, error: type[Exception], message: str, directory: Path
 ) -> None:
     with pytest.raises(error, match=message):
@@ -241,7 +241,7 @@ def test_indexers_built_by_hand_are_added() -> None:
         _ = one + SingleFieldIndexer("i", "b")
 
 
-def test_index_of_no_rows_raises_error() -> None:
+def test_index_of_dataset_without_rows_raises_error() -> None:
     for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
         with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
             indexer.build_index([], 0)

@@ -151,7 +151,7 @@ def test_null_image_is_an_error_unless_filled(tmp_path: Path) -> None:
     assert len(left) == ROWS - 1
 
 
-def test_empty_image_is_corrupt_and_not_null(tmp_path: Path) -> None:
+def test_empty_image_is_reported_as_corrupt_and_not_as_null(tmp_path: Path) -> None:
     made = converter(tmp_path, [None, b"", *map(file, range(2, ROWS))])
     with pytest.raises(CorruptDatasetError, match=r"sample 1 of .* a predicate that tries to op"):
         torch_pixels(made, decode="image", null_masks=["image"])

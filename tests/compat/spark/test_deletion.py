@@ -81,7 +81,7 @@ def test_second_delete_does_nothing(
 
 
 @with_either
-def test_other_converter_of_deleted_copy_raises_dataset_not_found(
+def test_second_converter_of_deleted_copy_raises_dataset_not_found(
     ten: SparkDatasetConverter, read: Read
 ) -> None:
     other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)

@@ -235,7 +235,7 @@ def test_converter_over_single_files_of_table_raises_error(table: Path) -> None:
         with_torch(converter, **IN_ORDER)
 
 
-def test_version_as_loader_argument_is_refused(table: Path) -> None:
+def test_version_as_loader_argument_raises_error(table: Path) -> None:
     converter = make_spark_converter(str(table))
     for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
         with pytest.raises(ArgumentTypeError, match="converter knows the version of its table"):
@@ -245,6 +245,6 @@ def test_version_as_loader_argument_is_refused(table: Path) -> None:
 
 
 @pytest.mark.usefixtures("cache_dir")
-def test_version_of_frame_is_refused(spark: Any) -> None:
+def test_version_of_frame_raises_error(spark: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="use Spark, spark"):
         make_spark_converter(spark.range(1), version=1)

@@ -174,7 +174,7 @@ class TestClaims:
             key.find_or_convert("source", must_not_convert, None)
         assert list(tmp_path.iterdir()) == []
 
-    def test_parent_that_refuses_claims_is_left_to_conversion(
+    def test_unwritable_parent_directory_converts_without_claim(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         key = CacheKey("file:///proc/nothing", "one")
@@ -203,7 +203,7 @@ class TestReplacedCopies:
         assert copies_in(tmp_path) == urls[3:]
         assert {copy.key for copy in list_copies(str(tmp_path))} == {"daily"}
 
-    def test_earlier_copy_is_found_if_its_source_is_back(
+    def test_earlier_copy_is_found_when_its_source_is_requested_again(
         self, convert: Callable[[int], str]
     ) -> None:
         first, second = convert(1), convert(2)
@@ -223,7 +223,7 @@ class TestReplacedCopies:
         assert (convert(3), copies_in(tmp_path)) == (urls[2][:-1] + "3", copies_in(tmp_path)[-2:])
 
     @pytest.mark.usefixtures("default_delete_handler")
-    def test_copy_that_cannot_be_removed_stays_known(
+    def test_copy_that_cannot_be_removed_remains_in_note(
         self,
         tmp_path: Path,
         convert: Callable[[int], str],

@@ -15,7 +15,7 @@ from mdstorm.predicates import in_set
 from mdstorm.spark import SparkDatasetConverter
 
 
-def test_dataset_url_is_refused_as_loader_argument(ten: SparkDatasetConverter) -> None:
+def test_dataset_url_as_loader_argument_raises_error(ten: SparkDatasetConverter) -> None:
     for make in (ten.make_torch_dataloader, ten.make_tf_dataset):
         for name in ("dataset_url_or_urls", "dataset_url"):
             with pytest.raises(TypeError, match=f"got multiple values for argument '{name}'"):

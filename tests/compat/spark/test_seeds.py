@@ -134,7 +134,7 @@ def test_state_of_one_rank_resumes_all_ranks(thousand: SparkDatasetConverter, or
 
 
 @in_either_order
-def test_state_of_rank_with_other_seed_is_error_or_warning(
+def test_state_of_rank_with_other_seed_raises_error_or_warns(
     thousand: SparkDatasetConverter, order: str
 ) -> None:
     def loader(rank: int) -> Any:

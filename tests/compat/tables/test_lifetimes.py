@@ -78,7 +78,7 @@ def test_epoch_of_ten_lifetimes_has_each_row_once(
     assert sum(map(len, asked.values())) == len(catalog.guard.handed_out)
 
 
-def test_requests_under_way_when_credentials_expire_are_repeated(
+def test_requests_in_progress_when_credentials_expire_are_repeated(
     events: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The store expires the token during the downloads, before the time the catalog promised."""

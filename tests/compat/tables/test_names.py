@@ -278,7 +278,7 @@ def test_table_without_a_manifest_is_read(orders: Catalog) -> None:
         ("no", "GRANT EXTERNAL USE SCHEMA ON SCHEMA main.sales .*External data access"),
     ],
 )
-def test_refused_credentials_are_an_error_with_the_cause(
+def test_refused_credentials_raise_error_with_cause(
     message: str, words: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even where the environment has credentials that could read the files."""
@@ -294,9 +294,7 @@ def test_refused_credentials_are_an_error_with_the_cause(
 
 
 @pytest.mark.parametrize("is_lookup", [True, False])
-def test_refused_iceberg_table_is_an_error_with_the_cause(
-    is_lookup: bool, catalog: Catalog
-) -> None:
+def test_refused_iceberg_table_raises_error_with_cause(is_lookup: bool, catalog: Catalog) -> None:
     """A catalog may refuse to describe the table, in Iceberg's words, or to give credentials."""
     pytest.importorskip("pyiceberg")
     catalog.unity.add("main.ice.berg", None, "ICEBERG")
@@ -324,7 +322,7 @@ def test_rows_are_exact_if_the_clock_of_the_catalog_differs(skew: float, orders:
 
 
 @pytest.mark.parametrize("skew", [-3600.0, 3600.0])
-def test_store_whose_clock_differs_is_a_credentials_error(skew: float, orders: Catalog) -> None:
+def test_store_with_different_clock_raises_credentials_error(skew: float, orders: Catalog) -> None:
     dataset = open_parquet(NAME)
     orders.guard.skew = skew
     for read in (lambda: make_batch_reader(NAME), lambda: dataset.location.read("0.parquet")):
@@ -333,7 +331,7 @@ def test_store_whose_clock_differs_is_a_credentials_error(skew: float, orders: C
         assert MARK not in str(e.value)
 
 
-def test_shared_catalogs_and_hive_are_named(orders: Catalog) -> None:
+def test_shared_or_hive_table_raises_error_that_names_its_kind(orders: Catalog) -> None:
     orders.unity.add("samples.nyctaxi.trips", "s3://shared/x")
     orders.unity.refusal = ("403 Forbidden", "PERMISSION_DENIED", "no")
     with pytest.raises(CredentialsError, match="only Databricks can read tables that are shared"):
@@ -351,14 +349,14 @@ def test_shared_catalogs_and_hive_are_named(orders: Catalog) -> None:
         ("main.sales.x", "Its tables are orders"),
     ],
 )
-def test_unknown_table_is_an_error_with_the_nearest_name(
+def test_unknown_table_raises_error_with_nearest_name(
     name: str, words: str, orders: Catalog
 ) -> None:
     with pytest.raises(DatasetNotFoundError, match=f"there is no table {name} .*{words}"):
         make_batch_reader(name)
 
 
-def test_hidden_table_is_an_error_with_the_rights(orders: Catalog) -> None:
+def test_hidden_table_raises_error_with_required_rights(orders: Catalog) -> None:
     orders.unity.tables[NAME]["hidden"] = True
     with pytest.raises(CredentialsError) as caught:
         make_batch_reader(NAME)
@@ -369,7 +367,7 @@ def test_hidden_table_is_an_error_with_the_rights(orders: Catalog) -> None:
 
 
 @pytest.mark.parametrize("status", ["429 Too Many Requests", "500 Internal", "503 Unavailable"])
-def test_catalog_that_fails_is_a_storage_error(
+def test_failing_catalog_raises_storage_error(
     status: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace, "PATIENCE", 1)
@@ -379,7 +377,7 @@ def test_catalog_that_fails_is_a_storage_error(
         make_batch_reader(NAME)
 
 
-def test_rejected_token_is_a_credentials_error_also_when_credentials_are_renewed(
+def test_rejected_token_raises_credentials_error_at_first_request_and_renewal(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = open_parquet(NAME).location.credentials
@@ -398,7 +396,7 @@ def test_rejected_token_is_a_credentials_error_also_when_credentials_are_renewed
     assert str(caught.value) == error
 
 
-def test_workspace_that_is_not_configured_is_a_credentials_error(
+def test_workspace_that_is_not_configured_raises_credentials_error(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DATABRICKS_TOKEN")
@@ -420,7 +418,7 @@ def test_workspace_that_is_not_configured_is_a_credentials_error(
         make_batch_reader(NAME)
 
 
-def test_default_profile_of_databricks_is_enough_in_each_process(
+def test_default_databricks_profile_configures_each_process(
     orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process knows only the host, and the SDK reads no profile if a host is passed."""
@@ -526,7 +524,9 @@ def test_profile_that_the_settings_choose_is_used(
     assert Workspace().host == Workspace(other).host == other
 
 
-def test_commits_of_the_catalog_are_refused_by_name(catalog: Catalog, tmp_path: Path) -> None:
+def test_table_with_catalog_commits_raises_error_that_names_the_feature(
+    catalog: Catalog, tmp_path: Path
+) -> None:
     table = tmp_path / "managed"
     rows = add(table, "a.parquet", pa.table({"n": [1]}))
     commit(table, protocol("catalogManaged"), metadata(FIELDS), rows)

@@ -65,7 +65,7 @@ def test_table_of_a_rest_catalog_is_read_with_its_credentials(
     assert MARK not in repr(converter)
 
 
-def test_expired_credentials_of_a_rest_catalog_are_an_error_until_they_are_loaded_again(
+def test_expired_credentials_of_rest_catalog_raise_error_until_reloaded(
     server: RestCatalogServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="mdstorm_backend")

@@ -146,7 +146,7 @@ def leaks(store: Store, caplog: pytest.LogCaptureFixture) -> Callable[..., list[
     return found
 
 
-def test_secrets_of_a_named_table_are_seen_nowhere(
+def test_secrets_of_named_table_appear_in_no_text(
     store: Store, catalog: Catalog, leaks: Callable[..., list[str]]
 ) -> None:
     texts: list[str] = []

@@ -48,7 +48,7 @@ def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
 class TestElements:
     @pytest.mark.long
     @with_either
-    def test_readers_can_be_opened_in_tf_functions(self, ten: str, reader: Any) -> None:
+    def test_reader_can_be_opened_in_tf_function(self, ten: str, reader: Any) -> None:
         def numbers(_: Any) -> Any:
             opened = make_petastorm_dataset(reader(ten, num_epochs=2))
             return opened.map(lambda element: tf.reshape(element.number, [-1])).unbatch()
@@ -67,7 +67,7 @@ class TestBatching:
     """Batches are cut out of blocks, and are those that TensorFlow makes row by row."""
 
     @pytest.mark.parametrize("drop", [False, True])
-    def test_unbatched_and_rebatched_rows_equal_tensorflows(
+    def test_unbatched_and_rebatched_rows_equal_batches_of_tensorflow(
         self, thousand: str, drop: bool
     ) -> None:
         dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
@@ -224,7 +224,7 @@ class TestStates:
         second.load_state_dict(first.state_dict(items=192))
         assert taken(second) == list(range(192, 1000))
 
-    def test_state_within_a_block_of_another_world_is_refused(self, thousand: str) -> None:
+    def test_state_within_block_in_another_world_raises_error(self, thousand: str) -> None:
         first = make_petastorm_dataset(row_reader(thousand))
         list(islice(first, 3))
         second = make_petastorm_dataset(row_reader(thousand, cur_shard=0, shard_count=2))
@@ -232,13 +232,17 @@ class TestStates:
             second.load_state_dict(first.state_dict())
 
     @with_either
-    def test_reader_below_a_dataset_names_its_state(self, ten: str, reader: Any) -> None:
+    def test_state_of_reader_below_dataset_raises_error_that_names_dataset(
+        self, ten: str, reader: Any
+    ) -> None:
         opened = reader(ten)
         next(iter(make_petastorm_dataset(opened)))
         with pytest.raises(StateMismatchError, match="dataset of make_petastorm_dataset reads"):
             opened.state_dict()
 
-    def test_dataset_of_a_used_reader_names_the_state_of_the_reader(self, ten: str) -> None:
+    def test_state_of_dataset_over_used_reader_raises_error_that_names_reader(
+        self, ten: str
+    ) -> None:
         reader = batch_reader(ten)
         next(reader)
         with pytest.raises(StateMismatchError, match=r"call state_dict.. of the reader"):
@@ -300,7 +304,7 @@ class TestNGrams:
             first = session.run({offset: row for offset, row in tensors.items() if row})
         assert (int(first[0].time), int(first[2].time), float(first[2].value)) == (0, 2, 1.0)
 
-    def test_n_grams_are_built_from_values(self) -> None:
+    def test_n_grams_are_built_from_positional_and_named_values(self) -> None:
         fields = [UnischemaField("time", np.int64, ()), UnischemaField("value", np.float64, ())]
         schema = Unischema("S", fields)
         ngram = NGram({0: [fields[0]], 1: fields}, 1, fields[0])

@@ -122,7 +122,7 @@ def test_values_are_cast_to_the_declared_dtype_or_raise_error(shape: tuple[int, 
     [["a", 1], [1, "a"], [1, [2]], [[1], 2], [[1], "a"], [Decimal(1), "a"], [1 << 70, 1]],
     ids=str,
 )
-def test_mixed_cells_are_an_error_that_names_the_column(cells: list[Any]) -> None:
+def test_cells_of_several_types_raise_error_that_names_column(cells: list[Any]) -> None:
     with pytest.raises(TransformError, match=r"column 'x'.*object.*Return values of one type"):
         run(pd.Series(cells, dtype=object))
 
@@ -138,7 +138,7 @@ def test_repeated_column_names_raise_error() -> None:
         transform({"id": "long"}, spec, {"id": np.arange(2)})
 
 
-def test_a_timestamp_that_pandas_cannot_hold_is_an_error_that_names_the_column() -> None:
+def test_timestamp_out_of_pandas_range_raises_error_that_names_column() -> None:
     batch = {"id": np.arange(1), "when": np.array(["9999-12-31"], "datetime64[us]")}
     with pytest.raises(TransformError, match=r"column 'when'.*cast the column to LONG or STRING"):
         transform({"id": "long", "when": "timestamp_ntz"}, TransformSpec(), batch)

@@ -30,7 +30,7 @@ def rows(url: str, function: Any, *specification: Any, **arguments: Any) -> list
         return list(r)
 
 
-def test_strings_and_bytes_of_a_function_are_unchanged(url: str) -> None:
+def test_strings_and_bytes_returned_by_function_are_unchanged(url: str) -> None:
     new = [("text", np.str_, (), False), ("data", np.bytes_, (), False)]
     found = rows(url, lambda row: {**row, "text": f"{row['id']}", "data": b"1"}, new)
     assert [type(value) for value in found[0]] == [np.int64, np.str_, str, bytes]
@@ -88,13 +88,13 @@ def test_lists_become_arrays_of_the_declared_shape(url: str) -> None:
         rows(url, lambda row: {"x": [[1], [1, 2]]}, declared, None, ["x"])
 
 
-def test_declared_objects_are_unchanged(url: str) -> None:
+def test_values_declared_as_objects_are_unchanged(url: str) -> None:
     declared = [("x", np.object_, (), True)]
     found = rows(url, lambda row: {"x": {"n": [1]}}, declared, None, ["x"])
     assert [row.x for row in found] == [{"n": [1]}] * 3
 
 
-def test_tensors_of_a_function_become_arrays(url: str) -> None:
+def test_tensors_returned_by_function_become_arrays(url: str) -> None:
     torch = pytest.importorskip("torch")
     declared = [("x", np.float32, (2,), False)]
     found = rows(url, lambda row: {"x": torch.ones(2)}, declared, None, ["x"])

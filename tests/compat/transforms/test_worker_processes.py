@@ -159,7 +159,7 @@ class TestPool:
             # The worker also has the other end of the pipe.
             assert parent.stdout.read() == ""
 
-    def test_fork_starts_its_own_processes(self) -> None:
+    def test_forked_process_starts_its_own_workers(self) -> None:
         pool = pool_of(lambda _: os.getpid())
         ours = pool(0)
         read, write = os.pipe()
@@ -179,7 +179,7 @@ class TestPool:
         assert pool(0) == ours
         pool.close()
 
-    def test_fork_does_not_keep_processes_alive(self) -> None:
+    def test_forked_process_does_not_keep_workers_of_parent_alive(self) -> None:
         pool = pool_of(abs)
         assert pool(-2) == 2
         child = os.fork()
