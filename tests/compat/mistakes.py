@@ -1,4 +1,4 @@
-"""Tables of mistakes: a call, and the class and words of its error."""
+"""Tables of mistakes: a call, and the class and text of the expected error."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from mdstorm_backend.errors import MDStormError
 
 #: The mistake, given the URLs of one table in Parquet and in MDS, or a session and a URL.
 Mistake: TypeAlias = Callable[[Any, str], Any]
-#: The mistake, the builtin that is raised, words of the message.
+#: The mistake, the builtin class of the error, and words of the message.
 Row: TypeAlias = tuple[Mistake, type[Exception], str]
 
 

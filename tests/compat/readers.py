@@ -1,4 +1,4 @@
-"""Readers for tests of loaders: ours, over small Parquet files, and a class of another kind."""
+"""Readers for tests of loaders: mdstorm's, over small Parquet files, and another class."""
 
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
@@ -13,10 +13,10 @@ import pytest
 from mdstorm._readers import options
 from mdstorm.reader import make_batch_reader, make_reader
 
-#: In stored order.
+#: Arguments that read in stored order.
 IN_ORDER = {"shuffle_row_groups": False}
 
-#: Columns of Parquet that loaders convert to other types, or do not support.
+#: Columns of Parquet that loaders convert to other types or do not support.
 TYPES: dict[str, Any] = {
     "flag": [True, False],
     "u16": pa.array([1, 65535], pa.uint16()),
@@ -53,7 +53,7 @@ with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=
 
 
 def stop_readers() -> None:
-    """End the threads of all readers: TensorFlow never releases a generator."""
+    """Stop the threads of all readers, because TensorFlow never releases a generator."""
     while _MADE:
         _MADE.pop().stop()
 

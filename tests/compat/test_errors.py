@@ -9,7 +9,7 @@ import pytest
 import mdstorm_backend.errors
 from mdstorm import errors
 
-#: Builtin bases of the classes that the engine does not have.
+#: Builtin base classes of the errors that the engine does not define.
 BASES = {
     "CompressionCodecError": (ValueError, RuntimeError),
     "DecodeFieldError": (RuntimeError,),

@@ -1,4 +1,4 @@
-"""What grows over many loaders (files, threads, memory), and rows of a run that resumes often."""
+"""Resources (files, threads, memory) over many loaders, and rows of a run that resumes often."""
 
 from pathlib import Path
 
@@ -94,7 +94,7 @@ def test_many_loaders_leave_no_files_threads_or_memory(
     assert after[2] - before[2] < 16 << 20
 
 
-#: Trains without an end and resumes from a state at drawn batches; prints how often rows came.
+#: Trains endlessly and resumes from a state after random batches; prints the count of each row.
 ENDLESS = """
 import collections, json, random, sys
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset

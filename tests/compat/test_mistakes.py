@@ -56,7 +56,7 @@ def deleted(mds: str) -> SparkDatasetConverter:
 
 
 def torch_of_copy(mds: str) -> Any:
-    """Return a batch of a copy whose maker has ended."""
+    """Return a batch of a copy that was made by a process that has ended."""
     gone = SparkDatasetConverter(f"{mds}/20250101000000-appid-local-1", [f"{mds}/a.mds"], 8)
     return next(iter(copy.copy(gone).make_torch_dataloader()))
 

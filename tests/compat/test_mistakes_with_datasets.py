@@ -48,7 +48,7 @@ def convert(parquet: Any, **arguments: Any) -> Any:
 
 
 def write(mds: str, value: Any, encoding: str = "int", **arguments: Any) -> Any:
-    """Write a sample, or Arrow data, or whatever else is given."""
+    """Write a sample, Arrow data, or another object."""
     columns = {"columns": {"a": encoding}, **arguments}
     with engine.MDSWriter(out=f"{mds}-new", exist_ok=True, **columns) as writer:
         (writer.write if isinstance(value, (dict, list)) else writer.write_batch)(value)

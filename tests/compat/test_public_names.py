@@ -73,7 +73,7 @@ def test_dir_works_with_a_mocked_framework(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def parameters(function: object) -> str:
-    """The parameters that may be positional, as they are written."""
+    """The parameters that may be positional, as in the source code."""
     found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
     plain = (p.replace(annotation=p.empty) for p in found if p.kind is p.POSITIONAL_OR_KEYWORD)
     return ", ".join(map(str, plain))

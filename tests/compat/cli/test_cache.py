@@ -13,7 +13,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """URLs of two datasets that have been read, the first one earlier, and so are cached."""
+    """URLs of two datasets that have been read, one after the other, and so are cached."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "400")
     urls = []
@@ -80,7 +80,7 @@ class TestCopies:
 
     @pytest.fixture
     def copies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """URLs of copies: last used 30 and 8 days ago, the second one with a key, and just now."""
+        """URLs of copies that were last used 30 days ago, 8 days ago (with a key), and just now."""
         monkeypatch.setenv("COLUMNS", "400")
         key = CacheKey(tmp_path.as_uri(), "daily")
         urls = [write_copy(tmp_path, number) for number in range(3)]

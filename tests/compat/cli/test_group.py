@@ -105,7 +105,7 @@ def test_examples_in_help_of_every_command_are_valid(name: str) -> None:
     assert "Examples:" in shown
 
 
-#: Options whose metavar names the required value; without it, the option has no effect.
+#: Options whose metavar names the required value, and which have no default.
 _ASK_FOR_MORE = {"against", "reports", "directory"}
 
 

@@ -1,4 +1,4 @@
-"""Set-ups of a machine, in which `mdstorm doctor` runs as a separate process."""
+"""Setups of a machine, in which `mdstorm doctor` runs as a separate process."""
 
 import json
 import os
@@ -17,7 +17,7 @@ _CODE.append(Path(mdstorm_migrate.__file__).parents[1])
 
 
 class Setup:
-    """A copy of this test run's environment, single parts of which can be broken.
+    """A copy of this test run's environment, whose parts can be broken one by one.
 
     Its libraries are links to this Python's, so that each can be left out or replaced.
     """
@@ -63,7 +63,7 @@ class Setup:
         (described / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, ""]))
 
     def program(self, name: str, *lines: str) -> str:
-        """Put a program on the PATH, and return where it is."""
+        """Put a program on the PATH, and return its path."""
         path = self.programs / name
         path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
         path.chmod(0o755)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.newest
 
 
 class Broken(NamedTuple):
-    """One broken part, the words of its finding, and the options of the command."""
+    """One broken part, the expected words of its finding, and the options of the command."""
 
     arrange: Callable[[Setup], object]
     check: str

@@ -1,4 +1,4 @@
-"""`install_as_petastorm` in one process, whose loggers then govern what mdstorm logs."""
+"""`install_as_petastorm` in one process; both loggers then control the messages of mdstorm."""
 
 import importlib
 import importlib.util
@@ -143,7 +143,8 @@ def test_installed_petastorm_is_not_replaced(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_petastorm_is_not_importable_without_the_drop_in() -> None:
-    # Not in this process, where Spark may have put the stand-in on the search path.
+    # Run in another process, because Spark may have put the stand-in on the search path of this
+    # one.
     program = "import importlib.util, mdstorm; assert importlib.util.find_spec('petastorm') is None"
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=60)
 

@@ -17,7 +17,7 @@ KEY = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
 
 
 class RuntimeConfig:
-    """A configuration that takes `taken`, and raises an error for anything else."""
+    """A configuration that accepts the keys `taken`, and raises an error for all others."""
 
     def __init__(self, error: Exception, *taken: str) -> None:
         self._error, self._taken = error, taken

@@ -50,7 +50,7 @@ def test_child_process_without_mdstorm_raises_error_that_names_it(tmp_path: Path
     import mdstorm
 
     shim = Path(mdstorm.__file__).parent / "_drop_in" / "shim"
-    # Without site-packages, which contains mdstorm.
+    # site-packages, which contains mdstorm, is left out.
     done = subprocess.run(
         [sys.executable, "-S", "-c", "import petastorm.spark"],
         env={**os.environ, "PYTHONPATH": str(shim)},

@@ -128,7 +128,7 @@ def write(directory: Path, name: str, numbers: range) -> Path:
 
 
 class JsonCodec(DataframeColumnCodec):
-    """A user's own codec of any value, as text or as bytes."""
+    """A user-defined codec of any value, as text or as bytes."""
 
     def encode(self, unischema_field: Any, value: Any) -> Any:
         raise NotImplementedError

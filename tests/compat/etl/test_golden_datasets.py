@@ -169,7 +169,7 @@ def test_rdd_on_session_without_rdds_raises_error(spark: Any) -> None:
 
 
 class Partitions:
-    """An RDD with one number per partition, read in this process, the last partition first."""
+    """An RDD with one number per partition, read in this process, with the last partition first."""
 
     def parallelize(self, numbers: Iterable[int], slices: int) -> Partitions:
         self.numbers = list(numbers)

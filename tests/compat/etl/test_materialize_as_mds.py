@@ -1,4 +1,4 @@
-"""`materialize_dataset` as MDS converts the block's files, and leaves others alone."""
+"""`materialize_dataset` as MDS converts only the files that the block writes."""
 
 import json
 from decimal import Decimal
@@ -188,7 +188,7 @@ def test_values_of_a_users_own_codec_are_stored_decoded(
 
 
 class PandasCodec(JsonCodec):
-    """Decodes times of pandas."""
+    """A codec that decodes to pandas timestamps."""
 
     def decode(self, unischema_field: Any, value: Any) -> Any:
         return pd.Timestamp(json.loads(value))

@@ -113,7 +113,7 @@ def test_append_of_rows_with_another_schema_raises_error(tmp_path: Path) -> None
 
 
 def test_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
-    """Readers take the fields from the metadata of the first block, whatever the files hold."""
+    """Readers take the fields from the metadata of the first block, regardless of the files."""
     for name, size in (("a", 2), ("b", 3)):
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
         value = bytes(NdarrayCodec().encode(field, np.zeros(size, np.float32)))
@@ -283,7 +283,7 @@ def test_metadata_waits_for_a_file_under_construction(
         waits.append(seconds)
         write_ids(tmp_path, "b.parquet", range(2))
 
-    # Not in `time` itself, for threads of other tests sleep as well.
+    # Replaced only in this module, because threads of other tests call `time.sleep` as well.
     monkeypatch.setattr(petastorm_metadata, "time", SimpleNamespace(sleep=sleep))
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pass
@@ -408,7 +408,7 @@ def test_hadoop_settings_are_restored_after_block(classic_spark: Any, tmp_path: 
 def test_row_group_size_applies_in_every_kind_of_session(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Otherwise, the error says that the session refuses it, and names the remedy."""
+    """If the session refuses the setting, the error states this and names the remedy."""
     with (
         caplog.at_level("WARNING", "mdstorm"),
         materialize_dataset(spark, tmp_path.as_uri(), IDS, row_group_size_mb=1),

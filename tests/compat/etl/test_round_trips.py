@@ -1,4 +1,4 @@
-"""Rows of any schema read back equal: from Parquet files, and from MDS made of them."""
+"""Rows of any schema are read back equal, from Parquet files and from MDS converted from them."""
 
 import tempfile
 from decimal import Decimal
@@ -28,7 +28,7 @@ from mdstorm_backend.parquet import open_parquet
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 BINARIES = st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0"))
-#: Types of scalars, how Spark stores them, and their values.
+#: Types of scalars, the Spark type that stores each, and their values.
 SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
     (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
     (np.uint8, "short", pa.int16(), st.integers(0, 255)),
@@ -64,7 +64,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     else:
         codec = draw(st.sampled_from([NdarrayCodec(), CompressedNdarrayCodec()]))
         shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), max_size=3)))
-        # A text without dimensions keeps its length, for any length stated in the file.
+        # A text without dimensions keeps its length, regardless of the length stated in the file.
         dtype = np.dtype(draw(st.sampled_from(ARRAYS if shape else ARRAYS[:-1]))).type
     field = UnischemaField(name, dtype, shape, codec, nullable)
     least = 1 if kind == "image" else 0

@@ -1,4 +1,4 @@
-"""Loaders over our readers: whole blocks, complete passes, states; rows kept in memory."""
+"""Loaders over mdstorm's readers: blocks, complete passes, states, and rows kept in memory."""
 
 import datetime
 import threading
@@ -281,7 +281,7 @@ def test_transform_fn_gets_whole_columns(thousand: str, reader: Any) -> None:
 
 @pytest.mark.parametrize("size", [0, -1, None, 2.5])
 def test_batch_size_below_one_raises_error(ten: str, size: Any) -> None:
-    """Petastorm's yields empty batches without end, and fails for None."""
+    """Petastorm's loader yields empty batches without end, and fails for None."""
     with pytest.raises(InvalidArgumentError, match=f"positive number of rows, found {size}"):
         BatchedDataLoader(batch_reader(ten), size)
 

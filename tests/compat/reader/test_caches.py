@@ -45,7 +45,7 @@ class TestReaders:
     ) -> None:
         calls = tmp_path / "calls"
         calls.mkdir()
-        # In the environment: a list in its closure would be a part of the function.
+        # Counted in the environment, because a list in the closure would be part of the function.
         monkeypatch.setenv("MDSTORM_TEST_CALLS", str(calls))
 
         def note(frame: pd.DataFrame) -> pd.DataFrame:

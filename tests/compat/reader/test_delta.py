@@ -130,7 +130,7 @@ def merge(state: State, rows: list[Row]) -> State:
 
 
 def remove(state: State, rows: list[Row]) -> State:
-    """Delete by deletion vectors, as Spark does; an earlier one of a file is replaced."""
+    """Delete by deletion vectors, as Spark does; a file's earlier deletion vector is replaced."""
     path, found, dead = state
     keys = {key for key, _ in rows}
     vectors = {}
@@ -276,7 +276,7 @@ def test_tables_refuse_filesystem_argument_and_incomplete_names(table: Path) -> 
 
 
 def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None:
-    """As CONVERT TO DELTA leaves it; other versions of the table have other files."""
+    """CONVERT TO DELTA leaves such a dataset; other versions of the table have other files."""
     path = tmp_path / "t"
     fields = [
         UnischemaField("id", np.int64, (), None, False),

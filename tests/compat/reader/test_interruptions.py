@@ -1,4 +1,4 @@
-"""A loop over a reader that ends with an error: the state is after the user's last item."""
+"""Loops over a reader that end with an error: the state resumes after the user's last item."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def _ctrl_c(ctrl_c_raises: None) -> None:
 
 @dataclass
 class Moment:
-    """Interrupts or raises once, when it gets a row: in any thread or process."""
+    """Interrupts or raises an error for its first row only, in any thread or process."""
 
     marker: Path
     row: int
@@ -134,7 +134,7 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows that a loop got before it raised, after `stop` items, or was interrupted."""
+    """Return the rows of a loop until it raised an error, after `stop` items or an interrupt."""
     found: list[int] = []
     with suppress(error):
         for number, item in enumerate(loader, 1):

@@ -54,7 +54,7 @@ def three(row: Any) -> Any:
     return {**row, "id": np.ones(3)}
 
 
-#: Its function returns arrays of three.
+#: The function of this transform returns arrays of three elements.
 PAIR = TransformSpec(three, [("id", np.int64, (2,), False)])
 
 

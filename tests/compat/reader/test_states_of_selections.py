@@ -63,7 +63,7 @@ class Low(by.PredicateBase):
 
 
 class Below(by.PredicateBase):
-    """A predicate with a threshold, and with an attribute that has no textual form."""
+    """A predicate with a threshold, and an attribute without a textual form."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -109,7 +109,7 @@ def below_global(limit: int) -> Callable[[Any], Any]:
 
 
 def commented(number: int) -> Callable[[Any], Any]:
-    """Return functions that differ in their comments and docstrings."""
+    """Return functions that differ only in comments and docstrings."""
     variables: dict[str, Any] = {}
     exec(
         f"def test(id):\n    'Docstring {number}'\n    # comment {number}\n    return id < 600",
@@ -285,7 +285,7 @@ class World:
         self.size, self.batch_size = draw.randint(2, 5), draw.choice([1, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99])
-        # The selected rows are spread, or at one end: then some ranks have none.
+        # The selected rows are spread, or all at one end, so that some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = frozenset(n for n in range(1_000) if n * factor % 1_000 >= 10 * self.drops)
         self.kind = draw.choice(["predicate", "filters", "transform", "both"])
@@ -298,7 +298,7 @@ class World:
         }
 
     def selection(self) -> dict[str, Any]:
-        """Arguments that leave out rows."""
+        """Arguments that select some of the rows."""
         kept = self.kept
         if self.kind == "filters":
             return {"filters": [("id", "in", sorted(kept))]}

@@ -133,7 +133,7 @@ def parquet(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["parquet", "mds"])
 def url(request: Any, parquet: str, tmp_path: Path) -> str:
-    """The same rows in both formats, decimals being decimals."""
+    """The same rows, with decimals, in both formats."""
     if request.param == "parquet":
         return parquet
     return str(convert(parquet, f"file://{tmp_path}/mds").url)

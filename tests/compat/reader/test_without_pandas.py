@@ -1,4 +1,4 @@
-"""Reading and converting need pandas nowhere: the base install has none."""
+"""Reading and converting work without pandas, which a base installation does not include."""
 
 import subprocess
 import sys

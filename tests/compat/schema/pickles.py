@@ -1,4 +1,4 @@
-"""A schema of every codec, and schemas as old versions of Petastorm pickled them."""
+"""A schema with every codec, and schemas as old versions of Petastorm pickled them."""
 
 import pickle
 from decimal import Decimal
@@ -73,7 +73,7 @@ def _restored_field(root: str, values: str) -> str:
 
 
 class Calls:
-    """Pickles to a call of `function`."""
+    """An object whose pickle is a call of `function`."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.call = (function, arguments)

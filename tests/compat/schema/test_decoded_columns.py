@@ -1,4 +1,4 @@
-"""Columns decoded together: NumPy's own files as NumPy reads them, scalars as their type."""
+"""Columns decoded together: arrays as NumPy reads its files, scalars as their type."""
 
 import io
 from typing import Any
@@ -54,7 +54,7 @@ def assert_equal(found: Any, arrays: list[Any], dtype: Any) -> None:
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[list[Any], Any, tuple[int | None, ...]]:
-    """Draw arrays of one dtype, of free and fixed dimensions, some null, some in Fortran order."""
+    """Draw arrays of one dtype with free and fixed dimensions, some null, some in Fortran order."""
     dtype = np.dtype(draw(st.sampled_from(DTYPES)))
     shape = tuple(draw(st.lists(st.none() | st.integers(0, 4), max_size=3)))
     rows: list[Any] = []

@@ -46,8 +46,8 @@ def load(data: bytes) -> None:
         assert isinstance(found, (Unischema, dict))
 
 
-#: Where a pickle is changed, how many bytes are cut out there, and what takes their place: bytes,
-#: or as many bytes of another pickle.
+#: Where a pickle is changed, the number of bytes that are removed there, and their replacement:
+#: bytes, or a slice of another pickle.
 CHANGES = st.lists(
     st.tuples(
         st.integers(0),

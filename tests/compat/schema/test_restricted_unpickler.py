@@ -98,7 +98,7 @@ def test_written_pickle_can_be_read_by_python() -> None:
     assert found.price.codec.spark_dtype() == TYPES.DecimalType(10, 2)
 
 
-# Attacks by a hostile pickle: none of them runs, and the error names the reason.
+# Attacks by hostile pickles: none of them executes code, and the error names the reason.
 
 HOSTILE: dict[str, Any] = {
     "a command": lambda: calling(os.system, "touch hacked"),
@@ -199,7 +199,7 @@ def test_allowed_names_in_places_where_they_do_not_belong_are_refused() -> None:
 
 @pytest.fixture
 def index_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
-    """The function that pickles an index of some content as Petastorm does."""
+    """A function that pickles an index with given content as Petastorm does."""
     module = ModuleType("petastorm.etl.rowgroup_indexers")
     class_ = type("SingleFieldIndexer", (), {"__module__": module.__name__})
     vars(module)["SingleFieldIndexer"] = class_
@@ -266,7 +266,7 @@ def test_row_group_numbers_that_are_not_integers_raise_error(
             load_indexes(index_pickle({"x": groups}))
 
 
-# Bombs: nothing grows beyond the pickle itself, or takes long.
+# Pickle bombs: memory does not grow beyond the pickle's size, and reading does not take long.
 
 
 def test_deep_nesting_neither_crashes_nor_takes_long() -> None:
@@ -318,7 +318,7 @@ def test_content_that_values_share_is_not_copied_for_each(
 
 
 def test_numbers_that_share_their_hash_are_refused(index_pickle: Callable[..., bytes]) -> None:
-    """Python gives all multiples of this prime one hash, so that each would be compared to all."""
+    """All multiples of this prime have one hash in Python, so each is compared with the others."""
     flood = {i * (2**61 - 1): {0} for i in range(1000)}
     with pytest.raises(UnsafePickleError, match="ValueError"):
         load_indexes(index_pickle(flood))

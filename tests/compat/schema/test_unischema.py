@@ -1,4 +1,4 @@
-"""`Unischema` and its fields: views, rows, Spark types, JSON, and those that columns imply."""
+"""`Unischema` and its fields: views, rows, Spark types, JSON, and fields inferred from columns."""
 
 import copy
 import json
@@ -272,11 +272,11 @@ def test_numpy_dtypes_read_back_as_types() -> None:
 
 
 class OwnArrays(NdarrayCodec):
-    """A user's codec of arrays."""
+    """A user-defined codec of arrays."""
 
 
 class OwnScalars(ScalarCodec):
-    """A user's codec of scalars."""
+    """A user-defined codec of scalars."""
 
 
 @pytest.mark.parametrize("codec", [OwnArrays(), OwnScalars(NamedSparkType("byte"))], ids=type)

@@ -1,4 +1,4 @@
-"""Small Parquet datasets, and batches as readers have them."""
+"""Small Parquet datasets, and batches in the form that readers produce."""
 
 import tempfile
 from collections.abc import Sequence

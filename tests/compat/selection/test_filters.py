@@ -1,4 +1,4 @@
-"""pyarrow's conditions: which rows stay, and which row groups are not read at all."""
+"""pyarrow's conditions: which rows are kept, and which row groups are skipped."""
 
 import datetime as dt
 import tempfile

@@ -1,4 +1,4 @@
-"""N-grams, formed of dicts and of columns."""
+"""N-grams, formed from rows as dicts and from columns."""
 
 import datetime as dt
 import itertools
@@ -31,7 +31,7 @@ def columns_at(timestamps: Any) -> dict[str, list[Any]]:
 
 
 def stamps(ngram: NGram, timestamps: Any) -> list[list[Any]]:
-    """Timestamps of the n-grams, formed in both ways."""
+    """Return the timestamps of the n-grams, which both ways must form alike."""
     found = ngram.form_ngram(rows_at(timestamps), SCHEMA)
     formed = list(ngram._mdstorm_of_columns(SCHEMA, columns_at(timestamps)))
     assert formed == [ngram.make_namedtuple(SCHEMA, item) for item in found]

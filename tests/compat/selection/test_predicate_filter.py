@@ -173,7 +173,7 @@ def test_in_reduce_passes_results_of_predicates_to_function() -> None:
 
 
 class TestFunctionsOfSeries:
-    """In the batch reader a function takes Series, or is called for each row after all."""
+    """In the batch reader, a function gets Series; if that fails, it is called for each row."""
 
     def test_function_of_series_returns_a_series(self) -> None:
         seen: list[Any] = []
@@ -226,7 +226,7 @@ class TestFunctionsOfSeries:
         frame = seen[0]
         assert (type(frame), list(frame.columns), len(seen)) == (pd.DataFrame, ["id", "pair"], 1)
         assert frame.index.equals(pd.RangeIndex(6))
-        # Changes of the predicate to its frame have no effect outside.
+        # Changes that the predicate makes to its frame have no effect outside.
         assert batch["id"].tolist() == [0, 1, 2, 3, 4, 5]
 
     def test_nested_user_predicate_gets_a_frame(self) -> None:

@@ -37,7 +37,7 @@ TABLE = pa.table(
 
 @pytest.fixture(scope="module", params=["parquet", "mds"])
 def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Forty rows in several shards; Parquet by years."""
+    """Forty rows in several shards; the Parquet files are partitioned by year."""
     directory = tmp_path_factory.mktemp(request.param)
     if request.param == "parquet":
         write(directory, TABLE, by=["year"])
@@ -108,7 +108,7 @@ def ngrams(url: str, **options: Any) -> list[tuple[int, int, int]]:
 
 
 def test_each_n_gram_is_read_once(url: str) -> None:
-    """For any number of readers, and of parts into which shards are cut."""
+    """For any number of readers, and of parts into which each shard is cut."""
     expected = ngrams(url, shuffle_row_groups=False)
     assert len(expected) >= 20
     assert all(c == b + 1 == a + 2 for a, b, c in expected)
@@ -137,7 +137,7 @@ PIECES = pa.table({"id": pa.array(range(30), pa.int64()), "s": [f"t{i}" for i in
 
 @pytest.fixture(scope="module", params=["parquet", "mds"])
 def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Thirty rows in shards of 11, 11 and 8, or of sizes that MDS has chosen."""
+    """Thirty rows in shards of 11, 11 and 8 rows, or of sizes chosen by the MDS writer."""
     directory = tmp_path_factory.mktemp(request.param)
     if request.param == "parquet":
         return write(directory, PIECES, rows=11)

@@ -1,4 +1,4 @@
-"""Where converters put their copies, and small converters that need no Spark."""
+"""The directory of converters' copies, and small converters that need no Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
 @pytest.fixture
 def cache_dir(tmp_path: Path, set_conf: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The parent cache directory that the session, or else the process, is configured with."""
+    """The parent cache directory in the configuration of the session or of the process."""
     directory = tmp_path / "cache"
     if IS_REFUSING:
         monkeypatch.setenv("MDSTORM_PARENT_CACHE_DIR_URL", f"file://{directory}")

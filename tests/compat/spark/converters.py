@@ -16,7 +16,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 
 #: Data that some converters read in place.
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
-#: One pass in stored order.
+#: Arguments of one pass in stored order.
 IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}
 
 Rows = dict[str, Any]
@@ -26,7 +26,7 @@ Read = Callable[..., list[Rows]]
 def converter_of(
     directory: Path, columns: Columns, fields: Fields, **options: Any
 ) -> SparkDatasetConverter:
-    """Make the converter that a frame with these columns would get."""
+    """Make a converter like the one for a frame with these columns."""
     dataset = write_dataset(directory, columns, fields, **options)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
 
@@ -34,7 +34,7 @@ def converter_of(
 def with_torch(
     converter: SparkDatasetConverter, *, take: int | None = None, **arguments: Any
 ) -> list[Rows]:
-    """Batches (the first `take`) of the PyTorch loader, as lists."""
+    """Return batches (the first `take`) of the PyTorch loader, as lists."""
     with converter.make_torch_dataloader(**arguments) as loader:
         return [
             {name: getattr(values, "tolist", lambda v=values: v)() for name, values in b.items()}
@@ -45,7 +45,7 @@ def with_torch(
 def with_tf(
     converter: SparkDatasetConverter, *, take: int | None = None, **arguments: Any
 ) -> list[Rows]:
-    """Batches (the first `take`) of the TensorFlow dataset, as lists."""
+    """Return batches (the first `take`) of the TensorFlow dataset, as lists."""
     with converter.make_tf_dataset(**arguments) as dataset:
         return [
             {
@@ -102,7 +102,7 @@ WAYS = {
     "make_reader": of_reader(make_reader),
 }
 with_each = pytest.mark.parametrize("numbers", WAYS.values(), ids=WAYS)
-#: All loaders in both orders; in the elastic order they are alike, so the gate needs one.
+#: All loaders in both orders. In the elastic order they behave alike, so one is enough in the gate.
 with_each_in_either_order = pytest.mark.parametrize(
     ("numbers", "order"),
     [

@@ -1,4 +1,4 @@
-"""Where copies go: which settings are read, in which order, and which URLs are taken."""
+"""The directory of copies: which settings are read, in which order, and which URLs are valid."""
 
 import logging
 import re

@@ -74,7 +74,7 @@ def test_float_conversion_is_logged_once_in_a_process(
 
 
 class NotAFrame:
-    """Something with a `schema`, as many objects have."""
+    """An object with a `schema`, as many objects have."""
 
     schema = None
 
@@ -91,7 +91,7 @@ def test_conversion_of_other_objects_raises_not_a_data_frame(thing: Any) -> None
 
 
 class TestPickling:
-    """A converter travels as its three attributes."""
+    """A converter is pickled as its three attributes."""
 
     def test_pickled_converter_holds_its_three_attributes(self, ten: SparkDatasetConverter) -> None:
         pickled = pickle.dumps(ten)
@@ -123,7 +123,7 @@ class TestPickling:
 
 
 def test_codecs_of_petastorm_map_to_mds_compression(caplog: pytest.LogCaptureFixture) -> None:
-    """Those without a counterpart in MDS are logged."""
+    """Codecs without a counterpart in MDS are logged."""
     known = {None: None, "": None, "UNCOMPRESSED": None, "Snappy": "snappy", "bzip2": "bz2"}
     known |= {"uncompressed": None, "gzip": "gz", "lz4": "zstd:1", "deflate": "zstd:1"}
     with caplog.at_level(logging.INFO):

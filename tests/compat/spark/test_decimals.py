@@ -63,7 +63,7 @@ def test_copies_with_other_decimals_are_not_shared(spark: Any, cache_dir: Any) -
     assert urls[None] == urls["decimal"]
     assert len(set(urls.values())) == 3
     assert make_spark_converter(df, decimals="float64").cache_dir_url == urls["float64"]
-    # Its loaders convert them as well, without a warning.
+    # The converter's loaders convert decimals as well, without a warning.
     (batch,) = made["decimal"].make_torch_dataloader(schema_fields=["x"], num_epochs=1)
     assert sorted(batch["x"]) == COLUMNS["x"]
 
@@ -75,7 +75,7 @@ def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatase
     assert isinstance(batch["x"], list)
     with pytest.warns(UserWarning, match="column 'x' of .* reach TensorFlow as text"):
         halves.make_tf_dataset(**IN_ORDER)
-    # From here on a warning would be an error.
+    # From here on, a warning would fail the test.
     for arguments in ({}, {"decimals": "decimal"}, {"schema_fields": ["id"]}):
         list(halves.make_torch_dataloader(**arguments, **IN_ORDER))
     (batch,) = halves.make_torch_dataloader(decimals="float64", **IN_ORDER)

@@ -60,7 +60,7 @@ def test_copies_with_keep_or_cache_key_survive_process(tmp_path: Path) -> None:
     assert all((directory / "index.json").is_file() for directory in expected)
 
 
-#: Without Spark: the marker file alone makes a directory ours.
+#: Spark is not needed: the marker file alone makes a directory one of mdstorm's copies.
 DOOMED = """
 import os, sys, weakref
 from mdstorm._spark.deletion import delete_at_exit, delete_dir
@@ -71,7 +71,7 @@ from mdstorm_backend.storage import Location
 def doomed(name):
     location = Location.of(f"{sys.argv[1]}/{name}")
     mark_directory(location)
-    # Clients are closed like this, and have to be there until the copy is removed.
+    # Clients are closed in this way, and must exist until the copy is removed.
     weakref.finalize(location, lambda: print(os.getpid() == main, os.path.isdir(location.path)))
     delete_at_exit(location.url)
     return location.url
@@ -112,7 +112,8 @@ raise ValueError("uncaught")
     assert {path.name for path in tmp_path.iterdir()} >= {"first", "second"}
 
 
-# Python ends executors before it calls handlers of atexit, and clients of object stores need them.
+# Python shuts down executors before it calls atexit handlers, and clients of object stores need
+# executors.
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_frame_converted_to_object_store_is_read_in_both_orders(
 NAME = "20260102030405-appid-local-1-0e1c6d5e-9d5c-4b8e-8c44-d5b7b0f2a1aa"
 SHARD = "part-00000-0123abcd-0.00000.mds"
 
-#: The driver is killed when some of the four tasks have finished.
+#: The driver is killed after some of the four tasks have finished.
 KILLED = (
     SESSION
     + """

@@ -25,7 +25,8 @@ from mdstorm_backend import MDSWriter, open_dataset
 
 ROWS = 1300
 FLOATS = ("a", "b", "c", "d", "e")
-#: Adjacent in a record in stored order, all of them in another order, and with gaps.
+#: Columns that are adjacent in a record in stored order, all columns in another order, and columns
+#: with gaps.
 CHOICES = [["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"], ["d", "a"], ["b", "c"], ["c"]]
 ORDERS: dict[str, dict[str, Any]] = {
     "in order": {"shuffle_row_groups": False},
@@ -58,7 +59,7 @@ FIELDS = {
 
 @pytest.fixture(scope="module", params=["records", "texts beside", "parquet"])
 def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
-    """Shards of records; of samples of any size; row groups."""
+    """Shards of records, shards of samples of any size, and row groups."""
     folder = tmp_path_factory.mktemp("data") / "data"
     columns, fields = COLUMNS, FIELDS
     if request.param == "parquet":

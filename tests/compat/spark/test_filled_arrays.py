@@ -42,7 +42,7 @@ def as_lists(batch: dict[str, Any]) -> dict[str, Any]:
 )
 @pytest.mark.parametrize(
     ("name", "row_group_size"),
-    # Row groups of one row do not show that lengths differ.
+    # With row groups of one row, different lengths are not detected.
     [(name, size) for name in COLUMNS for size in (1, 10) if (name, size) != ("ragged", 1)],
 )
 def test_null_arrays_in_place_are_filled_as_in_a_copy(
@@ -66,7 +66,7 @@ def test_null_arrays_in_place_are_filled_as_in_a_copy(
 def test_arrays_of_other_length_than_first_row_group_raise_error(
     tmp_path: Path, read: Read
 ) -> None:
-    """Null arrays may have been filled to that length, and no row is known to be wrong."""
+    """Null arrays may have been filled to that length, so the wrong row is not known."""
     url = write_parquet(tmp_path, {"m": [[1.0, 2.0], None, [3.0]]}, row_group_size=1)
     with pytest.raises((InvalidArgumentError, tf.errors.OpError), match=r"'m' .*\(2,\).*convert"):
         read(make_spark_converter(url), fill_nulls={"m": 0}, **{**IN_ORDER, "batch_size": 1})

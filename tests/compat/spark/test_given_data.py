@@ -56,7 +56,7 @@ def test_mds_directory_is_read_in_place(tmp_path: Path, read: Read) -> None:
 def test_delete_of_converter_in_place_keeps_user_files(
     data: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Petastorm removed them."""
+    """Petastorm removes these files."""
     directory = data
     if kind == "mds":
         directory = tmp_path / "mds"

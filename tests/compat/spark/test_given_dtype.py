@@ -165,7 +165,7 @@ def test_dtype_of_reader_applies_to_its_schema_and_rows(tmp_path: Path, make: An
 
 @with_either
 def test_filters_compare_values_in_given_dtype(tmp_path: Path, read: Read) -> None:
-    """The bounds of the row groups belong to the values before the cast."""
+    """The row groups' bounds apply to the values before the cast."""
     url = write_parquet(tmp_path, {"x": [0.1, 0.2]}, row_group_size=1)
     converter = make_spark_converter(url, dtype="float32")
     condition = [("x", ">", 0.1)]  # float32(0.1) is greater

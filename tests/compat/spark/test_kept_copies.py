@@ -19,7 +19,7 @@ from mdstorm._spark.renewed import Renewed
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.storage import Location
 
-#: Converts a frame of no Spark session under one key, once all processes have started.
+#: Converts a frame without a Spark session under one key, once all processes have started.
 PROGRAM = """
 import json, os, sys, time, uuid
 from pathlib import Path
@@ -188,7 +188,7 @@ class TestReplacedCopies:
 
     @pytest.fixture
     def convert(self, tmp_path: Path) -> Callable[[int], str]:
-        """Convert a source, once a day."""
+        """Convert the source of a day, each on a later day."""
         key = CacheKey(tmp_path.as_uri(), "daily")
 
         def convert(day: int) -> str:

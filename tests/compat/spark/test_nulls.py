@@ -1,4 +1,4 @@
-"""Nulls on their way into tensors: NaN, None, filled, masked, or an error that names them."""
+"""Nulls in tensors: NaN, None, filled, masked, or an error that names the columns."""
 
 import datetime as dt
 from pathlib import Path
@@ -20,7 +20,7 @@ from mdstorm.tf_utils import make_petastorm_dataset
 
 NAN = float("nan")
 
-#: Spark types, and values with one null; tests/mds_backend/loaders has what loaders make of more.
+#: Spark types, and values with one null; tests/mds_backend/loaders tests more combinations.
 NULLS: dict[str, tuple[Any, list[Any]]] = {
     "byte": ("byte", [-1, None]),
     "long": ("long", [None, 1]),

@@ -1,4 +1,4 @@
-"""Petastorm's reader arguments: which have an effect, which are harmless, which are refused."""
+"""Petastorm's reader arguments: which have an effect, which are ignored, which raise errors."""
 
 import re
 import warnings

@@ -1,4 +1,4 @@
-"""A Spark Connect server elsewhere: other working directory, other paths, other libraries."""
+"""A Spark Connect server on another machine, with other directories, paths and libraries."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""When a copy is used again, and when a DataFrame is written again."""
+"""When a copy is reused, and when a DataFrame is written again."""
 
 import os
 import shutil

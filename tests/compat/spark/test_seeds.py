@@ -45,7 +45,7 @@ def test_new_loaders_with_shard_arguments_continue_epochs_of_default_seed(
     assert numbers(thousand, **seeded) == epochs[:ROWS]
     numbers(thousand, **{**arguments, "shuffle_rows": False, "shuffle_row_groups": False})
     assert numbers(thousand, seed=None, **arguments) == epochs[2 * ROWS : 3 * ROWS]
-    # 0 is an ordinary seed in the elastic order, and means no seed in Petastorm.
+    # 0 is an ordinary seed in the elastic order, but means no seed in Petastorm.
     zero = numbers(thousand, seed=0, **arguments)
     assert (zero == epochs[3 * ROWS :]) == (order == "exact")
 

@@ -1,4 +1,4 @@
-"""Where executors cannot write, Spark writes Parquet and the driver converts it."""
+"""Staging: if executors cannot write, Spark writes Parquet and the driver converts it."""
 
 import logging
 import os
@@ -61,7 +61,7 @@ COLUMNS = (
 
 
 class _DriverOnly(LocalFileSystem):
-    """A disk that this process alone can reach: executors know no such protocol."""
+    """A disk that only this process can reach: executors do not know its protocol."""
 
     protocol = "driveronly"
 
@@ -72,7 +72,7 @@ class _DriverOnly(LocalFileSystem):
 
 @pytest.fixture
 def driver_only() -> Iterator[str]:
-    """The protocol of a storage that executors are refused."""
+    """The protocol of a storage to which executors have no access."""
     fsspec.register_implementation("driveronly", _DriverOnly, clobber=True)
     yield "driveronly"
     sys.modules["fsspec.registry"]._registry.pop("driveronly")  # type: ignore[attr-defined]
@@ -204,7 +204,7 @@ def without_the_rights_of_root(directory: Path) -> Path:
 def test_directory_without_write_permission_of_executors_is_staged(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
-    """The executors' Python processes may not write there, but Spark itself and the driver may."""
+    """The executors' Python processes may not write there, but the JVM and the driver may."""
     context = classic_spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", str(without_the_rights_of_root(tmp_path)))
     parent = tmp_path / "cache"

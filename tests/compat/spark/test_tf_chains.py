@@ -59,12 +59,12 @@ READS = [read_in_python, read_in_take, read_ahead]
 
 @dataclass
 class Chain:
-    """The arguments that all links of a chain share, and the rows that they have read."""
+    """The arguments that all datasets of a chain share, and the rows that they have read."""
 
     converter: SparkDatasetConverter
     draw: random.Random
     arguments: dict[str, Any]
-    #: Ranks may not change within an epoch: only they know how far they have read.
+    #: The number of ranks must not change within an epoch: only a rank knows its position.
     world_size: int | None
     batch_size: int | None
     #: The states of all ranks are equal.
@@ -73,7 +73,7 @@ class Chain:
     states: list[Any] = field(default_factory=lambda: [None])
 
     def link(self, batches: int | None) -> bool:
-        """Read this many batches on each rank, or all; return whether each rank has some rows."""
+        """Read this many batches on each rank, or all; return whether each rank got rows."""
         size = self.world_size or self.draw.randint(1, 4)
         options = {**self.arguments, "batch_size": self.batch_size or self.draw.randint(1, 90)}
         states, counts = [], []

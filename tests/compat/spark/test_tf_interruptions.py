@@ -29,7 +29,7 @@ class StopError(Exception):
 
 
 class Moment:
-    """Calls `cause` when a function is called for a row."""
+    """Calls `cause` when a function is called for a certain row."""
 
     def __init__(self) -> None:
         self.row: int | None = None
@@ -172,7 +172,7 @@ def test_state_after_interrupts_at_random_moments_loses_no_row(
     seen: list[int] = []
     for _ in range(3):
         seconds = draw.uniform(1e-4, 0.08)
-        # TensorFlow may raise a RuntimeError that names it.
+        # TensorFlow may raise a RuntimeError whose message names the KeyboardInterrupt.
         errors = (KeyboardInterrupt, RuntimeError)
         seen += taken_until(dataset, errors, None, interrupt_after, seconds)
         if len(seen) == ROWS:

@@ -1,4 +1,4 @@
-"""Values and shapes that differ from shard to shard, through a transform and the loaders."""
+"""Values and shapes that differ between shards, in a transform and in the loaders."""
 
 import datetime as dt
 from decimal import Decimal

@@ -18,7 +18,7 @@ from mdstorm.spark import make_spark_converter
 
 pytestmark = of_values
 
-#: 2020-01-01 00:00 in New York, which is 05:00 UTC, and as a wall clock; nanoseconds.
+#: 2020-01-01 00:00 in nanoseconds: in New York, which is 05:00 UTC, and as a wall clock time.
 NEW_YORK, WALL_CLOCK = 1_577_854_800 * 10**9, 1_577_836_800 * 10**9
 DAY = 86_400 * 10**9
 MIDNIGHT = "'2020-01-01 00:00:00'"
@@ -26,7 +26,7 @@ FLOAT_1_1 = 1.100000023841858
 
 
 class Case(NamedTuple):
-    """Two SQL literals, the types that PyTorch and TensorFlow get, and the values."""
+    """Two SQL literals, their types in PyTorch and TensorFlow, and their values."""
 
     literals: tuple[str, str]
     torch_dtype: torch.dtype | type

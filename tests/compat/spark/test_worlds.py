@@ -108,7 +108,7 @@ class TestAutomaticShares:
 
 
 class TestWarning:
-    """Warnings if every process reads all rows, which only Petastorm's programs intend."""
+    """A warning appears if every process reads all rows, which only Petastorm's programs intend."""
 
     @with_each
     @pytest.mark.parametrize(

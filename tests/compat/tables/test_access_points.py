@@ -23,7 +23,7 @@ from mdstorm_backend.tables import iceberg as tables_of_iceberg
 from mdstorm_backend.tables.delta_options import of_delta_rs
 
 POINT = f"arn:aws:s3:us-east-1:{ACCOUNT}:accesspoint/points"
-#: Without TLS. A server on localhost is its proxy.
+#: A URL without TLS, for which a server on localhost acts as the proxy.
 ENDPOINT = "http://s3-accesspoint.us-east-1.amazonaws.com"
 HOST = f"points-{ACCOUNT}.s3-accesspoint.us-east-1.amazonaws.com"
 

@@ -29,8 +29,8 @@ from mdstorm_backend.maintenance import head, inspect, verify
 torch_data = pytest.importorskip("torch.utils.data")
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports")
 
-#: Reads the share of a rank: of a name, the rank, the number of ranks, and ``version=`` or
-#: ``timestamp=``.
+#: Reads the share of a rank; arguments: the table name, the rank, the number of ranks, and
+#: ``version=`` or ``timestamp=``.
 Read = Callable[..., Iterator[int]]
 
 
@@ -113,9 +113,9 @@ ENTRIES: dict[str, Read] = {
     "make_petastorm_dataset": by_dataset_of_reader,
     "make_tf_dataset": by_tensorflow,
 }
-#: Between the two versions of the table, as the test sets their times.
+#: A time between the two versions of the table, whose times the test sets.
 YESTERDAY = (datetime.now(timezone.utc) - timedelta(days=1)).isoformat(timespec="seconds")
-#: The rows of each way to choose a version.
+#: The expected rows for each way to choose a version.
 VERSIONS: list[tuple[dict[str, Any], list[int]]] = [
     ({}, NEWEST),
     ({"version": 0}, FIRST),
@@ -145,7 +145,7 @@ class Opening(torch_data.IterableDataset):  # type: ignore[misc, name-defined]
 
 def read_in_a_program(method: str | None, name: str) -> list[tuple[str, int]]:
     """Read all with two worker processes, or in this process."""
-    # TensorFlow does not work in processes that are forked after its import.
+    # TensorFlow does not work in processes that were forked after its import.
     read = partial(read_all, WITHOUT_TENSORFLOW if method == "fork" else ENTRIES)
     if method is None:
         return list(read(name, 0, 1))
@@ -161,7 +161,7 @@ def test_every_entry_reads_each_row_once_by_a_name(
     name: str,
     orders: Catalog,  # noqa: F811
 ) -> None:
-    """In a new process: deltalake does not work in those that are forked after its use."""
+    """Runs in a new process, because deltalake does not work in forks made after its use."""
     orders.behind.grow_old(f"tables/{NAME}/_delta_log/{0:020}")
     with ProcessPoolExecutor(1, get_context("spawn")) as program:
         rows = program.submit(read_in_a_program, method, name).result()

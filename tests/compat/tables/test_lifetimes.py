@@ -1,4 +1,4 @@
-"""An epoch outlives its credentials many times, and secrets leave no process."""
+"""An epoch lasts many times longer than its credentials, and secrets leave no process."""
 
 import io
 import json
@@ -56,7 +56,7 @@ def events(catalog: Catalog, tmp_path: Path) -> Catalog:
 def test_epoch_of_ten_lifetimes_has_each_row_once(
     method: str | None, catalog: Catalog, tmp_path: Path
 ) -> None:
-    """With shuffles, look-ahead and workers; a process asks at most once in a lifetime."""
+    """Also with shuffling and workers; a process requests credentials at most once per lifetime."""
     put(catalog, tmp_path, MANY, FEW)
     lifetimes, lifetime = 10, 2.0
     catalog.unity.lifetime = lifetime
@@ -71,9 +71,9 @@ def test_epoch_of_ten_lifetimes_has_each_row_once(
     assert sorted(found) == list(range(MANY * FEW))
     asked = catalog.unity.by_process
     assert len(asked) <= (3 if method else 1)
-    # The next lifetime begins at the earliest a quarter before the end.
+    # Credentials are renewed at the earliest when a quarter of their lifetime remains.
     assert not [b - a for ts in asked.values() for a, b in pairwise(ts) if b - a < 0.74 * lifetime]
-    # Towards the end, all remaining requests may wait for the store with tokens that they have.
+    # Near the end, all remaining requests may already be waiting for the store, with valid tokens.
     assert max(map(len, asked.values())) >= lifetimes - 2
     assert sum(map(len, asked.values())) == len(catalog.guard.handed_out)
 

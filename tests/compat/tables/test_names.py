@@ -1,4 +1,4 @@
-"""Tables are read by name at every entry, with the credentials of their catalog alone."""
+"""Tables are read by name through every entry point, with only the credentials of the catalog."""
 
 import json
 import pickle
@@ -123,7 +123,7 @@ def test_reader_of_a_name_resumes_from_its_state(orders: Catalog) -> None:
 
 
 def test_state_of_dropped_table_is_refused_by_next_table_with_its_name(orders: Catalog) -> None:
-    """Even if an external table is created over the same files."""
+    """Also refuse the state if an external table is created over the same files."""
     with make_batch_reader(NAME, num_epochs=1) as reader:
         next(reader)
         state = reader.state_dict()
@@ -241,7 +241,7 @@ def test_table_that_is_not_readable_files_is_refused_before_credentials_are_requ
 def test_table_on_r2_is_read_at_an_endpoint(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At that of its account, unless the options have another one."""
+    """The endpoint of the account is used unless the options contain another one."""
     vend, host = orders.unity.vend, "account.r2.invalid"
 
     def vend_for_r2(prefix: str, seconds: float) -> dict[str, Any]:
@@ -281,7 +281,7 @@ def test_table_without_a_manifest_is_read(orders: Catalog) -> None:
 def test_refused_credentials_raise_error_with_cause(
     message: str, words: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Even where the environment has credentials that could read the files."""
+    """Raise the error even if credentials in the environment could read the files."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing-secret")
     monkeypatch.setenv("AWS_ENDPOINT_URL", orders.behind.url)
@@ -421,7 +421,7 @@ def test_workspace_that_is_not_configured_raises_credentials_error(
 def test_default_databricks_profile_configures_each_process(
     orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process knows only the host, and the SDK reads no profile if a host is passed."""
+    """Another process knows only the host, and the SDK reads no profile if it gets a host."""
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name)
     profile = f"[DEFAULT]\nhost = {orders.unity.url}\ntoken = {TOKEN}\n"
@@ -438,7 +438,7 @@ def test_default_databricks_profile_configures_each_process(
         credentials.log_in()
 
 
-#: Nothing listens there.
+#: No server listens at this address.
 UNREACHABLE = "http://127.0.0.1:9"
 
 

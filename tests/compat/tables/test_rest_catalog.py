@@ -25,7 +25,7 @@ LIVE, FIRST = list(range(5, 10)), list(range(10))
 def server(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RestCatalogServer]:
-    """A catalog with the table ``n.t``, whose credentials are the only ones."""
+    """A catalog with the table ``n.t``, which only the catalog's credentials can read."""
     tables = pytest.importorskip("tests.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": FIRST}))

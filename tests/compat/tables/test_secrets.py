@@ -1,4 +1,4 @@
-"""Secrets of every store are in no pickle, state, log, repr, error or report."""
+"""Secrets of every store appear in no pickle, state, log, repr, error or report."""
 
 import json
 import logging
@@ -134,7 +134,7 @@ def store(
 
 @pytest.fixture
 def leaks(store: Store, caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
-    """A function that returns the texts with secrets, also among the lines that were logged."""
+    """A function that returns all texts that contain secrets, including logged lines."""
     for name in ("mdstorm", "mdstorm_backend"):
         caplog.set_level(logging.DEBUG, logger=name)
 

@@ -64,7 +64,7 @@ class TestElements:
 
 
 class TestBatching:
-    """Batches are cut out of blocks, and are those that TensorFlow makes row by row."""
+    """Batches are slices of blocks, and equal the batches that TensorFlow makes row by row."""
 
     @pytest.mark.parametrize("drop", [False, True])
     def test_unbatched_and_rebatched_rows_equal_batches_of_tensorflow(

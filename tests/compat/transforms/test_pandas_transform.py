@@ -33,7 +33,7 @@ def listed(values: Values) -> list[Any]:
 
 
 def test_empty_arrays_have_the_declared_type() -> None:
-    """NumPy makes float64 of an empty list."""
+    """NumPy converts an empty list to float64."""
     for cells in ([[1, 2], []], [[], None]):
         values = run(cells, np.int32, (None,))
         assert values.type == pa.list_(pa.int32())

@@ -139,7 +139,7 @@ def test_integers_with_nulls_stay_floats() -> None:
 
 
 class TestArrays:
-    """Columns of arrays, in all the forms that they have."""
+    """Columns of arrays, in all their forms."""
 
     def test_elements_of_lists_are_cast(self) -> None:
         found = declare(pa.array([[1, 2], None, [3]]), np.float32, (None,))

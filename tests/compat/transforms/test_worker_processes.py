@@ -44,7 +44,7 @@ def processes(url: str, function: Any, fields: Any = (), **arguments: Any) -> An
 
 def test_process_pool_runs_functions_and_keeps_the_order(url: str) -> None:
     def work(frame: pd.DataFrame) -> pd.DataFrame:
-        # A function that no module names, and another one that it calls.
+        # A function that cannot be imported from a module, and another function that it calls.
         frame["pid"] = os.getpid()
         frame["image"] = [np.full((2, 3), i) for i in frame["id"]]
         return frame
@@ -216,7 +216,7 @@ def test_function_that_a_process_cannot_load_raises_error(tmp_path: Path) -> Non
 
 @pytest.fixture
 def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import a module of some text, again and again."""
+    """Import a module with a given text, repeatedly."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 

@@ -130,7 +130,7 @@ def write(spark, name, schema, make_row, *, partition_by=(), summary=False):
 
 
 def as_json(value):
-    """Return ``[type, …]``: enough to compare class, dtype, shape and value."""
+    """Return ``[type, …]``, which is enough to compare class, dtype, shape and value."""
     if value is None:
         return None
     if isinstance(value, Decimal):
