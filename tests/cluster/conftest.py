@@ -16,7 +16,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 EXAMPLES = Path(__file__).parents[2] / "examples" / "many_machines"
 PROGRAMS = Path(__file__).parent / "programs"
 
-#: Output of a program for an epoch over `numbers`, and over the dataset of the examples.
+#: The output of a program for an epoch of `numbers`, and for an epoch of the examples' dataset.
 EACH_ROW_ONCE = "100,000 rows, 0 lost, 0 doubled"
 
 
@@ -59,7 +59,7 @@ class Numbers:
 
 
 def stored_numbers(store: Store, directory: Path, name: str, rows: int) -> Numbers:
-    """Write such a dataset, in shards of 3,000 rows, to the store."""
+    """Write a dataset like the examples', in shards of 3,000 rows, to the store."""
     number = np.arange(rows)
     values = np.cos(number[:, None] * np.arange(1, 17)).astype(np.float32)
     columns = {

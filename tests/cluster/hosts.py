@@ -62,7 +62,7 @@ class Program:
             return "".join(self._lines)
 
     def wait_for(self, text: str, times: int = 1) -> None:
-        """Wait until its output has the text in at least `times` lines."""
+        """Wait until the program's output contains the text in at least `times` lines."""
         with self._grown:
             self._grown.wait_for(
                 lambda: self._is_over or sum(text in line for line in self._lines) >= times,
@@ -72,7 +72,7 @@ class Program:
         assert found >= times, f"{text!r} is not in:\n{self.output}"
 
     def finish(self, *, fails: bool = False, seconds: int = _TIMEOUT_SECONDS) -> str:
-        """Wait until it ends, check whether it failed as expected, and return its output."""
+        """Wait until the program ends, check its exit status, and return its output."""
         try:
             code = self.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -81,7 +81,7 @@ class Program:
         return self.output
 
     def wait(self, seconds: int = _TIMEOUT_SECONDS) -> int:
-        """Wait until it ends, and return the exit code."""
+        """Wait until the program ends, and return the exit code."""
         code = self._process.wait(seconds)
         self._thread.join(_TIMEOUT_SECONDS)
         return code
@@ -115,14 +115,14 @@ class _Namespaces:
         return f"/proc/{self.pid}/ns"
 
     def end(self) -> None:
-        """End everything in them at once; a second call does nothing."""
+        """End all processes in the namespaces at once; a second call does nothing."""
         if not self.is_off:
             self._process.kill()
             self._process.communicate()
 
     @property
     def is_off(self) -> bool:
-        """Whether they have ended."""
+        """Whether the namespaces have ended."""
         return self._process.poll() is not None
 
 
@@ -175,21 +175,21 @@ class Host(_Namespaces):
         return self.start(*command, **environment).finish(fails=fails)
 
     def kill(self, words: str) -> int:
-        """Kill the processes of the host whose command has some words; return how many."""
+        """Kill the host's processes whose command contains some words; return their number."""
         found = self.start("pgrep", "-f", words)
         numbers = found.finish().split()
         self.run("kill", "-KILL", *numbers)
         return len(numbers)
 
     def wait_until_gone(self, words: str) -> None:
-        """Wait for the end of the processes of the host whose command has some words."""
+        """Wait for the end of the host's processes whose command contains some words."""
         numbers = self.start("pgrep", "-f", words)
         numbers.wait()
         for number in numbers.output.split():
             self.run("tail", f"--pid={number}", "-f", "/dev/null")
 
     def end(self) -> None:
-        """Turn it off."""
+        """Turn the host off."""
         super().end()
         for program in self._programs:
             program.wait()
@@ -231,7 +231,7 @@ class Network:
         self._switch = _Namespaces("--net", "sh", "-c", made)
 
     def __getitem__(self, name: str) -> Host:
-        """Return a host, which is turned on if it is not."""
+        """Return a host, turning it on if it is off."""
         if name not in self._hosts or self._hosts[name].is_off:
             self._hosts[name] = self._turned_on(name)
         return self._hosts[name]
@@ -253,11 +253,11 @@ class Network:
         subprocess.run(enter, check=True, capture_output=True)
 
     def unplug(self, host: Host) -> None:
-        """Take the cable of a host out of the switch."""
+        """Unplug the network cable of a host."""
         self._on_switch(f"link set {host.port} down")
 
     def plug(self, host: Host) -> None:
-        """Put it in again."""
+        """Plug the network cable in again."""
         self._on_switch(f"link set {host.port} up")
 
     def slow_down(self, host: Host, rate: str) -> None:
@@ -267,7 +267,7 @@ class Network:
         host.run("tc", *f"qdisc add dev eth0 {limit}".split())
 
     def speed_up(self, host: Host) -> None:
-        """Lift the limit."""
+        """Remove the bandwidth limit."""
         self._on_switch(f"qdisc del dev {host.port} root", "tc")
         host.run("tc", *["qdisc", "del", "dev", "eth0", "root"])
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from tests.cluster.hosts import Host, Program
 
 _PORT = 29400
-#: Seconds: to join, for another host to join after the first ones, and for everything else.
+#: Timeouts in seconds: to join, to wait for another host after the first ones, and for all other
+#: steps.
 _LIMITS = "join_timeout=60,last_call_timeout=2,timeout=60"
 
 
@@ -21,7 +22,7 @@ def torchrun(
     before: Mapping[str, Sequence[object]] | None = None,
     **environment: str,
 ) -> list[Program]:
-    """Start torchrun on hosts that rendezvous at the first one; with `on`, start only these.
+    """Start torchrun on hosts that rendezvous at the first host; `on` limits where it is started.
 
     `before` maps names of hosts to words that precede the command there.
     """
@@ -64,7 +65,7 @@ def mpirun(hosts: Sequence[Host], *command: object, processes: int, **environmen
 
 
 def finish(programs: Sequence[Program]) -> str:
-    """Wait until all have ended, and return their output."""
+    """Wait until all programs have ended, and return their output."""
     codes = [program.wait() for program in programs]
     output = "".join(program.output for program in programs)
     assert not any(codes), f"ended with {codes}:\n{output}"

@@ -1,4 +1,4 @@
-"""Pythons that differ from host to host, at one path."""
+"""Python environments that differ between hosts, at the same path."""
 
 import sys
 import venv
@@ -11,12 +11,12 @@ PYTHON = "/tmp/python"
 
 
 def install_python(host: Host) -> None:
-    """Give a host the Python of this process."""
+    """Give a host the Python environment of this process."""
     _write(host, f'exec {sys.executable} "$@"')
 
 
 def install_python_without(host: Host, *packages: str) -> None:
-    """Give a host a Python without these packages and without mdstorm."""
+    """Give a host a Python environment without mdstorm and without these packages."""
     environment = host.disk / "tmp" / "environment"
     if not environment.exists():
         venv.create(environment, symlinks=True)

@@ -17,7 +17,7 @@ _CONF = {
     "spark.executor.cores": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Jobs wait until all executors have registered, so that each takes part.
+    # Jobs wait until all executors have registered, so that every executor takes part.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
     # After this many seconds without a message from a worker, Spark continues without it.

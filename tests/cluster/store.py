@@ -33,7 +33,7 @@ class Store(S3Server):
             self.sent.append((environ["REMOTE_ADDR"], environ["PATH_INFO"], size))
 
     def bytes_of(self, host: Host, ending: str = ".mds") -> int:
-        """Number of bytes that a host has downloaded of files with this ending."""
+        """Return the number of bytes that a host has downloaded of files with this ending."""
         return sum(
             size
             for address, path, size in list(self.sent)
@@ -41,7 +41,7 @@ class Store(S3Server):
         )
 
     def at_upload(self, number: int, ending: str, action: Callable[[], object]) -> None:
-        """Call `action` when the upload of the file of this number, with this ending, begins."""
+        """Call `action` when the upload of the n-th file with this ending begins."""
         arriving = count(1)
 
         def fault(method: str, path: str) -> None:
@@ -62,7 +62,7 @@ class Store(S3Server):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Variables with which programs find it."""
+        """The variables that programs need to find the store."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": "anybody",

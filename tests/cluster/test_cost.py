@@ -24,7 +24,7 @@ exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
 
 
 class Used(NamedTuple):
-    """Resource use of hosts so far: seconds, CPU-seconds, and MB of a Python worker."""
+    """Return the resource use of hosts so far: seconds, CPU-seconds, and MB of a Python worker."""
 
     seconds: float
     cpu_seconds: float
@@ -38,7 +38,7 @@ def used(hosts: list[Host]) -> Used:
 
 
 def write(store: Store, hosts: list[Host], cluster: Standalone, executors: int, rows: int) -> Used:
-    """Write this many rows, and return the resources used, without the warm-up before."""
+    """Write this number of rows, and return the resources used, without the preceding warm-up."""
     found: list[Used] = []
 
     def measure(method: str, path: str) -> None:

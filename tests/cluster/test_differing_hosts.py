@@ -19,7 +19,7 @@ ROOT = EXAMPLES.parents[1]
 TRAIN = EXAMPLES / "train_torchrun.py"
 READ = PROGRAMS / "read_half.py"
 
-#: The user, mdstorm's directory, and the hours that the clock is ahead of the file system's.
+#: The user, mdstorm's directory, and the hours by which the clock is ahead of the file system's.
 SHOW = """
 import os, pathlib, tempfile, time, mdstorm
 with tempfile.NamedTemporaryFile() as file:
@@ -57,7 +57,7 @@ def test_error_names_package_missing_on_one_host(
 
 @pytest.fixture
 def elsewhere(hosts: list[Host]) -> Iterator[list[object]]:
-    """Another path of mdstorm on the second host: the prefix of its commands."""
+    """Install mdstorm at another path on the second host; return the prefix of its commands."""
     for name in ("compat", "mds_backend"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, hosts[1].disk / "tmp" / "elsewhere" / name, ignore=ignored)
@@ -131,7 +131,7 @@ def test_ranks_with_different_batch_sizes_raise_error(
     assert "Is there a distributed collective mismatch in your code?" in output  # requested by gloo
 
 
-def test_two_versions_share_one_cache(
+def test_two_versions_of_mdstorm_share_one_cache(
     hosts: list[Host], store: Store, numbers: Numbers, newer: list[object]
 ) -> None:
     environment = {**store.environment, "MDSTORM_CACHE_DIR": "/tmp/of_two_versions"}

@@ -28,7 +28,7 @@ def test_training_continues_after_host_leaves_and_returns(
 
     def start(host: Host) -> None:
         options = {"nodes": "1:2", "processes": 1, "restarts": 3, **store.environment}
-        # Otherwise hosts that were there before another one look for each other at an old port.
+        # Otherwise, hosts that joined before another one look for each other at an old port.
         options["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         both, arguments = [network["one"], host], (numbers.url, f"s3://bucket/{name}")
         started.extend(torchrun(both, TRAIN, *arguments, on=[host], **options))

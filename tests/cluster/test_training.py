@@ -41,7 +41,7 @@ def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int =
 
 
 def check_saved(hosts: list[Host], numbers: Numbers, ranks: list[str]) -> None:
-    """Check that these ranks together saved each row once in each epoch."""
+    """Check that these ranks together saved each row exactly once per epoch."""
     saved = {}
     for path in (hosts[0].disk / "srv").glob("*.npy"):
         saved[path.stem] = np.load(path)

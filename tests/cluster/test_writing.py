@@ -1,4 +1,4 @@
-"""Executors on hosts that share nothing write one dataset, in spite of failures."""
+"""Executors on hosts that share nothing write one dataset despite failures."""
 
 import re
 import uuid
@@ -24,7 +24,7 @@ EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 def check_holds(store: Store, name: str, rows: int, directory: Path, late: int = 0) -> None:
-    """Check that a dataset has each row once, and its directory only the index and our marker.
+    """Check that a dataset has each row once, and that its directory has no leftover files.
 
     Up to `late` tasks that Spark abandoned may have stored a shard after the commit. No reader sees
     such a shard, and `remove_dataset` removes it.
@@ -42,7 +42,7 @@ def check_holds(store: Store, name: str, rows: int, directory: Path, late: int =
 
 @dataclass(frozen=True)
 class Job:
-    """The program of a job, and the directory it writes to, where there may be a dataset."""
+    """The program of a job and its output directory, in which there may already be a dataset."""
 
     program: Path
     name: str

@@ -1,4 +1,4 @@
-"""Faults that are planted in programs after recording, and the differences to report."""
+"""Faults to plant in programs after recording, and the differences that must be reported."""
 
 from typing import NamedTuple
 
@@ -81,7 +81,7 @@ with make_reader((DATA / "codecs").as_uri(), shuffle_row_groups=False, schema_fi
         pass
 """
 
-#: Programs by name, as recorded under Petastorm.
+#: Programs that were recorded under Petastorm, by name.
 PROGRAMS = {
     "batches": _BATCHES,
     "torch": _TORCH,
@@ -93,7 +93,7 @@ PROGRAMS = {
 
 
 class Fault(NamedTuple):
-    """Text of a program that is replaced, and the difference that has to be named."""
+    """Text of a program to replace, its replacement, and the difference that must be named."""
 
     program: str
     old: str

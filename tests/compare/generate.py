@@ -1,4 +1,4 @@
-"""Programs written for Petastorm, drawn by a seed: readers and loaders with their arguments.
+"""Randomly generated Petastorm programs: readers and loaders with their arguments.
 
 Each program writes its own table and reads it in one of many ways. `program(n)` is always the same.
 """

@@ -1,4 +1,4 @@
-"""Records programs under the real Petastorm, twice each; with mdstorm, once, to another file.
+"""Record programs under the real Petastorm, twice each, or under mdstorm, once, to another file.
 
 ::
 

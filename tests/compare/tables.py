@@ -56,7 +56,7 @@ def replaced(table: pa.Table) -> pa.Table:
 
 
 def swapped_rows(table: pa.Table) -> pa.Table:
-    """Two rows change places."""
+    """Two rows are swapped."""
     order = np.arange(len(table))
     order[[2, 3]] = [3, 2]
     return table.take(order)
@@ -89,7 +89,7 @@ def set_at(row: int, value: Any) -> Callable[[list[Any]], Any]:
 
 
 def swap(values: list[Any]) -> None:
-    """Two values of a column change places."""
+    """Two values of a column are swapped."""
     values[1], values[2] = values[2], values[1]
 
 

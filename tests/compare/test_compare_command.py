@@ -120,7 +120,7 @@ def test_program_recorded_on_an_older_python_is_equal(
     assert out.count("equal           20 rows, 2 columns, in the same order") == 2
 
 
-def test_other_data_is_different_in_the_column_that_changed(folder: Path) -> None:
+def test_changed_data_is_reported_with_its_column(folder: Path) -> None:
     url = (folder / "other").as_uri()
     options = ["--format", "json", "--examples", "2", "--output", "other.json"]
     command = ["train.recording.json", *options, "--", "train.py", url]
@@ -151,7 +151,7 @@ def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
     assert [one["data"]["rows"] for one in run["loaders"]] == [20, 20]
 
 
-def test_program_that_needs_arguments_is_one_sentence_and_exit_code_2(tmp_path: Path) -> None:
+def test_program_that_needs_arguments_prints_one_sentence_and_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "from argparse import ArgumentParser\n"
         "parser = ArgumentParser()\n"
@@ -222,7 +222,7 @@ def write(path: Path, value: Any) -> Path:
         ),
     ],
 )
-def test_bad_recording_is_one_sentence_and_exit_code_2(
+def test_bad_recording_prints_one_sentence_and_exits_with_2(
     value: Any, says: str, tmp_path: Path
 ) -> None:
     bad = write(tmp_path / "bad.json", value)
@@ -236,20 +236,20 @@ def test_bad_recording_is_one_sentence_and_exit_code_2(
         assert output.count("\n") == 1
 
 
-def test_missing_recording_is_exit_code_2(tmp_path: Path) -> None:
+def test_missing_recording_exits_with_2(tmp_path: Path) -> None:
     code, output = run(tmp_path / "none.json", tmp_path / "none.json")
     assert code == 2
     assert "there is no recording" in output
 
 
-def test_recording_of_another_program_is_exit_code_2(tmp_path: Path) -> None:
+def test_recording_of_another_program_exits_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
     code, output = run(path, "--", "other.py")
     assert code == 2
     assert "is a recording of train.py, not of other.py" in output
 
 
-def test_recordings_of_different_numbers_of_ranks_are_exit_code_2(tmp_path: Path) -> None:
+def test_recordings_of_different_numbers_of_ranks_exit_with_2(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0)))
     for rank in range(2):
         value = recording(loader_at(0), rank=rank, ranks=2)
@@ -262,13 +262,13 @@ def test_recordings_of_different_numbers_of_ranks_are_exit_code_2(tmp_path: Path
     assert "torchrun" in output
 
 
-def test_wrong_number_of_recordings_is_exit_code_2(tmp_path: Path) -> None:
+def test_wrong_number_of_recordings_exits_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
     assert run(path)[0] == run()[0] == run(path, path, path)[0] == 2
 
 
 @pytest.mark.parametrize("program", [["train.py", "--epochs", "1"], ["-m", "trainer.main"]])
-def test_program_without_dashes_before_it_is_usage_error(
+def test_program_without_dashes_before_it_raises_usage_error(
     program: list[str], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
@@ -277,7 +277,7 @@ def test_program_without_dashes_before_it_is_usage_error(
     assert f"-- is missing before {program[0]}: mdstorm compare RECORDING" in output
 
 
-def test_name_after_recorder_option_does_not_stop_it() -> None:
+def test_name_after_recorder_option_is_ignored() -> None:
     code, output = run("--recorder", "record.py")
     assert (code, output.rstrip()) == (0, Path(recorder.__file__).read_text().rstrip())
 
@@ -289,7 +289,7 @@ def shares(rank: int, rows: int, digest: int) -> dict[str, Any]:
     return value
 
 
-def test_shares_compare_as_the_union_of_ranks(tmp_path: Path) -> None:
+def test_recorded_shares_compare_as_union_of_ranks(tmp_path: Path) -> None:
     top = 2**128 - 1
     for name, parts in (("a", [(6, 5), (2, 9)]), ("b", [(4, top), (4, 15)])):
         for rank, (rows, digest) in enumerate(parts):
@@ -309,7 +309,9 @@ def test_one_share_alone_is_not_comparable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("times", "code"), [(3, 0), (2, 1)])
-def test_one_epoch_compares_with_several(times: int, code: int, tmp_path: Path) -> None:
+def test_recording_of_one_epoch_compares_with_several_epochs(
+    times: int, code: int, tmp_path: Path
+) -> None:
     once, thrice = loader_at(0, kind="make_tf_dataset"), loader_at(0, kind="make_tf_dataset")
     for value, factor in ((once, 1), (thrice, 3)):
         column = value["data"]["columns"]["id"]
@@ -412,7 +414,7 @@ def test_computed_floats_may_differ_by_rounding(
     assert ("differ by rounding" in output) == (code == 0)
 
 
-def test_recorder_is_printed(tmp_path: Path) -> None:
+def test_recorder_option_prints_recorder(tmp_path: Path) -> None:
     code, output = run("--recorder")
     assert code == 0
     assert output == Path(recorder.__file__).read_text("utf-8")
@@ -429,7 +431,9 @@ with DataLoader(make_batch_reader(sys.argv[1], cur_shard=rank, shard_count=count
 """
 
 
-def test_ranks_write_a_file_each_and_compare_together(folder: Path, tmp_path: Path) -> None:
+def test_each_rank_writes_a_recording_and_all_compare_together(
+    folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "shares.py").write_text(SHARES)
     url = (folder / "one").as_uri()
     for rank in range(2):
@@ -541,7 +545,7 @@ def test_each_difference_of_a_column_is_named(
 
 
 def with_constant(ordered: str, rows: str = "1") -> dict[str, Any]:
-    """A loader with two columns, of which one has equal values, so that its order is unknown."""
+    """A loader with two columns, one of which has equal values, so that its order is unknown."""
     value = loader_at(0, arguments=_KEEPS_ORDER)
     columns = value["data"]["columns"]
     columns["flag"] = dict(columns["id"], rest=columns["id"]["digest"])

@@ -1,4 +1,4 @@
-"""Programs recorded under the real Petastorm: equal here, or a documented difference is named.
+"""Programs recorded under Petastorm are equal here, or a documented difference is named.
 
 Petastorm's results are in recorded.json, so these tests do not need Petastorm.
 """
@@ -19,18 +19,18 @@ from tests.compare.recording_here import ROOT
 from mdstorm._compare import Verdict, compare_recordings, read_recording
 from mdstorm._compare.documented import DOCUMENTED
 
-#: Sections of docs/differences.md that apply to generated programs, by their content.
+#: Sections of docs/differences.md that apply to generated programs, with their content.
 SECTIONS = {
     "predicates-filters-and-selectors": ("predicate=", "filters="),
     "nulls": ("'maybe'",),
     "readers": ("'note'",),
     "parquet": ("'big'",),
 }
-#: Seconds of a recording process: less than `faulthandler_timeout` in pyproject.toml.
+#: Time limit of a recording process, less than `faulthandler_timeout` in pyproject.toml.
 _LIMIT = 550
-#: Programs whose comparison is quick. Number 25 reads with tf.data.
+#: Programs that are quick to compare. Number 25 reads with tf.data.
 _QUICK = [0, 20, 25, 40, 60, 80]
-#: Programs that one process records: few, so that slow machines finish within the limit.
+#: Number of programs that one process records, small enough for slow machines to meet the limit.
 _GROUPS = [
     [*map(str, _QUICK)],
     pytest.param(

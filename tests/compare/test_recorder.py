@@ -25,7 +25,7 @@ from mdstorm._compare.recorder import Pass, rows_of
 from mdstorm._compare.recordings import Column
 
 SOURCE = Path(recorder.__file__)
-#: Of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.
+#: Digests of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.
 KNOWN = "557ceadd1c090ea69e572ba06f9c0e50"
 _DAY = datetime.date(2021, 3, 1)
 _TIME = datetime.datetime(2021, 3, 1, 12, 30, 0, 250)
@@ -99,7 +99,7 @@ def test_digest_of_rows_notices_values_in_other_rows(batch: Any) -> None:
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
 
 
-def test_rest_is_the_digest_of_rows_without_the_column() -> None:
+def test_rest_of_column_is_digest_of_rows_without_it() -> None:
     both, one = Pass(is_batched=True), Pass(is_batched=True)
     numbers, texts = np.arange(4), ["a", "b", "c", "d"]
     both.add({"i": numbers, "s": texts})
@@ -179,7 +179,7 @@ def test_nulls_are_counted_and_left_out_of_sums() -> None:
     assert "sum" not in columns["s"]
 
 
-def test_infinite_numbers_of_a_column_are_written_as_texts() -> None:
+def test_infinite_numbers_of_column_are_recorded_as_text() -> None:
     one = Pass(is_batched=True)
     one.add({"x": np.array([1.0, np.inf, -np.inf])})
     column = json.loads(json.dumps(one.to_json(), allow_nan=False))["columns"]["x"]
@@ -258,11 +258,11 @@ def test_examples_are_the_same_rows_in_any_order() -> None:
         (float("nan"), "nan"),
     ],
 )
-def test_arguments_are_written_as_json_without_secrets(argument: object, written: object) -> None:
+def test_arguments_are_recorded_as_json_without_secrets(argument: object, written: object) -> None:
     assert recorder._as_json(argument) == written
 
 
-def test_recorder_is_a_program_of_python_37() -> None:
+def test_recorder_uses_only_syntax_of_python_3_7() -> None:
     tree = ast.parse(SOURCE.read_text("utf-8"), feature_version=(3, 7))
     imported = {
         name.partition(".")[0]
@@ -457,7 +457,9 @@ def run_with_converter(program: str, tmp_path: Path, code: int = 0) -> list[str]
     return done.stdout.splitlines()
 
 
-def test_deleted_converter_causes_no_full_pass_of_loaders_of_others(tmp_path: Path) -> None:
+def test_deleted_converter_reads_no_full_pass_of_loaders_of_other_converters(
+    tmp_path: Path,
+) -> None:
     program = """
 next(iter(SparkDatasetConverter("rows").make_torch_dataloader()))
 SparkDatasetConverter("rows").delete()
@@ -500,7 +502,7 @@ def test_rank_of_each_launcher_is_found(
     assert recorder._path_of_rank("a/b.json") == "a/b.rank-1.json"
 
 
-def test_many_shapes_of_a_column_are_not_listed() -> None:
+def test_shapes_of_column_beyond_limit_are_not_listed() -> None:
     for count, shapes in ((8, 8), (9, 1)):
         found = Pass(is_batched=True)
         found.add({"x": [np.zeros(length) for length in range(count)]})
@@ -675,14 +677,15 @@ def test_each_loader_is_recorded_once_with_one_complete_pass(library: Path) -> N
     assert recorded["of_rows"][0]["data"]["sizes"] == {}, "rows are not batches"
     assert found == {
         "of_rows": [("make_reader", 0, [[3, 3, True]], 3, 1)],
-        # The rows that the program took are counted, and one epoch stands for all.
+        # The rows that the program took are counted, and the data of one epoch represent all
+        # epochs.
         "of_rows_in_part": [("make_reader", 0, [[1, 1, False]], 3, 2)],
         "of_endless_rows": [("make_reader", 0, [[7, 7, False]], 3, 1)],
         "of_batches": [("make_batch_reader", call, [[3, 6, True]], 6, 1) for call in (0, 1)],
         "of_nested_calls": [("make_batch_reader", 0, [[3, 3, True]], 3, 1)],
-        # Of a loader over a reader of two epochs.
+        # Expected for a loader over a reader of two epochs.
         "of_loader": [("DataLoader", 0, [[1, 1, False]], 3, 2)],
-        # Of a subclass, which calls the entry point.
+        # Expected for a subclass, which calls the entry point.
         "__init__": [
             ("DataLoader", 0, [[3, 3, True]], 3, 1),
             ("DataLoader", 1, [[1, 1, False]], 3, 1),
@@ -818,7 +821,7 @@ else:
 @pytest.mark.parametrize(
     ("end", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("1 / 0", 1), ("pass", 0)]
 )
-def test_forked_child_that_ends_adds_nothing_to_the_recording(
+def test_forked_child_adds_nothing_to_recording_at_its_end(
     end: str, code: int, tmp_path: Path
 ) -> None:
     package = tmp_path / "petastorm" / "spark"
@@ -829,7 +832,7 @@ def test_forked_child_that_ends_adds_nothing_to_the_recording(
     command = [sys.executable, str(SOURCE), "--runs", "1", "train.py", str(tmp_path / "rows")]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    # The child takes one row, and the parent one and then a full pass.
+    # The child takes one row; the parent takes one row and then reads a full pass.
     parent = [f"exit code of the child: {code}", "read epochs: None", "read epochs: 1"]
     assert done.stdout.splitlines() == ["read epochs: None", *parent]
     assert done.stderr.count("record: wrote") == 1

@@ -1,4 +1,4 @@
-"""Damage done to the datasets that Petastorm wrote, and the reading that has to survive it."""
+"""Damage to the datasets that Petastorm wrote, and the reads that must survive it."""
 
 import warnings
 from pathlib import Path
@@ -15,7 +15,7 @@ _DATA = Path(__file__).with_name("data")
 
 
 def attack_dataset(name: str, random: Random) -> bool:
-    """Read a damaged dataset; return whether all of it could be read. Raises unexpected errors."""
+    """Read a damaged dataset; return whether all of it was read. Raise unexpected errors."""
     with TemporaryDirectory() as folder:
         copy = copytree(_DATA / name, Path(folder, name))
         file = random.choice(sorted(path for path in copy.rglob("*") if path.is_file()))
@@ -30,7 +30,7 @@ def attack_dataset(name: str, random: Random) -> bool:
 
 
 def _damaged_parquet(data: bytes, random: Random) -> bytes:
-    """Damage any bytes, or bytes of the footer: the metadata, and Petastorm's pickles in it."""
+    """Damage any bytes, or bytes of the footer, which has the metadata and Petastorm's pickles."""
     if random.random() < 0.3:
         return damaged_bytes(data, random)
     length = int.from_bytes(data[-8:-4], "little")

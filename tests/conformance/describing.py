@@ -1,4 +1,4 @@
-"""A program's results, as short texts that do not depend on the library."""
+"""Describe a program's results in short texts that do not depend on the library."""
 
 import builtins
 import datetime
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-#: Errors that are not built in, but that code written for Petastorm catches by name.
+#: Errors that are not builtin, but that code written for Petastorm catches by name.
 _KNOWN = frozenset(
     {
         "DecodeFieldError",
@@ -47,7 +47,7 @@ def _key(key: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """A value as Python writes it, except where versions of Python and NumPy differ."""
+    """Return a value as Python writes it, except where versions of Python and NumPy differ."""
     if isinstance(value, list):
         return f"[{', '.join(_text(element) for element in value)}]"
     if isinstance(value, np.ndarray):
@@ -71,7 +71,7 @@ def _text(value: Any) -> str:
 
 
 def error_of(act: Callable[[], Any], says: str = "") -> Any:
-    """Return which errors the call of `act` raises, by the names that code may catch.
+    """Return the errors that calling `act` raises, by the names that code may catch.
 
     The text `says` has to be part of its message.
     """
@@ -95,7 +95,7 @@ def _is_caught(cls: type) -> bool:
 
 
 def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
-    """Return the categories of the warnings of `act` whose text has one of the fragments."""
+    """Return the categories of the warnings of `act` whose text contains one of the fragments."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         act()
@@ -107,7 +107,7 @@ def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
 
 
 def agree(recorded: Any, found: Any) -> bool:
-    """Whether two results are equal, but for errors, which may be caught by more names."""
+    """Whether two results are equal, except that errors may be caught by more names."""
     if isinstance(recorded, dict) and isinstance(found, dict):
         if recorded.keys() != found.keys():
             return False

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Difference(NamedTuple):
-    """The reason why a program gets other results, and these results."""
+    """The reason why a program gets different results, and these results."""
 
     reason: str
     mdstorm: Any

@@ -1,4 +1,4 @@
-"""Writes the datasets in data/ with the real Petastorm and Spark; with mdstorm data_of_mdstorm/.
+"""Write the datasets in data/ with Petastorm and Spark, and data_of_mdstorm/ with mdstorm.
 
 ::
 

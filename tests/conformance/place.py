@@ -15,7 +15,7 @@ DATA_OF_MDSTORM = Path(__file__).with_name("data_of_mdstorm")
 
 
 class Place:
-    """An empty folder for one program, next to the datasets that all share."""
+    """An empty folder for one program, next to the datasets that all programs share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class Place:
         return f"file://{DATA_OF_MDSTORM / name}"
 
     def url(self, name: str = "") -> str:
-        """URL of something in the program's own folder."""
+        """URL of a name in the program's own folder."""
         return f"file://{self.folder / name}"
 
     def parquet(
@@ -47,7 +47,7 @@ class Place:
         return self.parquet({"id": ids, "x": ids / 2}, group=group)
 
     def files(self, sizes: Sequence[int]) -> list[str]:
-        """Write a file for each number of rows, ids ascending; return the URLs of the files."""
+        """Write files with these numbers of rows and ascending ids; return the files' URLs."""
         urls, start = [], 0
         for number, size in enumerate(sizes):
             name = f"files/part-{number}.parquet"

@@ -1,4 +1,4 @@
-"""Short forms of reading, in which nothing depends on chance."""
+"""Short functions that read without any randomness."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Records the programs' results under the real Petastorm.
+"""Record the programs' results under the real Petastorm.
 
 ::
 

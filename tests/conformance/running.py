@@ -1,4 +1,4 @@
-"""Finds programs, runs one, and keeps their results."""
+"""Find programs, run one, and record their results."""
 
 import importlib
 import inspect
@@ -42,7 +42,7 @@ def run(program: Program, folder: Path, spark: Any = None) -> Any:
 
 
 def run_in(place: Any, program: Program, spark: Any = None) -> Any:
-    """Run a program that takes a place of another kind."""
+    """Run a program that takes another kind of place."""
     arguments = [place, spark] if needs_spark(program) else [place]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def run_in(place: Any, program: Program, spark: Any = None) -> Any:
 
 
 def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
-    """Return the programs of these names, or of modules of these names; all if no name is given."""
+    """Return the programs with these names or in modules with these names; all without names."""
     return {
         name: program
         for name, program in programs.items()

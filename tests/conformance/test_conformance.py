@@ -66,7 +66,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in RESULTS])
-def test_program_computes_what_was_recorded_under_petastorm(
+def test_program_has_same_result_as_recorded_under_petastorm(
     name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     program = programs[name]
@@ -86,7 +86,7 @@ def test_program_computes_what_was_recorded_under_petastorm(
 
 @pytest.mark.parametrize("name", ["codecs", "series", "places", "cities"])
 @pytest.mark.usefixtures("programs")
-def test_metadata_written_by_mdstorm_equal_those_read_by_petastorm(
+def test_metadata_written_by_mdstorm_equal_metadata_read_by_petastorm(
     name: str, tmp_path: Path
 ) -> None:
     from tests.conformance import make_data
@@ -110,7 +110,7 @@ def test_each_program_has_a_record(programs: dict[str, Program]) -> None:
     assert len(programs) >= 150
 
 
-def test_each_difference_has_a_program_and_a_reason() -> None:
+def test_each_documented_difference_has_program_and_reason() -> None:
     assert DIFFERENCES.keys() <= RESULTS.keys()
     assert all(difference.reason for difference in DIFFERENCES.values())
     assert len(DIFFERENCES) < len(RESULTS) / 8

@@ -21,15 +21,15 @@ from mdstorm.spark import SparkDatasetConverter
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-#: Of `docs/trainers.md` see `tests.trainers.test_documentation`, which has the frameworks; of
-#: `docs/migrate/` see `tests.migrate.rules`.
+#: `docs/trainers.md` is tested in `tests.trainers.test_documentation`, which has the frameworks,
+#: and `docs/migrate/` in `tests.migrate.rules`.
 ELSEWHERE = {DOCS / "trainers.md", *(DOCS / "migrate").rglob("*")}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
-#: Folders with many pages, and the pages that the gate runs.
+#: Folders with many pages, and the pages of each that the gate runs.
 LONG = {"concepts", "how-to"}
 REPRESENTATIVE = {"resume.md", "shares.md"}
 FENCE = "```python\n"
-#: Written above a block that is not run in place: it is the file with that name.
+#: A comment above a block that is not run in place: the block is the file with that name.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
 
 
@@ -40,7 +40,7 @@ def python_blocks(page: Path) -> list[tuple[int, str]]:
         (text.count("\n", 0, match.start("code")), match["file"], match["code"])
         for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```$", text, re.M | re.S)
     ]
-    # No block is hidden by another way of writing its fence.
+    # Check that no block is missed because its fence is written in another way.
     assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}[ \t]*(?:python|py)\b", text, re.M)), page
     return [(line, block) for line, file, block in blocks if file is None]
 
@@ -67,22 +67,22 @@ def name_of(page: Path) -> str:
         if python_blocks(p)
     ],
 )
-def test_python_blocks_run(
+def test_python_blocks_of_pages_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # For the drop-ins that a page installs: processes of later tests do not inherit them.
+    # Undo the drop-ins that a page installs: processes of later tests must not inherit them.
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     names: dict[str, Any] = {"__name__": page.name, "spark": spark}
     try:
         for line, block in python_blocks(page):
             program = with_own_directories(block, tmp_path)
-            # Empty lines in front: a traceback then names the line of the page.
+            # Empty lines are prepended, so that a traceback has the line number of the page.
             exec(compile("\n" * line + program, page, "exec"), names)
     finally:
         spark.conf.unset(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)
 
 
-def test_the_program_that_resumes_reads_each_row_once_per_epoch(
+def test_documented_program_that_resumes_reads_each_row_once_per_epoch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (_, program), *_ = python_blocks(DOCS / "how-to" / "resume.md")
@@ -120,7 +120,7 @@ MODULES = [
 
 
 def examples() -> dict[str, tuple[object, str]]:
-    """Return objects with examples and their docstrings, by name, once if exported twice."""
+    """Return objects with examples, and their docstrings, by name; only once if exported twice."""
     found: dict[str, tuple[object, str]] = {}
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
@@ -131,7 +131,7 @@ def examples() -> dict[str, tuple[object, str]]:
     return found
 
 
-def test_docstrings_have_examples() -> None:
+def test_docstrings_of_public_names_have_examples() -> None:
     assert python_blocks(PAGES[0])
     assert {"mdstorm.make_batch_reader", "mdstorm_backend.open_dataset"} <= examples().keys()
 

@@ -1,4 +1,4 @@
-"""The examples and the quick start run as a reader runs them, with the promised output."""
+"""The examples and the quick start run as written, with the output that they show."""
 
 import os
 import re
@@ -15,7 +15,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, where the commands of this Python are found first."""
+    """Run a command in a folder; the commands of this Python come first on the PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**without_session(), "PATH": path, "TMPDIR": str(folder), "COLUMNS": "120"}
     return run_command(*command, cwd=folder, env=env)

@@ -1,4 +1,4 @@
-"""The example notebooks are current in all forms, run, and name missing requirements.
+"""The example notebooks run, are current in all forms, and list missing requirements.
 
 Those that need trainers or tuners are run by `tests.trainers.test_notebooks`.
 """
@@ -38,7 +38,8 @@ RUN = [
     *("05_parquet_and_delta", "06_mosaicml", "07_unity_catalog"),
     *("08_serverless_gpu", "09_migration"),
 ]
-#: Code that runs before a notebook: serverless sessions refuse most of what others allow.
+#: Code that runs before a notebook, because serverless sessions refuse most settings that others
+#: allow.
 FIRST = {
     "08_serverless_gpu": f"""
 import sys
@@ -101,7 +102,7 @@ def workspace(tmp_path: Path) -> Iterator[dict[str, str]]:
         }
 
 
-def test_every_notebook_is_run() -> None:
+def test_every_notebook_is_run_by_a_test() -> None:
     assert sorted(NAMES) == sorted({*RUN, *RUN_WITH_TRAINERS})
 
 
@@ -126,7 +127,7 @@ def test_every_notebook_has_a_small_picture(name: str) -> None:
 
 
 @pytest.mark.parametrize("form", [NOTEBOOKS, SCRIPT["SOURCES"]], ids=lambda form: form.name)
-def test_migrate_turns_each_notebook_before_into_the_one_after(form: Path, tmp_path: Path) -> None:
+def test_migrated_notebook_before_equals_notebook_after(form: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(form / "before", tmp_path / "copy")
     assert CliRunner().invoke(migrate, ["--write", str(copy)]).exit_code == 0
     written = {path.name: path.read_text("utf-8") for path in copy.iterdir()}

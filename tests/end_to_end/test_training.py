@@ -21,7 +21,7 @@ SHUFFLED = {"batch_size": 32, "num_epochs": None, "shuffling_queue_capacity": 20
 def converter(
     spark: SparkSession, tmp_path: Path, set_conf: Callable[[str, str | None], None]
 ) -> SparkDatasetConverter:
-    """The plane y = 3a - 2b + 1 over pairs (a, b), with a hole that no model may see."""
+    """The plane y = 3a - 2b + 1 over pairs (a, b), with a column of nulls that no model may see."""
     set_conf(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, tmp_path.as_uri())
     return make_spark_converter(
         spark.range(500).selectExpr(

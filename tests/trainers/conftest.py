@@ -10,13 +10,13 @@ from tests.mds_backend.small_datasets import write_dataset
 ROWS = 1_009
 
 
-#: Global batches of 126 rows divide it.
+#: A number that is divisible by global batches of 126 rows.
 EVEN_ROWS = 1_008
 
 
 @pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Path of a dataset of `ROWS` rows in several shards: their numbers, features and labels."""
+    """Path of a dataset of `ROWS` rows in several shards, with row numbers, features and labels."""
     return written(tmp_path_factory.mktemp("trainers") / "data", ROWS)
 
 

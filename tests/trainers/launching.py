@@ -18,7 +18,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 _TIMEOUT_SECONDS = 240
 
-#: Batches of the first epoch after which a checkpoint is written.
+#: Number of batches of the first epoch after which a checkpoint is written.
 SAVED_AT = 4
 
 
@@ -71,7 +71,7 @@ class Run:
         return NumberedBatches([[json.loads(line) for line in rank] for rank in lines])
 
     def check_resumes(self, rows: int) -> None:
-        """Check that the first run read all rows of its epochs, and the second one the others.
+        """Check that the first run read all rows of its epochs, and the second run the rest.
 
         With the same number of ranks, they train on the same batches.
         """
@@ -83,13 +83,13 @@ class Run:
             self.check_resumes_in_another_world(rows)
 
     def check_resumes_exactly(self) -> None:
-        """Check that the second run trained on the first run's batches after its checkpoint."""
+        """Check that the second run trained on the batches after the first run's checkpoint."""
         before = self.recorded("train0").batches
         assert self.recorded("resumed0").batches == [rank[SAVED_AT:] for rank in before]
         assert self.recorded("resumed1").batches == self.recorded("train1").batches
 
     def check_resumes_in_another_world(self, rows: int) -> None:
-        """Check that the second run trained on the remaining rows, and then on all of them."""
+        """Check that the second run trained on the remaining rows, and then on whole epochs."""
         before = self.recorded("train0").batches
         trained = NumberedBatches([rank[:SAVED_AT] for rank in before]).rows
         assert trained + self.recorded("resumed0").rows == each_once(rows)
@@ -110,7 +110,7 @@ def launch(
     warning: str = "",
     **environment: str,
 ) -> Run:
-    """Run a program in a directory for its records, which may have those of an earlier run.
+    """Run a program in a directory for its records, which may contain those of an earlier run.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def _check_warnings(at: Path, expected: str) -> None:
 
 
 def fork(program: str, *args: object, at: Path, processes: int = 1, warning: str = "") -> Run:
-    """Run a program as `launch` does, in forks of this process, which has imported the frameworks.
+    """Run a program as `launch` does, but in forks of this process, where frameworks are imported.
 
     Starting Python for each rank, as users do, would take longer than the programs themselves.
     """
@@ -188,7 +188,8 @@ def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> Non
     runpy.run_path(words[0], run_name="__main__")
 
 
-#: One thread for each rank, no GPU, no telemetry, and no use of a missing network.
+#: Variables for one thread per rank, no GPU, no telemetry, and no use of the network, which is
+#: missing.
 _QUIET = {
     "OMP_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",

@@ -82,7 +82,7 @@ class OwnIteration(StreamingDataset):
 
 
 def data_of(kind: str, url: str) -> dict[str, Any]:
-    """Make the arguments of `fit`, as another process would."""
+    """Make the arguments of `fit` as another process would make them."""
     converter = converter_of(url)
     continue_as_another_process()
     if kind == "recreated":
@@ -120,7 +120,7 @@ def trainer_of(
 
 
 def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) -> list[list[int]]:
-    """Return the rows of each epoch, none for those that were not trained on."""
+    """Return the rows of each epoch; an epoch that was not trained on has none."""
     model = options.pop("model", None) or Model()
     resumed = options.pop("ckpt_path", None)
     trainer_of(at, epochs, **options).fit(model, **data, ckpt_path=resumed, weights_only=False)

@@ -43,10 +43,10 @@ def test_gather_for_metrics_gives_each_row_once(
         assert len(shapes) == 1, part
     for rank in run.recorded("all-on-the-way").batches:
         assert sorted(row for batch in rank for row in batch) == list(range(ROWS))
-    # Explicit shares are read as they are.
+    # Explicit shares are not split further.
     assert run.recorded("explicit").rows == each_once(ROWS)
     assert set(run.recorded("all-in-each").rows.values()) == {processes}
-    # Without padding.
+    # Expected without padding.
     assert run.recorded("uneven").rows == each_once(ROWS)
     assert len(set(run.recorded("uneven").steps)) == 1
     # MosaicML's order repeats rows where their number does not divide evenly.
@@ -120,7 +120,7 @@ class Shard(IterableDataset[Any]):
 
 
 class ByNumber(Dataset[Any]):
-    """Samples by their number, whichever share the dataset would iterate."""
+    """Samples by their number, regardless of the share that the dataset would iterate over."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -134,13 +134,13 @@ class ByNumber(Dataset[Any]):
 
 @pytest.fixture(autouse=True)
 def own_state() -> Iterator[None]:
-    """Forget what Accelerate keeps in this process, which forks of other tests would inherit."""
+    """Reset Accelerate's global state, which forks for other tests would inherit."""
     yield
     pytest.importorskip("accelerate.state").AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def prepare(loader: DataLoader[Any], processes: int = 2) -> Any:
-    """Prepare a loader for the first of some processes, by Accelerate's own function."""
+    """Prepare a loader for the first of several processes, with Accelerate's own function."""
     data_loader = pytest.importorskip("accelerate.data_loader")
     return data_loader.prepare_data_loader(loader, num_processes=processes, process_index=0)
 
@@ -149,7 +149,7 @@ def share(url: str) -> StreamingDataset:
     return StreamingDataset(local=url, batch_size=4, order=ExactOrder(rank=1, world_size=2))
 
 
-def test_a_share_is_not_split_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prepared_share_is_not_split_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
     for dataset in (
@@ -162,7 +162,7 @@ def test_a_share_is_not_split_again(url: str, monkeypatch: pytest.MonkeyPatch) -
             prepare(DataLoader(dataset))
 
 
-def test_rows_read_by_every_process_can_be_split(url: str) -> None:
+def test_loader_that_every_process_reads_in_full_can_be_split(url: str) -> None:
     whole = StreamingDataset(local=url, order=ExactOrder())
     assert rows(prepare(DataLoader(Shard(whole)))) == list(range(0, ROWS, 4))
     assert rows(prepare(DataLoader(ByNumber(share(url))))) == list(range(0, ROWS, 2))
@@ -194,7 +194,7 @@ def test_state_loaded_before_preparing_resumes_with_remaining_rows(url: str, par
     assert rows(prepare(loaded)) == list(range(200, ROWS))
 
 
-def test_loader_is_prepared_at_its_next_epoch(url: str) -> None:
+def test_prepared_loader_begins_with_next_epoch_of_original(url: str) -> None:
     def loader(epoch: int) -> StreamingDataLoader:
         order = ExactOrder(seed=1, shuffle_rows=True)
         loader = StreamingDataLoader(StreamingDataset(local=url, order=order), 100)
@@ -299,7 +299,7 @@ def test_copy_of_prepared_batches_resumes_with_the_batch_fetched_ahead(url: str)
 
 
 @pytest.mark.parametrize("batch_size", [ROWS, ROWS - 1])
-def test_passes_of_few_batches_of_a_prepared_loader_count(url: str, batch_size: int) -> None:
+def test_short_passes_of_prepared_loader_advance_epoch(url: str, batch_size: int) -> None:
     order = ExactOrder(seed=1, shuffle_rows=True)
     loader = StreamingDataLoader(StreamingDataset(local=url, order=order), batch_size)
     prepared = prepare(loader, processes=1)

@@ -35,7 +35,7 @@ def fit(url: str, kind: str, at: Path, *args: object, processes: int, duration: 
         ("converter", 2, "2ep"),
         ("streaming", 1, "2ep"),
         ("streaming", 2, "2ep"),
-        # Alone it has no length, so that Composer refuses to count epochs.
+        # On its own, the loader has no length, so Composer refuses to count epochs.
         ("transform", 1, "22ba"),
         ("transform", 2, "12ba"),
     ],

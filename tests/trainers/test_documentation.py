@@ -9,7 +9,7 @@ from tests.mds_backend.small_datasets import write_dataset
 from tests.trainers.launching import launch
 
 PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
-#: Blocks of Python.
+#: The blocks of Python code.
 SECTIONS = [
     title
     for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)
@@ -19,7 +19,7 @@ SECTIONS = [
 
 @pytest.mark.long
 @pytest.mark.parametrize("section", SECTIONS)
-def test_the_python_of_a_section_runs(section: str, tmp_path: Path) -> None:
+def test_python_blocks_of_section_run(section: str, tmp_path: Path) -> None:
     columns = {
         "age": np.linspace(1, 80, 100, dtype=np.float32),
         "fare": np.linspace(5, 500, 100, dtype=np.float32),

@@ -39,7 +39,7 @@ def test_keras_reads_each_row_once_per_epoch_and_knows_the_batch_count(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("strategy", "processes", "batches"),
-    # Among several workers, the number is unknown, which TensorFlow states as -2.
+    # With several workers, the number is unknown, which TensorFlow reports as -2.
     [("MirroredStrategy", 1, 11), ("MultiWorkerMirroredStrategy", 2, -2)],
 )
 def test_replicas_of_a_strategy_share_the_rows_in_equal_steps(

@@ -1,4 +1,4 @@
-"""Lightning's Trainer, with loaders and datasets handed to `fit`, and with the data module."""
+"""Lightning's Trainer with loaders and datasets passed to `fit`, and with the data module."""
 
 import sys
 from collections import Counter
@@ -23,12 +23,12 @@ def fit(
 
 
 def resume(url: str, kind: str, at: Path, **options: Any) -> Run:
-    """Resume from that checkpoint in a new process, and train to the end of the second epoch."""
+    """Resume from the checkpoint in a new process, and train until the second epoch ends."""
     again = {"save-at": None, "resume": at / CHECKPOINT, "part": "resumed"}
     return fit(url, kind, at, **again, **options)
 
 
-def test_the_data_module_reads_every_row_once_on_two_processes(url: str, tmp_path: Path) -> None:
+def test_data_module_reads_each_row_once_on_two_processes(url: str, tmp_path: Path) -> None:
     options = ("--strategy=ddp", "--devices=2", "--epochs=2")
     run = fork("lightning_fit.py", url, "module", *options, at=tmp_path, processes=2)
 
@@ -120,7 +120,7 @@ def test_loader_passed_to_fit_in_another_world_raises_error(
         # Without a length, Lightning fetches a batch ahead.
         ("transform", 1, "auto"),
         ("transform", 2, "ddp_spawn"),
-        # With a random seed.
+        # This case has a random seed.
         ("all", 1, "auto"),
     ],
 )
@@ -180,7 +180,7 @@ def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
 @pytest.mark.parametrize("kind", ["streaming", "plain"])
-def test_a_streaming_dataset_with_workers_takes_its_share_of_the_ranks(
+def test_streaming_dataset_with_workers_reads_share_of_its_rank(
     url: str, tmp_path: Path, kind: str, strategy: str
 ) -> None:
     run = fit(url, kind, tmp_path, devices=2, strategy=strategy)

@@ -23,7 +23,7 @@ from tests.trainers.programs.support import converter_of
 
 from mdstorm_backend.errors import StateMismatchError
 
-#: Lightning's advice.
+#: Ignore Lightning's recommendations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 EPOCHS = 2
@@ -78,12 +78,16 @@ def test_two_training_loaders_resume_with_their_next_rows(url: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kind", ["module", "recreated"])
-def test_reloaded_data_resume_with_next_row(url: str, tmp_path: Path, kind: str) -> None:
+def test_loaders_reloaded_each_epoch_resume_with_next_row(
+    url: str, tmp_path: Path, kind: str
+) -> None:
     check_resumes(kind, url, tmp_path, reload_dataloaders_every_n_epochs=1)
 
 
 @pytest.mark.parametrize("kind", ["module", "converter"])
-def test_accumulated_gradients_resume_with_next_row(url: str, tmp_path: Path, kind: str) -> None:
+def test_run_with_accumulated_gradients_resumes_with_next_row(
+    url: str, tmp_path: Path, kind: str
+) -> None:
     options = {"accumulate_grad_batches": 2, "save_at": SAVED_AT // 2}
     whole = fit(data_of(kind, url), tmp_path, epochs=2, model=Model(COUNTS), **options)
     again = {"ckpt_path": tmp_path / f"epoch=0-step={SAVED_AT // 2}.ckpt", "epochs": 2}
@@ -148,7 +152,7 @@ def mended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_hook")
 @pytest.mark.parametrize("kind", ["module", "transformed module"])
-def test_module_resumes_by_its_own_state(url: str, tmp_path: Path, kind: str) -> None:
+def test_data_module_resumes_from_its_own_state(url: str, tmp_path: Path, kind: str) -> None:
     check_resumes(kind, url, tmp_path)
 
 
@@ -220,7 +224,7 @@ def test_state_loaded_without_trainer_moves_the_training_data(url: str) -> None:
 
 @pytest.mark.parametrize("accumulated", [pytest.param(1, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("save_at", [None, 2])
-def test_number_of_steps_is_right_after_a_checkpoint_of_another_world(
+def test_step_count_is_correct_after_checkpoint_of_another_world(
     url: str, tmp_path: Path, save_at: int | None, accumulated: int
 ) -> None:
     options = {"epochs": 3, "accumulate_grad_batches": accumulated}

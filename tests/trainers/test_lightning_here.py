@@ -20,7 +20,7 @@ from mdstorm.errors import ArgumentTypeError
 from mdstorm.pytorch import DataLoader
 from mdstorm_backend.errors import InvalidArgumentError
 
-#: Lightning's advice.
+#: Ignore Lightning's recommendations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 

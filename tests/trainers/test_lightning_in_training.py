@@ -7,11 +7,12 @@ import pytest
 import torch
 from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
 
-#: Lightning's advice.
+#: Ignore Lightning's recommendations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 EPOCHS = 3
-#: Batches of an epoch, and how many were trained when one in its middle, or the last one, fails.
+#: Number of batches of an epoch, and of trained batches when one in its middle, or the last one,
+#: fails.
 BATCHES = 11
 MIDDLE, LAST = 5, BATCHES - 1
 
@@ -21,7 +22,7 @@ class TrainingError(Exception):
 
 
 class Failing(Model):
-    """Raises an error in a hook once it was trained on some batches; may save a checkpoint first.
+    """Raises an error in a hook after training on some batches; may save a checkpoint first.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def check_resumes(kind: str, url: str, at: Path, trained: int, **options: Any) -
     ("kind", "trained"),
     [
         *(("module", trained) for trained in (0, MIDDLE, LAST, BATCHES, BATCHES + LAST)),
-        # Lightning fetches a batch ahead of those without a length.
+        # Lightning prefetches a batch of loaders without a length.
         *(("transform", trained) for trained in (0, MIDDLE, LAST, BATCHES + LAST)),
         ("converter", LAST),
         ("validated module", LAST),
@@ -260,7 +261,9 @@ def loader_of(url: str) -> Any:
     return data_of("converter", url)["train_dataloaders"]
 
 
-def test_batches_that_a_step_takes_itself_are_used(url: str, tmp_path: Path) -> None:
+def test_batches_that_a_training_step_takes_itself_count_as_trained(
+    url: str, tmp_path: Path
+) -> None:
     whole = [batch["number"].tolist() for batch in loader_of(url)]
     model = TakingTwo(loader_of(url))
     trainer_of(tmp_path, 1, max_steps=2).fit(model, model.loader)

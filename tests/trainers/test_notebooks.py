@@ -1,4 +1,4 @@
-"""The example notebooks that need trainers, tuners or both: run from top to bottom."""
+"""The example notebooks that need trainers, tuners or both run from top to bottom."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ RUN = [
     "13_dbfs",
     "before/13_dbfs",
 ]
-#: Below a directory of pytest, the paths of Ray's sockets would be too long.
+#: In a directory of pytest, the paths of Ray's sockets would be too long.
 VARIABLES = {"11_ray": {"RAY_TMPDIR": "/tmp"}, "12_composer": {"PYTHONPATH": STAND_IN}}
 
 

@@ -28,7 +28,7 @@ def train(
 
 
 @pytest.mark.parametrize("tensor", [None, 2])
-def test_every_row_is_read_once(url: str, tmp_path: Path, tensor: int | None) -> None:
+def test_plain_torch_loop_reads_each_row_once(url: str, tmp_path: Path, tensor: int | None) -> None:
     recorded = train(url, tmp_path, 0, 2, tensor)
     assert recorded.rows == each_once(ROWS)
     assert recorded.steps == [11, 11]

@@ -16,7 +16,7 @@ tf: Any = pytest.importorskip("tensorflow")
 
 
 class Rows:
-    """The rows of training, and those of each validation."""
+    """The rows of training, and the rows of each validation."""
 
     def __init__(self) -> None:
         self.trained: list[int] = []

@@ -76,7 +76,7 @@ class Program:
             assert len(set(orders)) == len(orders), self.steps
 
     def read(self, batches: int | None) -> list[int]:
-        """Read some batches on each rank, or all that are left."""
+        """Read some batches on each rank, or all remaining ones."""
         self.steps.append(("read", batches))
         return [
             row
@@ -86,7 +86,7 @@ class Program:
         ]
 
     def resume(self) -> None:
-        """Load the states into new loaders, which single ranks may peek at before or after that."""
+        """Load the states into new loaders; single ranks may peek before or after that."""
         states = json.loads(json.dumps([loader.state_dict() for loader in self.loaders]))
         if self.changes_world:
             self.ranks = self.draw.choice([1, 2])

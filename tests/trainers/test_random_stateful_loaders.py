@@ -76,7 +76,7 @@ class Program:
             assert extra.total() < (self.ranks if self.is_elastic else 1), self.steps
 
     def read(self, batches: int | None) -> Counter[int]:
-        """Read some batches on each rank, or all that are left."""
+        """Read some batches on each rank, or all remaining ones."""
         self.steps.append(("read", batches))
         if batches == 0:
             return Counter()
@@ -88,7 +88,7 @@ class Program:
         )
 
     def resume(self) -> None:
-        """Load the states into new loaders, or into the same ones."""
+        """Load the states into new loaders or into the same loaders."""
         states = [through_a_file(loader.state_dict()) for loader in self.loaders]
         if not self.workers and not self.is_elastic:  # any state resumes in any world
             self.ranks = self.draw.choice([1, 2, 3])

@@ -30,7 +30,7 @@ class Model(torch.nn.Module):
 
 
 class MyTrainer(mixin, transformers.Trainer):  # type: ignore[misc]
-    """The Trainer of the user."""
+    """A user's Trainer."""
 
 
 class Stop(transformers.TrainerCallback):  # type: ignore[misc]

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (2, 2), (2, 1)])
-def test_a_prepared_loader_reads_every_row_once_and_the_batch_fetched_ahead_is_not_lost(
+def test_loader_prepared_by_ray_reads_each_row_once_including_batch_fetched_ahead(
     url: str, tmp_path: Path, before: int, after: int
 ) -> None:
     local = [sys.executable]

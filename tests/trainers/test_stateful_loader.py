@@ -19,7 +19,7 @@ def resumes_exactly(
         whole, resumed = (run.recorded(f"{case}-{part}") for part in ("whole", "resumed"))
         assert resumed == whole, case
         for part in (resumed, run.recorded(f"{case}-next")):
-            # In the elastic order, ranks that have a row less repeat one, as MosaicML's do.
+            # In the elastic order, ranks with one row fewer repeat a row, as in MosaicML Streaming.
             more = sum(part.rows.values()) - ROWS
             assert 0 <= more < (processes if "elastic" in case else 1), case
             assert part.rows.keys() == each_once(ROWS).keys(), case

@@ -13,7 +13,7 @@ PARTS = ("converter", "accumulated", "collated", "loader", "dataset", "workers")
 @pytest.mark.parametrize(
     ("start", "processes"), [(fork, 1), pytest.param(launch, 2, marks=pytest.mark.long)]
 )
-def test_the_mixin_reads_each_row_once_and_resumes_exactly(
+def test_trainer_with_mixin_reads_each_row_once_and_resumes_exactly(
     url: str, even_url: str, start: Start, processes: int, tmp_path: Path
 ) -> None:
     run = start("trainer_with_mixin.py", url, even_url, *PARTS, at=tmp_path, processes=processes)
@@ -34,7 +34,7 @@ def test_the_mixin_reads_each_row_once_and_resumes_exactly(
 
 
 @pytest.mark.long
-def test_a_checkpoint_of_another_world_is_refused(url: str, even_url: str, tmp_path: Path) -> None:
+def test_checkpoint_of_another_world_raises_error(url: str, even_url: str, tmp_path: Path) -> None:
     for processes, part in ((2, "converter"), (1, "refused")):
         run = launch("trainer_with_mixin.py", url, even_url, part, at=tmp_path, processes=processes)
 
@@ -42,7 +42,7 @@ def test_a_checkpoint_of_another_world_is_refused(url: str, even_url: str, tmp_p
 
 
 @pytest.mark.long
-def test_the_trainer_alone_reads_a_dataset_in_one_process_only(url: str, tmp_path: Path) -> None:
+def test_trainer_without_mixin_reads_dataset_only_in_one_process(url: str, tmp_path: Path) -> None:
     alone = ("trainer_with_mixin.py", url, url, "alone")
     assert launch(*alone, at=tmp_path / "1").recorded("alone").rows == each_once(ROWS)
     run = launch(*alone, at=tmp_path / "2", processes=2, fails=True)

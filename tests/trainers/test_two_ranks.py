@@ -17,7 +17,7 @@ def run(program: str, url: str, order: str, at: Path, **options: Any) -> Run:
 
 
 def check_epochs(found: Run, order: str, epochs: int = 2, part: str = "epoch") -> None:
-    """Check that each epoch has each row once; the elastic order repeats one to be even."""
+    """Check that each epoch has each row once; the elastic order repeats one row to be even."""
     for epoch in range(epochs):
         recorded = found.recorded(f"{part}{epoch}")
         surplus = recorded.rows - each_once(ROWS)
@@ -58,7 +58,7 @@ def test_correct_programs_do_not_warn(url: str, tmp_path: Path, order: str) -> N
 def test_ranks_restarted_by_torchrun_lose_no_rows(
     even_url: str, tmp_path: Path, order: str
 ) -> None:
-    # Or ranks find in the agent's store where Gloo's were before, and fail to connect to them.
+    # Otherwise, ranks find Gloo's old addresses in the agent's store and fail to connect to them.
     options = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     launcher = [*torchrun(2), "--max-restarts=1"]
     found = run("is_started_again", even_url, order, tmp_path, launcher=launcher, **options)

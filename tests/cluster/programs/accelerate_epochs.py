@@ -1,4 +1,4 @@
-"""Count the rows of three epochs in a loop of Accelerate's; argument: the URL."""
+"""Count the rows of three epochs in a loop with Accelerate; argument: the URL."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Read half of the rows, shuffled, and print their number, distinct number, first and last.
+"""Read half of the rows, shuffled; print the count, the distinct count, the first and the last.
 
 Arguments: the URL, and 0 or 1 for the half.
 """

@@ -1,4 +1,4 @@
-"""`petastorm.spark`: from a DataFrame to batches. These need Spark."""
+"""`petastorm.spark`, from a DataFrame to batches. These programs need Spark."""
 
 import functools
 from typing import Any
@@ -107,7 +107,7 @@ def an_empty_frame(place: Place, spark: Any) -> Any:
 
 
 def a_converter_of_a_worker(place: Place, spark: Any) -> Any:
-    """Converters travel to Spark's workers and are read there."""
+    """Converters are pickled to Spark's workers and are read there."""
     converter = _converter(spark)
 
     def read(batches: Any) -> Any:

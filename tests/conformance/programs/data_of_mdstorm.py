@@ -30,7 +30,8 @@ def schemas(place: Place) -> Any:
     for name in ("codecs", "series", "places", "cities"):
         schema = _schema(place, name)
         fields = schema.fields.values()
-        # Without the precision of decimals, which mdstorm's text for their type leaves out.
+        # The precision of decimals is left out, because mdstorm's text of their type does not
+        # contain it.
         found[schema._name] = [
             [f.name, f.numpy_dtype, f.shape, str(f.codec).partition("(Decimal")[0], f.nullable]
             for f in fields

@@ -19,7 +19,7 @@ from tests.conformance.reading import CALM
 
 
 class _Filled(DataLoader):
-    """Leaves out a last batch that is not full."""
+    """Omits the last batch if it is not full."""
 
     def _iter_impl(self) -> Iterator[Any]:
         for batch in super()._iter_impl():
@@ -41,7 +41,7 @@ class _InPairs(DataLoader):
 
 
 class _Copied(DataLoader):
-    """Its own loop around Petastorm's parts, which shuffles each batch of the reader."""
+    """A custom loop around Petastorm's parts that shuffles each batch of the reader."""
 
     def _iter_impl(self) -> Iterator[Any]:
         keys: Any = ()
@@ -64,7 +64,7 @@ class _Copied(DataLoader):
 
 
 class _Plain(LoaderBase):
-    """A subclass of only the base class: batches as the reader returns them."""
+    """A subclass of the base class alone, which yields batches as the reader returns them."""
 
     def __init__(self, reader: Any) -> None:
         super().__init__()

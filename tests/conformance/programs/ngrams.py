@@ -1,4 +1,4 @@
-"""`NGram`: rows that follow one another in time."""
+"""`NGram`: rows with consecutive timestamps."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def _times(found: list[Any]) -> list[list[int]]:
 
 
 def pairs_of_rows(place: Place) -> Any:
-    """The order of the fields in a row depends on hashes of text."""
+    """Sort the fields, because their order in a row depends on hashes of text."""
     ngram = _ngram({0: [_TIME, _VALUE], 1: [_TIME]})
     return [
         {

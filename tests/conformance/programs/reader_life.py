@@ -1,4 +1,4 @@
-"""`Reader`: its attributes, and what happens between opening and the end."""
+"""The life cycle of a `Reader`, and its attributes."""
 
 from itertools import islice
 from typing import Any

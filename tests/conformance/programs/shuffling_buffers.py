@@ -9,7 +9,7 @@ from tests.conformance.place import Place
 
 
 def _drained(buffer: Any) -> list[Any]:
-    """Retrieve items until the buffer returns no more."""
+    """Retrieve items until the buffer is empty."""
     found = []
     while buffer.can_retrieve():
         taken = buffer.retrieve()

@@ -11,7 +11,7 @@ from tests.conformance.describing import describe, error_of, warnings_of
 from tests.conformance.place import Place
 from tests.conformance.reading import CALM, batches
 
-#: One column each: its values, and their type.
+#: Columns: the values and the type of each.
 _COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {
     "booleans": ([True, False], pa.bool_()),
     "booleans_with_nulls": ([True, None, False], pa.bool_()),

@@ -158,7 +158,7 @@ def test_invalid_report_name_exits_with_2(name: str, repository: Path) -> None:
     assert run("--report", repository / name, repository).exit_code == 2
 
 
-def test_audit_without_petastorm_states_that(tmp_path: Path) -> None:
+def test_audit_without_petastorm_reports_no_use(tmp_path: Path) -> None:
     assert run(tmp_path).stdout == "no scanned file uses Petastorm\n"
 
 

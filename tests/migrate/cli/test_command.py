@@ -226,7 +226,7 @@ def test_summary_counts_files_that_still_import_petastorm(tmp_path: Path) -> Non
 
 
 @each(["."], ["mypkg", "tests"])
-def test_given_paths_are_the_project_without_markers(
+def test_given_paths_count_as_project_if_project_has_no_markers(
     named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unpacked archive: its tests patch a name that one of its modules imports."""
@@ -276,7 +276,7 @@ def test_imports_that_wait_for_one_reason_are_printed_as_one_line(tmp_path: Path
     assert len(lines) == 2
 
 
-def test_remaining_notes_are_named_instead_of_nothing_left(tmp_path: Path) -> None:
+def test_summary_mentions_remaining_notes(tmp_path: Path) -> None:
     write_modules(tmp_path, a='NAMES = ["petastorm"]\n')
     assert run(tmp_path).stderr.endswith("no edits are left; check the notes, which -v lists\n")
     assert run("-v", tmp_path).stderr.endswith("no edits are left; check the notes\n")

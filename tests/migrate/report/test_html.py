@@ -162,7 +162,7 @@ def test_html_finding_with_many_places_is_collapsed(places: int, tmp_path: Path)
     assert [("open" in one) for one in found if one.get("class") == "places"] == [places == 8]
 
 
-def test_html_report_without_files_states_that(tmp_path: Path) -> None:
+def test_html_report_without_files_states_that_none_uses_petastorm(tmp_path: Path) -> None:
     html = to_html(report_of(tmp_path))
     checked(html)
     assert "No scanned file uses Petastorm" in html

@@ -80,7 +80,7 @@ def test_note_of_long_line_is_truncated() -> None:
     assert found.message.endswith(f": backend: petastorm {'x' * 61} …")
 
 
-def test_notes_after_the_tenth_are_counted_in_one() -> None:
+def test_mentions_after_the_tenth_are_summarized_in_one_note() -> None:
     text = "".join(f"- petastorm {number}\n" for number in range(2_000))
     found = migrate(text, path="notes.txt").findings
     assert [one.line for one in found] == list(range(1, 12))

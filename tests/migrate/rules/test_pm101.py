@@ -109,7 +109,7 @@ def test_import_without_counterpart_or_with_fallback_is_unchanged(text: str) -> 
     'import petastorm\npetastorm.make_reader\nglobals()["petastorm"]\n',
     'import petastorm\npetastorm.make_reader\n"petastorm" in dir()\n',
 )
-def test_import_used_dynamically_keeps_bound_name(text: str) -> None:
+def test_dynamically_used_import_keeps_bound_name(text: str) -> None:
     check_rewrite(text, text.replace("import petastorm\n", "import mdstorm as petastorm\n"))
 
 

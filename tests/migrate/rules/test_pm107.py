@@ -58,7 +58,7 @@ def test_absent_names_of_one_import_get_one_comment() -> None:
     ]
 
 
-def test_name_in_neither_library_is_reported_as_such() -> None:
+def test_name_in_neither_library_is_reported_as_unknown() -> None:
     text = "from petastorm.reader import _x, Ventilator, ArrowReaderWorker\n"
     assert [found.text.partition(":")[0] for found in migrate(text).findings] == [
         "`petastorm.reader._x` and `Ventilator` are in neither mdstorm nor Petastorm 0.13.1; "
@@ -196,7 +196,7 @@ def test_reader_constructed_directly_holds_file(use: str) -> None:
     check_held(HEAD + use, "PM107", use.strip())
 
 
-def test_blank_to_fill_in_is_reported_and_holds_nothing() -> None:
+def test_blank_in_exercise_is_reported_and_holds_no_file() -> None:
     text = "from petastorm import ______\nfrom petastorm.pytorch import DataLoader\n"
     after = text.replace("petastorm.pytorch", "mdstorm.pytorch")
     result = check_rewrite(text, after, todo=False)
@@ -226,7 +226,7 @@ def test_monkeypatch_of_petastorm_holds_file(statement: str) -> None:
     # attributes of mdstorm's objects are assumed to exist, as are other libraries' arguments
     "Reader._x, ps.make_spark_converter._x, Other(worker_class=A)",
 )
-def test_assignment_to_other_attributes_holds_nothing(statement: str) -> None:
+def test_assignment_to_other_attributes_holds_no_file(statement: str) -> None:
     before = f"import petastorm.spark as ps\nfrom petastorm.reader import Reader\n{statement}\n"
     after = f"import mdstorm.spark as ps\nfrom mdstorm.reader import Reader\n{statement}\n"
     check_rewrite(before, after)

@@ -78,7 +78,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     # next to a module of a package, which does not find it
     ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
 )
-def test_folder_that_does_not_shadow_import_is_no_copy(
+def test_folder_that_does_not_shadow_import_is_not_reported_as_copy(
     files: dict[str, str], path: str, tmp_path: Path
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})

@@ -74,7 +74,7 @@ def test_attribute_absent_in_mdstorm_holds_file(text: str, fragment: str) -> Non
     "fs = FilesystemResolver(u).filesystem()\n"
     "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
 )
-def test_attribute_present_in_mdstorm_holds_nothing(text: str) -> None:
+def test_attribute_present_in_mdstorm_holds_no_file(text: str) -> None:
     check_moves(READER + LOADER + text)
 
 
@@ -114,14 +114,14 @@ def test_field_with_own_codec_holds_file(head: str, codec: str, name: str) -> No
 
 
 @each("None", "ScalarCodec(IntegerType())", "made()", "codec")
-def test_field_with_petastorm_or_unknown_codec_holds_nothing(codec: str) -> None:
+def test_field_with_petastorm_or_unknown_codec_holds_no_file(codec: str) -> None:
     check_moves(
         "from acme.compat import ScalarCodec, made\n"
         f"from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
     )
 
 
-def test_own_codec_without_dataset_holds_nothing() -> None:
+def test_own_codec_without_dataset_holds_no_file() -> None:
     text = f"{IMPORT.format('ScalarCodec')}\nclass Own(ScalarCodec):\n    pass\n"
     used = f"{text}\nvalue = field.codec.decode(field, data)\n"
     check_moves(used)

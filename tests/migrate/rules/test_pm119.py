@@ -29,5 +29,5 @@ def test_parquet_reader_of_converted_files_holds_file(text: str, fragment: str) 
     "from petastorm.spark import SparkDatasetConverter\n"
     "SparkDatasetConverter(c.cache_dir_url, c.file_urls, 1)\n",
 )
-def test_converted_files_in_readers_and_logs_hold_nothing(text: str) -> None:
+def test_converted_files_in_readers_and_logs_hold_no_file(text: str) -> None:
     check_rewrite(MADE + text, (MADE + text).replace("petastorm", "mdstorm"))

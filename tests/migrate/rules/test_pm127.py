@@ -78,7 +78,7 @@ def test_many_calls_need_few_stat_calls(tmp_path: Path, monkeypatch: pytest.Monk
     'store.write(df, data_format="parquet", schema=S)',
     'write(df, petastorm_args={"schema": S})',
 )
-def test_call_without_petastorm_object_holds_nothing(call: str) -> None:
+def test_call_without_petastorm_object_holds_no_file(call: str) -> None:
     text = (
         "import store\nfrom petastorm.unischema import Unischema\n\n"
         f'S = Unischema("S", [])\n\n\ndef write(df, petastorm_args):\n    pass\n\n\n{call}\n'
@@ -121,7 +121,7 @@ def test_pickle_of_petastorm_object_holds_file(text: str, fragment: str) -> None
     "model = pickle.load(f)",
     "net.load_state_dict(torch.load(path))",
 )
-def test_pickle_of_other_object_holds_nothing(text: str) -> None:
+def test_pickle_of_other_object_holds_no_file(text: str) -> None:
     result = migrate(SCHEMA + text)
     assert result.changed
     assert result.findings == ()

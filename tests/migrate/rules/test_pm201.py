@@ -56,13 +56,13 @@ def test_absent_name_holds_file_and_links_to_section(text: str, section: str) ->
     assert all(one.cls == "review" for one in result.findings if one.text not in manual)
 
 
-def test_unsafe_leaves_the_statement_with_an_absent_name() -> None:
+def test_unsafe_keeps_import_with_absent_name() -> None:
     absent = "from streaming.base.shared import SharedArray\n"
     text = f"from streaming import Stream\n{absent}"
     rewrite(text, f"from mdstorm_backend import Stream\n{absent}", unsafe=True, todo=False)
 
 
-def test_code_that_uses_petastorm_stays_with_the_option() -> None:
+def test_code_that_uses_petastorm_is_unchanged_with_streaming_option() -> None:
     both = "from petastorm import make_reader\nfrom {} import Stream\n"
     rewrite(both.format("streaming"), both.format("mdstorm_backend"))
 

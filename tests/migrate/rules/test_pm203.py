@@ -59,7 +59,7 @@ def test_absent_target_needs_manual_review_and_names_the_section(path: str, text
     ("a.json", '{"name": "streaming.StreamingDataset", "not_target_": "streaming.Stream"}\n'),
     ("a.py", 'instantiate({"name": "streaming.StreamingDataset"})\n'),
 )
-def test_strings_that_name_no_streaming_module_stay(path: str, text: str) -> None:
+def test_strings_that_name_no_streaming_module_are_unchanged(path: str, text: str) -> None:
     assert noop(text, path).findings == ()
 
 
@@ -106,7 +106,7 @@ def test_string_that_imports_a_module_is_renamed_and_a_patch_needs_review() -> N
     "!! pip install mosaicml-streaming==0.8.1\nThat was it.",
     "x = streaming.Stream(",
 )
-def test_unparsed_cell_with_streaming_is_reported_only_with_the_option(broken: str) -> None:
+def test_unparsed_cell_with_streaming_is_reported_only_with_streaming_option(broken: str) -> None:
     text = notebook("from streaming import Stream\n", broken, "Das ist Prosa.")
     result = migrate(text, path="a.ipynb", library="streaming")
     (problem,) = result.errors
@@ -116,6 +116,6 @@ def test_unparsed_cell_with_streaming_is_reported_only_with_the_option(broken: s
     assert migrate(text, path="a.ipynb").errors == ()
 
 
-def test_unparsed_cell_with_petastorm_is_not_reported_with_the_option() -> None:
+def test_unparsed_cell_with_petastorm_is_not_reported_with_streaming_option() -> None:
     text = notebook("from streaming import Stream\n", "import petastorm, (")
     assert migrate(text, path="a.ipynb", library="streaming").errors == ()

@@ -73,12 +73,12 @@ def test_utf16_requirements_keep_encoding_and_bom(encoding: str) -> None:
 
 
 @each(f"petastorm{',' * 30_000}", f"petastorm=={'1,>=' * 20_000}")
-def test_long_lines_are_read_in_linear_time(line: str) -> None:
+def test_requirements_with_long_lines_are_read_in_linear_time(line: str) -> None:
     result = migrate(f"{line}\n", path=PATH)
     assert result.errors == ()
 
 
-def test_long_lines_take_linear_memory() -> None:
+def test_requirements_with_long_lines_take_linear_memory() -> None:
     text = f"numpy  # {'x' * 500_000}\nboto3 {'y' * 500_000}\npetastorm==0.12.1\n"
     tracemalloc.start()
     result = migrate(text, path=PATH)

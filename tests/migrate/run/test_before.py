@@ -56,7 +56,7 @@ def test_section_names_install_command_if_no_list_has_mdstorm(tmp_path: Path) ->
     assert not any("nothing here" in line for line in section(tmp_path))
 
 
-def test_unsupported_environment_is_reported_and_holds_nothing(tmp_path: Path) -> None:
+def test_unsupported_environment_is_reported_and_holds_no_file(tmp_path: Path) -> None:
     requirements = "petastorm==0.11\nnumpy==1.19.5\ntorch==1.7.1\n"
     write(tmp_path, src__a_py=CODE, requirements_txt=requirements)
     (tmp_path / "Dockerfile").write_text("FROM python:3.7\nRUN pip install -r requirements.txt\n")
@@ -290,7 +290,7 @@ def test_value_of_key_in_code_gets_no_extra_packages(tmp_path: Path) -> None:
     assert after(tmp_path, "a.py") == text.format("mdstorm")
 
 
-def test_single_value_that_needs_both_gets_instruction(tmp_path: Path) -> None:
+def test_single_value_that_needs_both_libraries_gets_instruction(tmp_path: Path) -> None:
     write(tmp_path, a_py=STAYS, b_py=CODE)
     (tmp_path / "job.yml").write_text("- pypi: {package: petastorm}\n")
     said = invoke(migrate, tmp_path).stderr

@@ -251,7 +251,7 @@ def test_dangling_link_is_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_damaged_files_raise_nothing_and_are_idempotent() -> None:
+def test_migration_of_damaged_file_raises_no_error_and_is_idempotent() -> None:
     found = (p for root in CORPORA for p in (Path(__file__).parents[1] / root).rglob("*.*"))
     files = sorted(p for p in found if p.suffix in SUFFIXES and p.stat().st_size < 6_000)
     assert len(files) > 100

@@ -198,7 +198,7 @@ def test_file_that_shares_objects_with_held_file_waits(
     assert migrated(tmp_path, texts).keys() == moving
 
 
-def test_waiting_file_names_reason(tmp_path: Path) -> None:
+def test_finding_in_waiting_file_gives_reason(tmp_path: Path) -> None:
     (tmp_path / "schema.py").write_text(SCHEMA)
     (tmp_path / "work.py").write_text(WORKER + "from schema import SCHEMA\n")
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
@@ -278,7 +278,7 @@ def test_patch_and_patched_file_are_written_together(tmp_path: Path) -> None:
     assert not any(one.written for one in found)
 
 
-def test_reason_names_file_with_the_strings(tmp_path: Path) -> None:
+def test_reason_for_waiting_names_file_with_the_strings(tmp_path: Path) -> None:
     migrated(tmp_path, {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"})
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings

@@ -76,7 +76,7 @@ def test_file_without_petastorm_is_not_decoded() -> None:
     assert migrated(data) == Outcome(data, data)
 
 
-def test_random_bytes_raise_nothing() -> None:
+def test_migration_of_random_bytes_raises_no_error() -> None:
     generator = random.Random(3)
     text = b"import petastorm\nfrom petastorm.reader import (Reader,\n  Ventilator)\nx='\xc3\xa9'\n"
     for _ in range(300):

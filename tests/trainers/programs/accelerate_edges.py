@@ -1,4 +1,4 @@
-"""Prepared loaders of few rows, and refused arguments; arguments: URL_OF_5_ROWS URL."""
+"""Prepared loaders of few rows, and invalid arguments; arguments: URL_OF_5_ROWS URL."""
 
 import sys
 from typing import Any
@@ -26,7 +26,7 @@ for batch in accelerator.prepare(loader_of(few, batch_size=8)):
     assert batch["number"].shape == (8,)
     record(accelerator.gather_for_metrics(batch["number"]), "few")
 
-# A state before the last batch, of which the second rank has no row either. Loaders with other
+# A state before the last batch, of which the second rank also has no row. Loaders with other
 # batches, prepared or not, resume from it.
 loader = accelerator.prepare(loader_of(few, batch_size=2))
 batches = iter(loader)
@@ -47,7 +47,7 @@ for part, batch_size in (("same", 2), ("other", 1)):
     rows = [accelerator.gather_for_metrics(batch["number"]) for batch in after_the_end]
     record(torch.cat(rows), f"next-{part}")
 
-# A state that the loader, or its dataset, has loaded before it is prepared.
+# A state that the loader, or its dataset, loaded before it was prepared.
 for part in ("loader", "dataset"):
     plain = loader_of(few, batch_size=2, cur_shard="auto")
     record(next(iter(plain))["number"], f"loaded-by-{part}")
@@ -58,7 +58,7 @@ for part in ("loader", "dataset"):
         if accelerator.is_main_process:
             record(rest, f"loaded-by-{part}")
 
-# Without an end there is nothing to pad, and no length.
+# An endless loader has no length, and no last batch to pad.
 endless = accelerator.prepare(loader_of(few, batch_size=2, num_epochs=None))
 with pytest.raises(TypeError, match="num_epochs=None never ends"):
     len(endless)

@@ -62,7 +62,7 @@ def train_and_stop(training: Training, steps: int) -> None:
 
 STOP = 5
 for part, make in (("exact", seedless_loader), ("elastic", elastic_loader)):
-    # By the states of the loaders.
+    # Resume by the states of the loaders.
     stateful = {"use_stateful_dataloader": True}
     train_and_stop(Training(f"state-{part}", make(), **stateful), STOP)
     training = Training(f"state-{part}", make(), **stateful)
@@ -70,7 +70,7 @@ for part, make in (("exact", seedless_loader), ("elastic", elastic_loader)):
     for batch in training.loader:
         training.step(batch, 1)
 
-    # By skipping.
+    # Resume by skipping batches.
     train_and_stop(Training(f"skip-{part}", make()), STOP)
     training = Training(f"skip-{part}", make())
     training.accelerator.load_state(training.part)

@@ -41,7 +41,7 @@ def make(**arguments):
 
 
 def run(part, batches):
-    """Go over the batches of a distributed dataset."""
+    """Iterate over the batches of a distributed dataset."""
 
     @tf.function
     def step(batch):

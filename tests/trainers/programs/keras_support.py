@@ -1,4 +1,4 @@
-"""A Keras model on any backend that records which rows it was given."""
+"""A Keras model for any backend that records the row numbers of its inputs."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import os
 from support import record
 
 if "TF_CONFIG" in os.environ:
-    # fit of Keras 3.15 fails under MultiWorkerMirroredStrategy with any dataset.
+    # `fit` of Keras 3.15 fails under MultiWorkerMirroredStrategy with any dataset.
     import tf_keras as keras
 else:
     import keras
@@ -15,7 +15,7 @@ else:
 class Recorder(keras.layers.Layer):
     """Passes `values` on, and records the row numbers."""
 
-    #: What the records are named.
+    #: The name of the records.
     part = "rows"
 
     def call(self, number, values):
@@ -64,7 +64,7 @@ class PreemptionError(Exception):
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Saves the dataset's state, as users do with the weights, and stops after 4 steps."""
+    """Saves the dataset's state, as users save it with the weights, and stops after 4 steps."""
 
     def __init__(self, dataset, steps_per_batch=1):
         super().__init__()

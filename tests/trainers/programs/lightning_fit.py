@@ -1,4 +1,4 @@
-"""Lightning's Trainer over a loader that was made before the launch; see `arguments`."""
+"""Lightning's Trainer over a loader that was created before the launch; see `arguments`."""
 
 import argparse
 import importlib
@@ -55,7 +55,7 @@ class Model(pl.LightningModule):
             record([self.trainer.estimated_stepping_batches], "estimated_steps")
         if not given.schedule:
             return optimizer
-        # Lightning requests the training data here, before it loads their position.
+        # Lightning requests the training data here, before it loads the data's position.
         steps = self.trainer.estimated_stepping_batches
         if steps == -1:  # for data without a length
             return optimizer

@@ -23,7 +23,7 @@ ROWS = 1_009
 
 
 class Program:
-    """One of them: the same on all ranks."""
+    """One random program, which is the same on all ranks."""
 
     def __init__(self, url: str, seed: int) -> None:
         draw = self.draw = random.Random(seed)
@@ -80,7 +80,7 @@ class Program:
             self.may_peek = False
 
     def read(self, loader: Any, batches: int | None) -> tuple[list[int], bool]:
-        """Read some batches, or all that are left; return whether the epoch has ended."""
+        """Read some batches, or all remaining ones; return whether the epoch has ended."""
         self.peek(loader)
         self.steps.append(("read", batches))
         rows: list[int] = []

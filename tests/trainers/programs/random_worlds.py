@@ -38,7 +38,7 @@ class World:
         self.batch_size = draw.choice([3, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99]) if self.filters or self.kind == "function" else 0
-        # Rows that are left lie anywhere, or at one end: then some ranks have none.
+        # The remaining rows are spread, or all at one end, so that some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = {n for n in range(ROWS) if n * factor % ROWS * 100 >= ROWS * self.drops}
         self.shuffle = {

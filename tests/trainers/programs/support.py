@@ -1,4 +1,4 @@
-"""Shared by the programs: a converter without Spark, and records of ranks' rows and warnings.
+"""Code that the programs share: converters without Spark, and records of rows and warnings.
 
 Importing it starts recording the warnings of ranks, even if trainers suppress them.
 """
@@ -25,7 +25,7 @@ def converter_of(url: str) -> SparkDatasetConverter:
 _OF_CONVERTER = {
     "converter": {"cur_shard": "auto"},
     "explicit": {"cur_shard": 0, "shard_count": 2},
-    # Petastorm's meaning of no shard arguments, and a seed drawn at random.
+    # Without shard arguments each rank reads all rows, as in Petastorm, with a random seed.
     "all": {"shuffle_rows": True},
 }
 

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer with the mixin, or alone; arguments: URL URL_OF_1008_ROWS PART….
+"""Hugging Face's Trainer with or without the mixin; arguments: URL URL_OF_1008_ROWS PART….
 
 Each training with the mixin is stopped in its second epoch, and resumed by a new Trainer.
 """
@@ -63,7 +63,7 @@ def arguments(part: str, **options: Any) -> TrainingArguments:
 
 
 def train(part: str, make: Any, collator: Any = None, **options: Any) -> None:
-    """Record the rows until training is stopped at 3/4, and those after it is resumed."""
+    """Record the rows until training is stopped at 3/4 of the steps, and after it is resumed."""
 
     def trainer_of(stop: int, *callbacks: TrainerCallback) -> MyTrainer:
         return MyTrainer(

@@ -48,7 +48,7 @@ def loader_of(converter: Any, order: str, batch_size: int = BATCH, **options: An
 
 
 def in_lockstep(batches: Any) -> Iterator[Any]:
-    """Yield batches that all ranks must have: otherwise this hangs, as DDP's gradients would."""
+    """Yield batches that all ranks must have. Otherwise this hangs, like DDP's gradients."""
     for batch in batches:
         dist.all_reduce(torch.zeros(1))
         yield batch
