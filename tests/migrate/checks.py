@@ -1,4 +1,4 @@
-"""Checks for rules: a text is rewritten, stays the same, or is reported."""
+"""Checks of rules: a text is rewritten, remains unchanged, or is reported."""
 
 import inspect
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def each(*rows: object) -> Callable[[Test], Test]:
-    """Run a test with each row: a value of its first argument, or a tuple of its first ones."""
+    """Parametrize a test with rows: values of its first argument, or tuples for several."""
     width = len(rows[0]) if isinstance(rows[0], tuple) else 1
 
     def parametrized(test: Test) -> Test:
@@ -27,7 +27,7 @@ def each(*rows: object) -> Callable[[Test], Test]:
 
 
 def check_rewrite(before: str, after: str, path: str | None = None, **options: object) -> Result:
-    """Assert that a text is rewritten to another, which a second migration leaves unchanged."""
+    """Assert that a text is rewritten to another text, which a second migration does not change."""
     result = migrate(before, path=path, **options)  # type: ignore[arg-type]
     assert result.errors == ()
     assert result.output == after
@@ -37,7 +37,7 @@ def check_rewrite(before: str, after: str, path: str | None = None, **options: o
 
 
 def check_noop(text: str, path: str | None = None, **options: object) -> Result:
-    """Assert that a text stays as it is, but for TODO comments."""
+    """Assert that a text remains unchanged, except for TODO comments."""
     return check_rewrite(text, text, path, todo=False, **options)
 
 
@@ -49,31 +49,31 @@ def check_finding(text: str, code: str, fragment: str, path: str | None = None) 
 
 
 def check_moves(text: str, path: str | None = None) -> Result:
-    """Assert that each petastorm in a text becomes mdstorm."""
+    """Assert that each "petastorm" in a text becomes "mdstorm"."""
     return check_rewrite(text, text.replace("petastorm", "mdstorm"), path)
 
 
 def check_held(text: str, code: str, fragment: str, path: str | None = None) -> None:
-    """Assert that a text stays, and that a rule has a finding at `fragment` in it."""
+    """Assert that a text is unchanged, and that a rule has a finding at `fragment` in it."""
     check_noop(text, path)
     check_finding(text, code, fragment, path)
 
 
 def check_silence(text: str, path: str | None = None) -> None:
-    """Assert that a text stays, and rules report only that it mentions Petastorm."""
+    """Assert that a text is unchanged, and rules only report that it mentions Petastorm."""
     result = check_noop(text, path)
     assert [found for found in result.findings if found.rule != "PM001"] == []
 
 
 def write_files(root: Path, files: dict[str, str]) -> None:
-    """Write texts below a folder, by their paths there."""
+    """Write texts to files below a folder, by their relative paths."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
 
 
 def write_modules(root: Path, **texts: str) -> None:
-    """Write texts into Python files, by their names."""
+    """Write texts to Python files, by the names of their modules."""
     write_files(root, {f"{name}.py": text for name, text in texts.items()})
 
 

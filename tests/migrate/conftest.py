@@ -1,3 +1,3 @@
-"""The programs are data, also those that are tests of somebody's."""
+"""The programs are data, even if they are tests of other projects."""
 
 collect_ignore_glob = ["wild*/programs/*", "wild*/projects/*", "wild*/unrunnable/*"]

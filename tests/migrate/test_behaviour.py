@@ -21,7 +21,7 @@ from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-#: They are slow, and other programs of the gate use the same parts of Petastorm.
+#: These programs are slow, and other programs of the gate use the same parts of Petastorm.
 LONG = {
     *("appended_dataset", "converter_fixed_steps", "converter_two_managers", "parquet_to_keras"),
     *("unusual_shapes", "windows_of_time"),
@@ -29,11 +29,12 @@ LONG = {
 
 
 def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
-    """Return what the `main` of a program computes, or the `result` of a notebook, as JSON."""
+    """Return the result of a program's `main`, or the `result` of a notebook, as JSON."""
     program = ModuleType(path.stem)
     names = vars(program)
     directory.mkdir()
-    # Pickles of its classes, and closures for Spark's workers, look for the module.
+    # Needed by pickles of the module's classes, and closures for Spark's workers, which import the
+    # module.
     sys.modules[path.stem] = program
     try:
         given = {"spark": spark, "directory": str(directory)}
@@ -46,7 +47,7 @@ def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
 
 
 def check_same(before: str, after: str, path: Path, spark: Any, folder: Path) -> Any:
-    """Assert that two programs compute the same, the first by Petastorm's names, and return it."""
+    """Assert that two programs, the first with Petastorm's names, have one result; return it."""
     with installed_as_petastorm():
         expected = run(before, path, spark, folder / "before")
     assert "petastorm" not in sys.modules

@@ -9,7 +9,7 @@ from mdstorm_migrate.sources import find_source
 
 
 def broken(path: str, text: str, *extras: str) -> list[Condition]:
-    """Return the conditions that a file breaks."""
+    """Return the conditions that a file does not meet."""
     source = find_source(Path(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), Path(path))
@@ -40,7 +40,7 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
     ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),
     ("pyproject.toml", '[project]\nrequires-python = "<3.10"\n', 2),
     ("pyproject.toml", '[tool.poetry.dependencies]\npython = "~3.8"\n', 2),
-    # Poetry and uv resolve for each of them, pip for the one that runs.
+    # Poetry and uv resolve for all of these Python versions, pip only for the one that runs.
     ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', 2),
     ("pyproject.toml", '[project]\nrequires-python = ">=3.9"\n', 2),
     (".python-version", "3.8.10\n", 1),

@@ -229,7 +229,7 @@ def test_summary_counts_files_that_still_import_petastorm(tmp_path: Path) -> Non
 def test_given_paths_count_as_project_if_project_has_no_markers(
     named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unpacked archive: its tests patch a name that one of its modules imports."""
+    """Migrate an unpacked archive, whose tests patch a name that one of its modules imports."""
     files = {
         "mypkg/__init__.py": "",
         "mypkg/loader.py": "import petastorm\nr = petastorm.make_reader\n",

@@ -1,4 +1,4 @@
-"""The table of names, against mdstorm itself."""
+"""The table of names, compared with mdstorm itself."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Whole projects: what they require afterwards.
+"""Whole projects, and their requirements after the migration.
 
 A project is ``cases/NAME.txt``, the texts of its files one after another; ``cases/NAME.after.txt``
 has what ``-w --unsafe`` changes.

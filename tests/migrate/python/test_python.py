@@ -1,4 +1,4 @@
-"""Scopes, compared with those of Python's own compiler on its standard library; and calls."""
+"""Scopes, compared with Python's own compiler on its standard library; and calls."""
 
 import ast
 import glob
@@ -49,7 +49,7 @@ def test_scopes_match_symbol_tables_of_compiler(name: str) -> None:
 
 
 def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
-    """Assert that a name is bound where the compiler says, and return whether it is used."""
+    """Assert that a name is bound where the compiler binds it, and return whether it is used."""
     name = symbol.get_name()
     # No statement binds `__class__`, and names such as `_Class__name` are mangled.
     if not symbol.is_referenced() or "__" in name:
@@ -67,7 +67,7 @@ def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
 
 
 def _is_inlined(scope: Scope) -> bool:
-    """Whether the compiler may have counted names of a comprehension to the scope around it."""
+    """Whether the compiler may have assigned names of a comprehension to the surrounding scope."""
     nodes = ast.walk(scope.node)
     return sys.version_info >= (3, 12) and any(type(node) in _NAMES for node in nodes)
 
@@ -113,7 +113,7 @@ def test_long_expression_does_not_exceed_recursion_limit() -> None:
         True,
     ),
     ("make_reader = None\nif url:\n    from petastorm import make_reader\n", True),
-    # what the file defines itself
+    # names that the file defines itself
     ("from petastorm import make_reader\ndef make_reader(url, foo): ...\n", False),
     ("from petastorm import make_reader\nclass make_reader(object): ...\n", False),
     ("import petastorm\nmake_reader = wrap(petastorm.make_reader)\n", False),
@@ -157,7 +157,7 @@ def test_work_of_one_file_grows_linearly_with_imports(lines: str) -> None:
 
 
 def lines_run_by_migrate(code: str) -> int:
-    """Return how many lines of mdstorm_migrate run while it migrates a file."""
+    """Return the number of lines of mdstorm_migrate that run while it migrates a file."""
     count = 0
 
     def count_line(frame: FrameType, event: str, _: object) -> Any:

@@ -1,4 +1,4 @@
-"""Reports: their contents, the machine-readable formats, and the options to request them."""
+"""Reports: their content, the machine-readable formats, and the options that request them."""
 
 import json
 from functools import partial
@@ -23,7 +23,7 @@ from mdstorm_migrate.run.discover import Skipped, discover
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
-#: One edit, one edit to review, one place that needs manual review, one note.
+#: A file with one edit, one edit to review, one place for manual review, and one note.
 MIXED = """\
 from petastorm import make_reader
 getLogger("petastorm.reader")

@@ -1,4 +1,4 @@
-"""The HTML page."""
+"""The HTML report."""
 
 import json
 import re
@@ -23,7 +23,7 @@ VOID = {"col", "input", "meta"}
 
 
 class Checker(HTMLParser):
-    """Elements of a page, each of which must be closed."""
+    """A parser of a page, each of whose elements must be closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ document.body.innerHTML = `<pre>${found.join("|")}</pre>`;
 
 def dom(path: Path, html: str, *more: str) -> str:
     path.write_text(html)
-    # A separate profile: a Chromium that is still closing holds the lock of the last one.
+    # A separate profile, because a Chromium that is still closing holds the lock of the last one.
     profile = tempfile.mkdtemp(dir=path.parent)
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Lines that still mention Petastorm."""
+"""PM001: lines that still mention Petastorm."""
 
 from tests.migrate.checks import check_noop, each
 
@@ -14,7 +14,7 @@ def mentions(text: str, path: str | None = None) -> list[int]:
 
 
 @each(
-    # a long string's lines, without findings of other rules
+    # lines of a long string, which have no findings of other rules
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # once
     ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),  # not the name of both
@@ -65,7 +65,7 @@ def test_mention_of_petastorm_is_noted_and_kept(path: str, text: str) -> None:
     ("a.py", 'petastorm_reader = "my_petastorm", "petastorm-demo", "mine.petastorm.b"\n'),
     ("a.sh", "# petastorm\ncp /data/petastorm/a b\ndocker pull registry/petastorm:1\n"),
     ("a.md", "We load with petastorm.\n"),
-    # other rules report them
+    # mentions that other rules report
     ("a.py", 'import importlib\nimportlib.import_module("petastorm.reader")\n'),
     ("requirements.txt", "petastorm==0.9\n"),
     ("a.sh", "pip install petastorm\n"),

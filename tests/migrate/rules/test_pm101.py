@@ -1,4 +1,4 @@
-"""Imports."""
+"""PM101: imports from Petastorm."""
 
 from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
 
@@ -19,7 +19,7 @@ from mdstorm_migrate.api import migrate
     # a patched module gets its new name
     "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'make_reader', None)\n"
     "monkeypatch.setattr('petastorm.reader.make_reader', None)\n",
-    # partly migrated by hand
+    # code that was partly migrated by hand
     "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
     # an import that only checks for a library is not an export
     "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
@@ -96,14 +96,14 @@ def test_import_without_counterpart_or_with_fallback_is_unchanged(text: str) -> 
 
 
 @each(
-    # bound twice
+    # names that are bound twice
     "try:\n    import petastorm\nexcept ImportError:\n    petastorm = None\nprint(petastorm)\n",
     "try:\n    import petastorm\nexcept ImportError:\n    import stand_in as petastorm\n"
     "petastorm.make_reader(url)\n",
-    # imported by others
+    # names that other files import
     "import petastorm\n",
     "import petastorm\npetastorm.make_reader\n__all__ = ['petastorm']\n",
-    # looked up at run time
+    # names that are looked up at run time
     'import petastorm\npetastorm.make_reader\neval("petastorm.make_reader(url)")\n',
     "import petastorm\ntimeit.timeit('petastorm.spark', globals=globals())\n",
     'import petastorm\npetastorm.make_reader\nglobals()["petastorm"]\n',

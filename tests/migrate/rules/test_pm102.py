@@ -1,4 +1,4 @@
-"""Uses of the name `petastorm`."""
+"""PM102: uses of the name `petastorm`."""
 
 from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
 

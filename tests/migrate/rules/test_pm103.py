@@ -1,4 +1,4 @@
-"""Dotted names in strings."""
+"""PM103: dotted names in strings."""
 
 from pathlib import Path
 

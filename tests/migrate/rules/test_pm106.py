@@ -1,4 +1,4 @@
-"""Old names and arguments."""
+"""PM106: names and arguments of old versions."""
 
 from tests.migrate.checks import (
     check_finding,

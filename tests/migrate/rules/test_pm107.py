@@ -1,4 +1,4 @@
-"""Names that mdstorm does not have."""
+"""PM107: names that mdstorm does not have."""
 
 from tests.migrate.checks import (
     check_finding,

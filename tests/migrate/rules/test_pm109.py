@@ -1,4 +1,4 @@
-"""Notes on calls: PM109 to PM114."""
+"""PM109 to PM114: notes on calls."""
 
 from tests.migrate.checks import check_finding, each
 

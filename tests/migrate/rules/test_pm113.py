@@ -1,4 +1,4 @@
-"""Arguments that neither library has."""
+"""PM113: arguments that neither library has."""
 
 import inspect
 

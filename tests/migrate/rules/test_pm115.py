@@ -1,4 +1,4 @@
-"""Neighbours that hide the library."""
+"""PM115: neighbouring files that hide the library."""
 
 from pathlib import Path
 
@@ -69,13 +69,13 @@ def test_import_with_vendored_copy_needs_manual_review(
     ({"acme/petastorm/__init__.py": "from petastorm import make_reader"}, "acme/jobs/a.py"),
     ({"acme/__init__.py": "", **{f"acme/petastorm/{k}": v for k, v in COPY.items()}}, "a.py"),
     ({f"tests/stubs/petastorm/{name}": text for name, text in COPY.items()}, "src/a.py"),
-    # above the repository
+    # a folder above the repository
     ({"p/.git/x": "", **{f"petastorm/{k}": v for k, v in COPY.items()}}, "p/app/main.py"),
     # a Databricks notebook, which cannot be imported
     ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
     # the file itself
     ({"petastorm.py": ""}, "petastorm.py"),
-    # next to a module of a package, which does not find it
+    # a file next to a module of a package, which does not find the file
     ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
 )
 def test_folder_that_does_not_shadow_import_is_not_reported_as_copy(

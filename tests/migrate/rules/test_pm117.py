@@ -1,4 +1,4 @@
-"""Attributes of Petastorm's objects that mdstorm's objects do not have."""
+"""PM117: attributes of Petastorm's objects that mdstorm's objects do not have."""
 
 from pathlib import Path
 

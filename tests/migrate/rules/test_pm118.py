@@ -1,4 +1,4 @@
-"""Tests of types that the converter's loaders fail."""
+"""PM118: type tests that the converter's loaders fail."""
 
 from tests.migrate.checks import check_finding, each
 

@@ -1,4 +1,4 @@
-"""The files of a converter's copy."""
+"""PM119: the files of a converter's copy, passed to code that reads Parquet."""
 
 from tests.migrate.checks import check_held, check_rewrite, each
 

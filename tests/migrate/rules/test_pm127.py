@@ -1,4 +1,4 @@
-"""Objects that go to code which still uses Petastorm, and into pickles."""
+"""PM127: objects that are passed to code which still uses Petastorm, or pickled."""
 
 import os
 from pathlib import Path

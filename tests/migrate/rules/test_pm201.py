@@ -1,4 +1,4 @@
-"""Imports and requirements of MosaicML Streaming."""
+"""PM201 and PM202: imports and requirements of MosaicML Streaming."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Module paths of MosaicML Streaming in strings, in configurations and in notebooks."""
+"""PM203: module paths of MosaicML Streaming in strings, configurations and notebooks."""
 
 import json
 from functools import partial

@@ -1,4 +1,4 @@
-"""Requirements files."""
+"""PM401: requirements files."""
 
 import tracemalloc
 

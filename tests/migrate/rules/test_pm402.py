@@ -1,4 +1,4 @@
-"""``pyproject.toml``."""
+"""PM402: ``pyproject.toml`` and ``Pipfile``."""
 
 from tests.migrate.checks import check_held, check_noop, check_rewrite, each
 

@@ -1,4 +1,4 @@
-"""``setup.py``, ``setup.cfg``, and code that installs."""
+"""PM403: ``setup.py``, ``setup.cfg``, and code that installs."""
 
 from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite, each
 

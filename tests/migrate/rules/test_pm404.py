@@ -1,4 +1,4 @@
-"""Environments and recipes of conda."""
+"""PM404: environments and recipes of conda."""
 
 import pytest
 from tests.migrate.checks import check_held, check_noop, check_rewrite, each

@@ -1,4 +1,4 @@
-"""Install commands, in all files that have some."""
+"""PM406: install commands in all kinds of files."""
 
 from tests.migrate.checks import check_held, check_noop, check_rewrite, each
 

@@ -1,4 +1,4 @@
-"""Magics of notebooks that install."""
+"""PM407: install magics of notebooks."""
 
 from tests.migrate.checks import check_rewrite, each
 

@@ -1,4 +1,4 @@
-"""Definitions of clusters and jobs."""
+"""PM409: definitions of clusters and jobs."""
 
 from tests.migrate.checks import check_noop, check_rewrite, each
 

@@ -1,4 +1,4 @@
-"""Code in documentation."""
+"""PM410: code in documentation."""
 
 from tests.migrate.checks import check_finding, check_noop, each
 

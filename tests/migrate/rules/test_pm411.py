@@ -1,4 +1,4 @@
-"""Lock files."""
+"""PM411: lock files."""
 
 from tests.migrate.checks import check_noop, check_rewrite, each
 

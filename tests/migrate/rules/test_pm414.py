@@ -1,4 +1,4 @@
-"""Entry points, and settings of other tools."""
+"""PM414: entry points, and settings of other tools."""
 
 from tests.migrate.checks import check_held, check_moves, check_noop, each
 

@@ -12,7 +12,7 @@ from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate
 
 CODE = "from petastorm.pytorch import DataLoader\n"
-#: mdstorm has no such object, so files that import it stay.
+#: A file that imports an object that mdstorm does not have, and so keeps its import.
 STAYS = "from petastorm.reader import ArrowReaderWorker\n"
 
 

@@ -1,4 +1,4 @@
-"""A file's edits, how it is written, and files that cannot be read."""
+"""The edits of a file, writing it, and files that cannot be read."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""TODO comments: one for one reason, inserted once, counted until they are gone."""
+"""TODO comments: one per reason, inserted once, and reported until they are removed."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that exchange Petastorm's objects, or name its modules, move together or not at all."""
+"""Files that exchange Petastorm's objects or name its modules move together or not at all."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ from mdstorm_migrate.run.graph import Origins
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
-#: A file that stays: mdstorm has no workers to subclass.
+#: A file that cannot move, because mdstorm has no workers to subclass.
 WORKER = "from petastorm.reader import ArrowReaderWorker\n"
-#: A private name that stays, while the rest of the file moves.
+#: A private name that cannot move, while the other names in the file do.
 KEEPS = "from petastorm.unischema import _NamedtupleCache\n"
 HEAD = "# Databricks notebook source\n"
 READS = "from petastorm import make_reader\n"
@@ -23,7 +23,7 @@ READS = "from petastorm import make_reader\n"
 def migrated(
     root: Path, files: dict[str, str], *, write: bool = False, names: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return what each file becomes, without TODO comments; those that stay are left out."""
+    """Return the text of each migrated file without TODO comments; unchanged files are left out."""
     write_files(root, files)
     paths = sorted(root / name for name in names or files)
     found = run(paths, Settings(todo=False), write=write)
@@ -46,7 +46,7 @@ RUNS_BOTH = (
 MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s)\n"
 
 LOADER = f"{READS}def load(url): return make_reader(url)\n"
-#: A patch that means the same after both have moved, and one that has no effect in mdstorm.
+#: A patch whose meaning does not change if both files move, and one without effect in mdstorm.
 PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
 INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
 COLLATES = "from petastorm.pytorch import DataLoader\n"
@@ -64,7 +64,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     # a file that stays would receive objects of a file that moves
     {"schema.py": SCHEMA, "work.py": WORKER + TAKES_SCHEMA},
     {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"},
-    # in a notebook that imports neither, and runs both
+    # in a notebook that imports neither of two notebooks, and runs both
     {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": HEAD + RUNS_BOTH},
     {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"},
     {"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"},
@@ -72,7 +72,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     {"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA},
     # through a file that is visited before its imports are known
     {"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA},
-    # in the other direction
+    # the same exchange in the other direction
     {
         "work.py": WORKER + "class Mine(ArrowReaderWorker): pass\n",
         "train.py": READS + "from work import Mine\nmake_reader(Mine())\n",
@@ -93,7 +93,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "p/a.py →": f"{READS}def load():\n    from .petastorm import helper\n    helper()\n",
         "p/work.py": f"{WORKER}from .a import load\n",
     },
-    # two files whose objects a third one uses
+    # a third file uses the objects of two files
     {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS},
     {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": MEETS_IN_MODULES},
     {
@@ -102,7 +102,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "main.py": "from train import train\nfrom work import export\n"
         "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n",
     },
-    # a file that cannot be parsed stays, whatever it exports
+    # a file that cannot be parsed does not move, regardless of its exports
     {
         "work.py": READS + "print 'x'\n",
         "train.py": READS + "from work import anything\n",
@@ -121,7 +121,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "nb/train.py": f"{HEAD}# MAGIC %run ./utils\n{WORKER}SCHEMA\n",
         "nb/other.py →": f"{HEAD}{READS}",
     },
-    # among files with one name, the closest one is imported
+    # of several files with one name, the closest one is imported
     {
         "schema.py →": SCHEMA,
         "a/schema.py": SCHEMA,
@@ -130,7 +130,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     },
     # strings that name modules: a patch and its target move together
     {"src/p/loader.py →": LOADER, "tests/test_it.py →": f"from p import loader\n{PATCH}"},
-    # the patch waits, and so does its target
+    # the patch waits, and its target as well
     {"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"},
     {
         "p/loader.py": LOADER,
@@ -169,9 +169,9 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "main.py": "import fakes\nimport loader\n",
         "loader.py": LOADER,
     },
-    # so are assignments to parts of modules
+    # assignments to parts of modules have the same effect
     {"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py →": READS},
-    # patches of names that a plugin builds from strings
+    # names that a plugin builds from strings are patched
     {"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER},
     # Sphinx imports all code
     {"docs/conf.py →": SPHINX, "a.py →": READS},
@@ -182,7 +182,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "work.py": WORKER,
         "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
     },
-    # names in Python, made by another file
+    # names in Python code that another file generates
     {
         "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
         "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
@@ -192,7 +192,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
 def test_file_that_shares_objects_with_held_file_waits(
     files: dict[str, str], tmp_path: Path
 ) -> None:
-    """An arrow follows the names of the files that move."""
+    """In the table, an arrow follows the name of each file that moves."""
     texts = {name.removesuffix(" →"): text for name, text in files.items()}
     moving = texts.keys() - files.keys()
     assert migrated(tmp_path, texts).keys() == moving
@@ -302,13 +302,13 @@ def test_audit_counts_files_that_wait_for_others(tmp_path: Path) -> None:
 
 
 def _chain(count: int) -> dict[str, str]:
-    """Each file hands the schema of the one before on, to one that stays."""
+    """Each file passes on the schema of the previous one; the last file cannot move."""
     files = {f"m{n}.py": f"from m{n - 1} import SCHEMA\n" for n in range(1, count)}
     return files | {"m0.py": "from base import SCHEMA\n"}
 
 
 def _star(count: int) -> dict[str, str]:
-    """One file takes from all others, and each of these from it."""
+    """One file imports from all others, and each of the others from that file."""
     names = range(count - 1)
     hub = "from base import SCHEMA\n" + "".join(f"from m{n} import S{n}\n" for n in names)
     return {f"m{n}.py": f"from hub import SCHEMA\nS{n} = SCHEMA\n" for n in names} | {

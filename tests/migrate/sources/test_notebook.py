@@ -31,7 +31,7 @@ def notebook(*sources: Any, language: str = "python", **metadata: Any) -> dict[s
 
 
 def check_cells(*cells: Any, **options: Any) -> Result:
-    """Assert that cells say mdstorm where they said petastorm afterwards."""
+    """Assert that "petastorm" in cells becomes "mdstorm"."""
     moved = json.loads(json.dumps(cells).replace("petastorm", "mdstorm"))
     before, after = json.dumps(notebook(*cells)), json.dumps(notebook(*moved))
     return check_rewrite(before, after, "a.ipynb", **options)
@@ -226,7 +226,7 @@ def test_broken_file_of_writefile_magic_is_reported() -> None:
         f"%%{magic}\nfrom petastorm import make_reader"
         for magic in ("time", "capture out", "timeit -n 3", "local", "pyspark")
     ),
-    # commands that are commented out
+    # install commands that are commented out
     "# !pip install petastorm\nimport petastorm\npetastorm.make_reader(url)",
     "#%pip install -q petastorm x\nimport petastorm\npetastorm.make_reader(url)",
     "# pip install petastorm\nimport petastorm\npetastorm.make_reader(url)",

@@ -1,4 +1,4 @@
-"""Python files, scripts with metadata, text behind prefixes: nothing but the edits changes."""
+"""Python files, scripts with metadata, and prefixed text: only the edits change the text."""
 
 import codecs
 import random

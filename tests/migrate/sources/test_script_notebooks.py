@@ -1,4 +1,4 @@
-"""Notebooks that are scripts or pages: Databricks' and Jupytext's."""
+"""Notebooks in the form of scripts or pages: Databricks' and Jupytext's."""
 
 import re
 
@@ -19,7 +19,7 @@ COMMAND = "\n# COMMAND ----------\n\n"
         "# MAGIC %md about petastorm",
         "%time x = 3",
     ],
-    # Python in comments, also behind its magic and next to others
+    # Python in comments, also after a magic and next to other cells
     ["import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"],
     [
         "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
