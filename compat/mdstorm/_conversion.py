@@ -226,13 +226,13 @@ def _plan(
         return fields.names, {"plan": engine.plan_parquet(fields, dtype, decimals)}
     if dtype is not None:
         raise errors.InvalidArgumentError(
-            f"{parquet.url} was written by Petastorm, and its schema states the dtypes: convert it "
+            f"{parquet.url} was written by Petastorm, and its schema declares dtypes: convert it "
             "without dtype"
         )
     if mds.become_floats(decimals):
         raise errors.InvalidArgumentError(
-            f"{parquet.url} was written by Petastorm, and its schema states its decimals: convert "
-            f"it without decimals, and read it with make_reader(…, decimals={decimals!r})"
+            f"{parquet.url} was written by Petastorm, and its schema declares decimals: convert it "
+            f"without decimals, and read it with make_reader(…, decimals={decimals!r})"
         )
     if columns is not None:
         kept = [unischema.fields[name] for name in columns if name in unischema.fields]
@@ -340,7 +340,7 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
         name = field.column.name
         raise errors.DecodeFieldError(
             f'Decoding field "{name}" failed: {error}. Encode its values with '
-            "dict_to_spark_row(schema, row), and let a codec of your own return values of its field"
+            "dict_to_spark_row(schema, row); a codec of your own must return values of its field"
         ) from error
 
 

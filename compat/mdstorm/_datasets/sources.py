@@ -384,7 +384,7 @@ def open_files(
     check_as_of(as_of, directory or directory_of(urls))
     if filesystem is not None:
         raise errors.UnsupportedArgumentError(
-            "filesystem= reads Parquet files, and these are MDS shards: leave it out, and pass "
+            "filesystem= reads Parquet files, but these are MDS shards: leave it out, and pass "
             "storage_options if their storage needs them"
         )
     dataset = open_dataset(directory or directory_of(urls), storage_options=storage_options)

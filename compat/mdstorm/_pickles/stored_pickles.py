@@ -128,7 +128,7 @@ def _codec(field: UnischemaField) -> bytes:
         return instance(_CODECS, "ScalarCodec", [("_spark_type", _spark_type(codec._spark_type))])
     raise InvalidArgumentError(
         f"field {field.name!r} has the codec {type(codec).__name__}, which is not one of "
-        "Petastorm's, so readers could not restore it from the metadata: use one of those"
+        "Petastorm's, so readers could not restore it from the metadata: use a codec of Petastorm"
     )
 
 
@@ -145,7 +145,7 @@ def _simple_type(json: Any) -> bytes:
     name = class_name(NamedSparkType(json)) if is_simple(json) else None
     if name is None:
         raise InvalidArgumentError(
-            f"a ScalarCodec of Spark's type {json} cannot be kept in metadata: use one of "
+            f"a ScalarCodec of Spark's type {json} cannot be stored in metadata: use one of "
             "a number, a string, binary, a date or a timestamp"
         )
     if name != "DecimalType":

@@ -196,7 +196,7 @@ def make_spark_converter(
         )
     if storage_options is not None:
         raise errors.InvalidArgumentError(
-            "storage_options are for a path, and df is a frame, which Spark reads: leave them out"
+            "storage_options are for a path, but df is a frame, which Spark reads: leave them out"
         )
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
@@ -353,7 +353,7 @@ def session_of(df: Any) -> SparkSession:
         )
     if df.isStreaming:
         raise errors.NotADataFrameError(
-            "the DataFrame is a stream, which never ends: write it to a table by writeStream, and "
-            "convert the table"
+            "the DataFrame is a stream, which never ends: write it to a table with writeStream, "
+            "and convert the table"
         )
     return cast("SparkSession", df.sparkSession)

@@ -159,7 +159,7 @@ def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDAr
     if not (cast.astype(found) == present).all() or _wraps(present, dtype):
         raise TransformError(
             f"column {name!r} is declared as {dtype} in edit_fields, but the function returned "
-            f"{found} values that it cannot hold: declare a type that can, or convert them in the "
+            f"{found} values that do not fit into it: declare another type, or convert them in the "
             "function"
         )
     return cast if present is values else values

@@ -56,7 +56,7 @@ def refused(key: str = KEY) -> Exception:
     return refusing.refusal("CONFIG_NOT_AVAILABLE", f"Configuration {key} is not available.")
 
 
-def test_conf_that_a_session_refuses_is_kept_by_mdstorm(patched: type[RuntimeConfig]) -> None:
+def test_conf_that_session_rejects_is_kept_by_mdstorm(patched: type[RuntimeConfig]) -> None:
     conf = patched(refused())
     conf.set(KEY, "file:///a")
     assert conf.get(KEY) == conf.get(KEY, None) == "file:///a"
@@ -94,7 +94,7 @@ def refusing_session(spark: Any) -> Iterator[Any]:
         spark.conf.unset(KEY)
 
 
-def test_a_legacy_program_converts_on_a_session_that_refuses_its_conf(
+def test_legacy_program_converts_on_session_that_rejects_its_conf(
     refusing_session: Any, tmp_path: Path
 ) -> None:
     refusing_session.conf.set(KEY, tmp_path.as_uri())

@@ -99,7 +99,7 @@ def test_workers_of_a_later_session_import_mdstorm_as_petastorm(tmp_path: Path) 
     assert run(program, tmp_path) == ["mdstorm.transform"]
 
 
-def test_session_that_refuses_the_shim_warns(tmp_path: Path) -> None:
+def test_session_that_rejects_shim_causes_warning(tmp_path: Path) -> None:
     from mdstorm_backend.drop_in import stand_in
 
     class Refuses:

@@ -79,7 +79,7 @@ def test_fields_of_petastorm_dataset_have_encodings_of_their_types(
     )
 
 
-def test_image_files_are_stored_as_they_are(converted: dict[str, Dataset]) -> None:
+def test_image_files_are_stored_unchanged(converted: dict[str, Dataset]) -> None:
     files = open_parquet(golden_url("codecs")).to_table(["id", "png", "jpeg"]).sort_by("id")
     stored = converted["codecs"].to_table(["id", "png", "jpeg"]).sort_by("id")
     for name in ("png", "jpeg"):

@@ -263,7 +263,7 @@ def test_version_and_timestamp_select_table_version(tmp_path: Path) -> None:
         make_batch_reader(dataset.file_urls, version=1)
 
 
-def test_tables_refuse_filesystem_argument_and_incomplete_names(table: Path) -> None:
+def test_filesystem_argument_or_incomplete_name_with_table_raises_error(table: Path) -> None:
     import fsspec
 
     other = fsspec.filesystem("dir", path=str(table.parent), target_protocol="file")

@@ -299,7 +299,7 @@ def test_loader_loads_and_saves_states_after_set_epoch(thirty: str, order: str, 
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_row_reader_refuses_state_of_another_rank(tmp_path: Path, *, later: bool) -> None:
+def test_row_reader_raises_error_for_state_of_another_rank(tmp_path: Path, *, later: bool) -> None:
     """Near the beginning of an epoch no row group has been consumed, only items of the first."""
     url = write_parquet(tmp_path, {"id": range(1_003)}, 70)
 
@@ -327,7 +327,7 @@ def test_row_reader_accepts_state_of_another_rank_before_first_row(thirty: str) 
         assert len(list(other)) == 15
 
 
-def test_rows_of_elastic_batch_refuse_another_world(thirty: str) -> None:
+def test_state_within_elastic_batch_raises_error_in_another_world(thirty: str) -> None:
     def reader(ranks: int, rank: int = 0) -> Any:
         return make_reader(thirty, seed=3, order="elastic", cur_shard=rank, shard_count=ranks)
 
@@ -407,7 +407,7 @@ def test_earlier_epoch_does_not_move_first_epoch_of_next_reader_back(thirty: str
         assert following.state_dict()["mdstorm"]["first_epoch"] == 5
 
 
-def test_repeated_peek_with_new_loader_counts(thirty: str) -> None:
+def test_repeated_peek_with_new_loaders_advances_epoch(thirty: str) -> None:
     """As in a GAN, which takes a batch of a new loader in each step."""
     continue_as_another_process()
     found = []
@@ -420,7 +420,7 @@ def test_repeated_peek_with_new_loader_counts(thirty: str) -> None:
     assert found[0] == found[1] != found[2] == found[3]
 
 
-def test_pass_after_state_of_an_end_is_recorded_for_later_readers(thirty: str) -> None:
+def test_pass_resumed_at_end_of_epoch_advances_epoch_of_later_readers(thirty: str) -> None:
     def reader() -> Any:
         return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
 

@@ -60,7 +60,7 @@ def test_scalars_are_encoded_as_spark_values(spark_type: Any, value: Any, encode
         (types.LongType(), np.inf, "Field 'f' of Spark type LongType cannot hold inf", ValueError),
     ],
 )
-def test_unsupported_scalars_are_refused(
+def test_unsupported_scalar_raises_error(
     spark_type: Any, value: Any, message: str, error: type[Exception]
 ) -> None:
     codec = ScalarCodec(spark_type)

@@ -54,7 +54,7 @@ def test_schemas_of_python_2_and_of_older_names_are_read(root: str, restored: bo
     )
 
 
-def test_other_namedtuples_of_spark_are_refused() -> None:
+def test_unknown_spark_namedtuple_raises_error() -> None:
     data = protocol_0(restored=True).replace(b"S'UnischemaField'", b"S'Field'")
     with pytest.raises(UnsafePickleError, match="TypeError"):
         load_unischema(data)
@@ -171,7 +171,7 @@ def test_pickle_cannot_change_a_name_for_the_next_pickle(name: bytes, change: by
 
 
 @pytest.mark.parametrize("place", ["codec", "shape", "numpy_dtype", "name", "_name", "_fields"])
-def test_calls_are_refused_wherever_they_are_nested(place: str, tmp_path: Path) -> None:
+def test_nested_call_raises_error_at_any_place(place: str, tmp_path: Path) -> None:
     trap = Calls(os.mkdir, str(tmp_path / "hacked"))
     values = {"name": "a", "numpy_dtype": np.int64, "shape": (), "codec": None, "nullable": False}
     if place in values:
@@ -186,7 +186,7 @@ def test_calls_are_refused_wherever_they_are_nested(place: str, tmp_path: Path) 
     assert not (tmp_path / "hacked").exists()
 
 
-def test_allowed_names_in_places_where_they_do_not_belong_are_refused() -> None:
+def test_allowed_name_in_wrong_place_raises_error() -> None:
     for wrong in (OrderedDict(), set(), [1], (1,), Decimal(1), None, 3, "text", b"bytes"):
         with pytest.raises(UnsafePickleError):
             load_unischema(pickle.dumps(wrong, 2))
@@ -302,13 +302,13 @@ def test_tuples_that_share_their_parts_are_not_printed(index_pickle: Callable[..
             load_indexes(index_pickle({Calls(make, wrong, content): {0}}))
 
 
-def test_pickle_with_huge_shared_arguments_is_refused() -> None:
+def test_pickle_with_huge_shared_arguments_raises_error() -> None:
     shared = b"cdecimal\nDecimal\nq\x00(" + b"N" * 10_000 + b"tq\x01]"
     with pytest.raises(UnsafePickleError, match="TypeError"):
         load_indexes(shared + b"h\x00h\x01Ra" * 10_000 + b".")
 
 
-def test_content_that_values_share_is_not_copied_for_each(
+def test_shared_content_is_not_copied_for_each_value(
     index_pickle: Callable[..., bytes],
 ) -> None:
     make, (dtype, content) = np.bytes_(b"x" * 1000).__reduce__()
@@ -317,14 +317,14 @@ def test_content_that_values_share_is_not_copied_for_each(
         load_indexes(index_pickle(shared))
 
 
-def test_numbers_that_share_their_hash_are_refused(index_pickle: Callable[..., bytes]) -> None:
+def test_index_keys_with_equal_hashes_raise_error(index_pickle: Callable[..., bytes]) -> None:
     """All multiples of this prime have one hash in Python, so each is compared with the others."""
     flood = {i * (2**61 - 1): {0} for i in range(1000)}
     with pytest.raises(UnsafePickleError, match="ValueError"):
         load_indexes(index_pickle(flood))
 
 
-def test_row_groups_that_values_share_are_not_copied_for_each(
+def test_shared_row_groups_are_not_copied_for_each_value(
     index_pickle: Callable[..., bytes],
 ) -> None:
     shared = set(range(300))
@@ -334,7 +334,7 @@ def test_row_groups_that_values_share_are_not_copied_for_each(
     assert load_indexes(apart)["i"].row_groups == dict.fromkeys(range(300), shared)
 
 
-def test_numbers_in_the_memo_and_stated_lengths_take_no_memory() -> None:
+def test_memo_indexes_and_stated_lengths_allocate_no_memory() -> None:
     for data in (
         b"Nr\xff\xff\xff\xff.",
         b"N" + b"r\xff\xff\xff\x7f" + b"N" * 10 + b".",
@@ -355,7 +355,7 @@ def test_numbers_in_the_memo_and_stated_lengths_take_no_memory() -> None:
             tracemalloc.stop()
 
 
-def test_an_array_of_spark_in_itself_is_refused() -> None:
+def test_spark_array_that_contains_itself_raises_error() -> None:
     array = TYPES.ArrayType(TYPES.LongType())
     array.elementType = array
     schema = Unischema("A", [UnischemaField("a", np.int64, (), codecs.ScalarCodec(array))])

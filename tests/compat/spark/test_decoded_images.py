@@ -136,7 +136,7 @@ def test_local_cache_distinguishes_image_sizes(tmp_path: Path) -> None:
                 assert next(reader).image.shape[1:] == (size, size, 3)
 
 
-def test_null_image_is_an_error_unless_filled(tmp_path: Path) -> None:
+def test_null_image_raises_error_unless_filled(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
     with pytest.raises(NullValueError, match=r"'image' holds 1 null, .* null_masks=\['image'\]"):
         torch_pixels(made, decode="image")

@@ -181,7 +181,7 @@ def test_null_floats_become_nan_in_stacked_matrix(with_nulls: SparkDatasetConver
         assert np.array_equal(x, [[1, 4], [np.nan, 5], [3, 6]], equal_nan=True)
 
 
-def test_null_integers_in_stacked_matrix_are_an_error_unless_filled(
+def test_null_integers_in_stacked_matrix_raise_error_unless_filled(
     with_nulls: SparkDatasetConverter,
 ) -> None:
     for batches in (with_torch, with_tf):
@@ -194,7 +194,7 @@ def test_null_integers_in_stacked_matrix_are_an_error_unless_filled(
         assert sorted(x.tolist()) == [[1, 7], [3, 9]]
 
 
-def test_nulls_without_statistics_are_an_error_in_stacked_matrix(tmp_path: Path) -> None:
+def test_nulls_without_statistics_in_stacked_matrix_raise_error(tmp_path: Path) -> None:
     table = pa.table({"n": [1, None, 3], "k": [7, 8, 9]})
     pq.write_table(table, tmp_path / "t.parquet", write_statistics=False)
     converter = SparkDatasetConverter(None, [f"file://{tmp_path}/t.parquet"], 3)

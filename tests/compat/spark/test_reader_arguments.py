@@ -132,7 +132,7 @@ def test_schema_fields_accept_names_patterns_and_fields(
 
 
 @pytest.mark.parametrize("name", ["a.b", "class", "_x", "two words"])
-def test_column_name_invalid_in_namedtuple_is_an_error_in_tensorflow(
+def test_column_name_invalid_in_namedtuple_raises_error_in_tensorflow(
     tmp_path: Path, name: str
 ) -> None:
     converter = converter_of(tmp_path / "names", {name: [1]}, {name: "long"})

@@ -48,7 +48,7 @@ with_both = pytest.mark.parametrize("write", [in_mds, in_parquet], ids=["mds", "
 
 @with_either
 @with_both
-def test_damaged_shards_are_an_error_by_default(tmp_path: Path, write: Any, read: Read) -> None:
+def test_damaged_shard_raises_error_by_default(tmp_path: Path, write: Any, read: Read) -> None:
     with pytest.raises((CorruptDatasetError, tf.errors.OpError), match=r"shard|parquet"):
         read(write(tmp_path / "data"), **IN_ORDER)
 

@@ -103,7 +103,7 @@ def test_nulls_of_booleans_left_by_transform_raise_error(
     [(np.bool_, NAN), (np.bool_, None), (np.int64, NAN), (np.str_, None), (np.bytes_, None)],
     ids=str,
 )
-def test_nulls_returned_by_transform_are_an_error_in_tensorflow(
+def test_nulls_returned_by_transform_raise_error_in_tensorflow(
     tmp_path: Path, dtype: Any, null: Any
 ) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
@@ -188,7 +188,7 @@ def test_declared_free_length_may_differ_between_batches(tmp_path: Path) -> None
     ],
     ids=["scalars", "arrays", "length"],
 )
-def test_transform_shape_unlike_stored_is_an_error_in_tensorflow(
+def test_transform_shape_unlike_stored_shape_raises_error_in_tensorflow(
     tmp_path: Path, stored: list[Any], type_: Any, returned: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, stored, type_)
@@ -197,7 +197,7 @@ def test_transform_shape_unlike_stored_is_an_error_in_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_transform_result_unlike_declared_type_is_an_error_in_tensorflow(tmp_path: Path) -> None:
+def test_transform_result_unlike_declared_type_raises_error_in_tensorflow(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
     for dtype, x in ((np.str_, 1), (np.int64, "a")):
         spec = TransformSpec(lambda frame, x=x: frame.assign(x=x), [("x", dtype, (), False)])

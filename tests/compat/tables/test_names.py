@@ -122,7 +122,7 @@ def test_reader_of_a_name_resumes_from_its_state(orders: Catalog) -> None:
     assert sorted(first + rest) == NEWEST
 
 
-def test_state_of_dropped_table_is_refused_by_next_table_with_its_name(orders: Catalog) -> None:
+def test_state_of_dropped_table_raises_error_on_new_table_with_its_name(orders: Catalog) -> None:
     """Also refuse the state if an external table is created over the same files."""
     with make_batch_reader(NAME, num_epochs=1) as reader:
         next(reader)
@@ -135,7 +135,7 @@ def test_state_of_dropped_table_is_refused_by_next_table_with_its_name(orders: C
         reader.load_state_dict(state)
 
 
-def test_state_of_a_path_is_refused_by_a_reader_of_the_name_and_vice_versa(
+def test_state_of_path_raises_error_in_reader_of_name_and_vice_versa(
     orders: Catalog, tmp_path: Path
 ) -> None:
     urls = [f"file://{tmp_path}/orders", NAME]
@@ -199,7 +199,7 @@ def test_existing_directory_takes_precedence_over_a_table_name(
     assert by_torch(make_spark_converter(f"uc://{NAME}")) == NEWEST
 
 
-def test_name_is_read_on_databricks_where_other_paths_are_refused(
+def test_table_name_is_read_on_databricks_where_other_paths_raise_error(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
@@ -227,7 +227,7 @@ MASK = {"columns": [{"name": "n"}, {"name": "m", "mask": {"function_name": "f"}}
         ({"storage_location": "gs://bucket/x"}, "is a Delta table on Google Cloud Storage"),
     ],
 )
-def test_table_that_is_not_readable_files_is_refused_before_credentials_are_requested(
+def test_table_without_readable_files_raises_error_before_credentials_are_requested(
     more: dict[str, Any], words: str, orders: Catalog
 ) -> None:
     orders.unity.tables[NAME] |= more

@@ -83,7 +83,7 @@ def test_expired_credentials_of_rest_catalog_raise_error_until_reloaded(
     assert numbers(make_batch_reader(found.load_table("n.t"), num_epochs=1)) == LIVE
 
 
-def test_pickle_of_a_converter_over_a_rest_table_is_refused_without_its_secrets(
+def test_pickling_converter_over_rest_table_raises_error_without_secrets(
     server: RestCatalogServer,
 ) -> None:
     import pickle

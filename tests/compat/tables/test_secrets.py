@@ -168,7 +168,7 @@ def test_secrets_of_named_table_appear_in_no_text(
     assert leaks(str(dict(location.credentials.current().options)))
 
 
-def test_secrets_that_a_store_refuses_are_not_in_the_error(
+def test_error_for_rejected_credentials_contains_no_secrets(
     store: Store, catalog: Catalog, leaks: Callable[..., list[str]]
 ) -> None:
     catalog.unity.vend = lambda prefix, seconds: store.refused
@@ -178,7 +178,7 @@ def test_secrets_that_a_store_refuses_are_not_in_the_error(
     assert not leaks(*texts)
 
 
-def test_report_of_doctor_on_a_store_that_refuses_access_has_no_secrets(
+def test_doctor_report_on_store_that_denies_access_contains_no_secrets(
     store: Store,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,

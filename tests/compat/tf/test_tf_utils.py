@@ -203,7 +203,7 @@ class TestStates:
         assert taken(islice(second, 100)) == whole[1][250:350]
         assert taken(second) == whole[2]
 
-    def test_rows_of_a_single_block_count_after_load(self, thousand: str) -> None:
+    def test_rows_taken_before_load_count_within_a_single_block(self, thousand: str) -> None:
         def make() -> Any:
             return make_petastorm_dataset(row_reader(thousand, shuffle_rows=True, seed=3))
 
@@ -214,7 +214,7 @@ class TestStates:
         assert taken(islice(first, 100)) == whole[0][250:350]
         assert taken(first) == whole[1]
 
-    def test_state_of_a_derived_dataset_takes_the_count_of_items(self, thousand: str) -> None:
+    def test_state_of_derived_dataset_requires_count_of_items(self, thousand: str) -> None:
         first, second = (make_petastorm_dataset(row_reader(thousand)) for _ in range(2))
         list(islice(first.batch(64), 3))
         with pytest.raises(StateMismatchError, match=r"TensorFlow took them .*state_dict.items"):
