@@ -50,7 +50,8 @@ SIZES = [
     (4096, 10**10, 10**6),
 ]
 SHARDS = [10**2, 10**4, 10**5, 10**6]
-#: Seconds that an order may take here, at about so many for a row of the own node, and of others.
+#: Maximum seconds of an order to measure, and the estimated seconds per row of the own node and of
+#: other nodes.
 _LIMIT, _PER_SAMPLE, _PER_DRAW = 60, 250e-9, 15e-9
 #: GETs a second that S3 answers below one prefix.
 _REQUESTS_OF_S3 = 5500

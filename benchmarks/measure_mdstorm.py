@@ -51,13 +51,13 @@ def import_seconds() -> float:
 
 
 def open_torch(converter: Any, batch_size: int, **options: Any) -> Any:
-    """One context of the torch loader."""
+    """Return a context that opens the torch loader."""
     options = {"num_epochs": 1, **options}
     return converter.make_torch_dataloader(batch_size=batch_size, **options)
 
 
 def open_tf(converter: Any, batch_size: int) -> Any:
-    """One context of the tf.data pipeline."""
+    """Return a context that opens the tf.data pipeline."""
     return converter.make_tf_dataset(batch_size=batch_size, num_epochs=1, shuffle_row_groups=False)
 
 

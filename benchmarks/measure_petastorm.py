@@ -30,7 +30,7 @@ LONG_EPOCHS = 10
 
 
 def open_batched(converter: Any, batch_size: int, **options: Any) -> Any:
-    """One context of Petastorm's fast torch loader."""
+    """Return a context that opens Petastorm's fast torch loader."""
     options = {"num_epochs": 1, **options}
     return converter.make_torch_dataloader(
         batch_size=batch_size, data_loader_fn=BatchedDataLoader, **options
@@ -38,14 +38,14 @@ def open_batched(converter: Any, batch_size: int, **options: Any) -> Any:
 
 
 def open_row_by_row(converter: Any, batch_size: int) -> Any:
-    """One context of Petastorm's default torch loader."""
+    """Return a context that opens Petastorm's default torch loader."""
     return converter.make_torch_dataloader(
         batch_size=batch_size, num_epochs=1, shuffle_row_groups=False
     )
 
 
 def open_tf(converter: Any, batch_size: int) -> Any:
-    """One context of Petastorm's tf.data pipeline."""
+    """Return a context that opens Petastorm's tf.data pipeline."""
     return converter.make_tf_dataset(batch_size=batch_size, num_epochs=1, shuffle_row_groups=False)
 
 

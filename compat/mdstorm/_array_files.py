@@ -30,7 +30,7 @@ _Positions = npt.NDArray[np.int64]
 _MAGIC = np.frombuffer(b"\x93NUMPY", np.uint8)
 #: Number of bytes of the magic string, the version, and the longer form of the header's length.
 _PREFIX_SIZE = 12
-#: Upper limit of a header's size in bytes: NumPy reads none longer than 10,000.
+#: Maximum size of a header in bytes: NumPy reads no header longer than 10,000.
 MOST_BYTES = 16 << 10
 #: The local header of an archive's member: signature, flags, method, checksum, and the lengths of
 #: its name and its extra field.

@@ -202,7 +202,7 @@ def _partition_names(dataset: Any) -> set[str]:
         return {str(name) for name in ours}
     from pyarrow.dataset import get_partition_keys
 
-    # Not `partitioning.schema`: without partitions it has all columns.
+    # `partitioning.schema` is not used, because without partitions it has all columns.
     expressions = [file.partition_expression for file in getattr(dataset, "fragments", ())]
     return {name for found in expressions for name in get_partition_keys(found)}
 

@@ -122,7 +122,7 @@ class Condition:
         return f"{self.path}:{cell}{self.line}"
 
 
-#: Where files name the Python versions that run them, as a list of versions.
+#: Patterns of the places where files list the Python versions that run them.
 _PYTHONS = re.compile(
     r"""(?: (?<![\w.-])python[_-]?version["']?[ \t]*[:=][ \t]*
           | (?<![\w.-])python["']?[ \t]*:[ \t]*
@@ -133,7 +133,7 @@ _PYTHONS = re.compile(
     re.VERBOSE | re.MULTILINE | re.IGNORECASE,
 )
 _NUMBERS = re.compile(r"\d+\.\d+")
-#: Where projects declare the Python versions that they support.
+#: Patterns of the places where projects declare the Python versions that they support.
 _SUPPORTED_PYTHONS = re.compile(
     r"""\b(?:python_requires|requires-python)["']?[ \t]*=[ \t]*["']?(?P<value>[^"'#\n]+)
     | ^python[ \t]*=[ \t]*["'](?P<poetry>[^"'\n]*[\^~<>=*][^"'\n]*)["']

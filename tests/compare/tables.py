@@ -32,7 +32,7 @@ COLUMNS = {
         list(random.rand(len(ids), 3).astype(np.float32)), pa.list_(pa.float32())
     ),
     "grid": lambda ids, random: pa.array([[i, -i] for i in ids.tolist()], pa.list_(pa.int64())),
-    # With nulls, or of a type that Petastorm does not read:
+    # Columns with nulls, or of a type that Petastorm does not read:
     "maybe": lambda ids, random: pa.array([None if i == 3 else i for i in ids], pa.int32()),
     "hole": lambda ids, random: pa.array([None if i % 4 == 1 else i / 8 for i in ids]),
     "note": lambda ids, random: pa.array([None if i % 5 == 2 else f"n{i}" for i in ids]),

@@ -107,10 +107,10 @@ def items(**columns: Sequence[Any]) -> list[Any]:
 
 
 def numbers(batches: Iterable[Any]) -> list[list[int]]:
-    """The column ``number`` of some batches of tensors."""
+    """Return the column ``number`` of some batches of tensors."""
     return [batch["number"].tolist() for batch in batches]
 
 
 def rows(batches: Iterable[Any]) -> list[int]:
-    """The column ``number`` of all rows."""
+    """Return the column ``number`` of all rows."""
     return [number for batch in numbers(batches) for number in batch]

@@ -15,7 +15,8 @@ import mdstorm_migrate
 from mdstorm._petastorm_names import ELSEWHERE
 from mdstorm_migrate.petastorm.names import PUBLIC
 
-#: Modules of Petastorm, and the names that programs import from them: the migration tool's table.
+#: Modules of Petastorm, and the names that programs import from them, from the migration tool's
+#: table.
 MODULES = {path.removeprefix("petastorm"): names for path, names in PUBLIC.items()}
 
 

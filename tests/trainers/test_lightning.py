@@ -172,7 +172,7 @@ def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
     fit(url, "explicit", tmp_path, **how)
     run = resume(url, "explicit", tmp_path, **how)
 
-    # The first of two shards, as both ranks were configured.
+    # Expect the first of two shards, because both ranks were configured with it.
     assert run.recorded("train0").rows == Counter(2 * list(range((ROWS + 1) // 2)))
     run.check_resumes_exactly()
 

@@ -27,7 +27,7 @@ class Difference:
     kind: str
     column: str
     detail: str
-    #: Section of docs/differences.md, and what it documents; empty if there is none.
+    #: Section of docs/differences.md that documents the difference, and its content, or empty.
     section: str = ""
     reason: str = ""
 
@@ -47,7 +47,7 @@ class Verdict:
     #: Columns of computed numbers that differ by rounding.
     rounded: set[str] = field(default_factory=set)
     rows: int = 0
-    #: Rows that only one side has, of those that were kept as examples.
+    #: Examples of rows that only one side has.
     examples: dict[str, list[dict[str, str]]] = field(default_factory=dict)
 
     @property

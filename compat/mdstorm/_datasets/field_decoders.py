@@ -36,7 +36,7 @@ _KNOWN = {
 
 _IMAGE_ENCODINGS = {"jpeg": "jpeg", "jpg": "jpeg", "jpe": "jpeg"}
 _BOOLEANS: mds.SparkType = {"type": "array", "elementType": "boolean", "containsNull": False}
-#: Scalars: kind of the dtype → encoding and Spark type; numbers are encoded as their dtype.
+#: For scalars, the kind of the dtype → encoding and Spark type; numbers are encoded as their dtype.
 _SCALARS: dict[str, tuple[str, mds.SparkType]] = {
     "b": ("uint8", "boolean"),
     "M": ("int64", "timestamp_ntz"),

@@ -233,7 +233,7 @@ def _note(source: ParquetDataset, indexes: bytes) -> bytes:
 
 
 def _digest(content: bytes) -> bytes:
-    """Return a digest, which also tells this pickle from one that Petastorm writes later."""
+    """Return a digest, which differs if Petastorm replaces mdstorm's pickle later."""
     return hashlib.sha256(content).hexdigest()[:16].encode("ascii")
 
 

@@ -106,7 +106,7 @@ _HASHED = {
     "DICT": slice(0, None, 2),
     "ADDITEMS": slice(1, None),
 }
-#: Petastorm's pickles nest up to 13 levels: the unit of a time in an index.
+#: Petastorm's pickles nest up to 13 levels, for the unit of a time in an index.
 _DEEPEST = 50
 #: dtypes of scalars: byte order, kind, size, and the unit of times.
 _DTYPE = re.compile(

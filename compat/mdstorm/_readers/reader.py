@@ -482,7 +482,7 @@ class ReaderPasses:
 
     @property
     def begins(self) -> Position:
-        """Where the next pass begins."""
+        """The position at which the next pass begins."""
         return self.loader.epochs.next_position
 
     def count(self) -> None:

@@ -24,7 +24,7 @@ INDEX_FILE = "_rowgroup_index"
 
 @public("mdstorm.etl.rowgroup_indexers")
 class RowGroupIndexerBase(abc.ABC):
-    """Base of all indexers."""
+    """Base class of all indexers."""
 
     @property
     @abc.abstractmethod

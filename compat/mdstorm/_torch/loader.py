@@ -39,7 +39,7 @@ _ANY = sys.maxsize // 4
 
 
 class LoaderBase:
-    """Base of loaders: passes over ``self.reader`` by the subclass's method ``_iter_impl``.
+    """Base class of loaders: passes over ``self.reader`` by the subclass's method ``_iter_impl``.
 
     A second pass resets the reader, as does a first pass over a reader that is at its end. All
     passes take the items of one reader, so a pass has to end before the next one begins.

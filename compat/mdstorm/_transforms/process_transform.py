@@ -27,7 +27,7 @@ from mdstorm.errors import MissingDependencyError, WorkerDiedError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.read import Transform
 
-#: Starts a fresh interpreter, so that a program's main module need not be importable again.
+#: Starts a fresh interpreter, which need not import the program's main module again.
 _PROGRAM = (
     "import json, sys; "
     "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "

@@ -27,7 +27,7 @@ _OBJECT = np.empty((), object)
 
 
 class DeclaredTransform:
-    """Base of the transforms of readers, whose columns a `TransformSpec` declares.
+    """Base class of readers' transforms, whose columns a `TransformSpec` declares.
 
     Parameters
     ----------

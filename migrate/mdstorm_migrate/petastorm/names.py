@@ -155,7 +155,7 @@ ENTRIES = frozenset(
     ]
 )
 
-#: Names that accept and return only plain values, so they may stay with Petastorm.
+#: Names that accept and return only plain values, so that code may keep using Petastorm's.
 _INDEPENDENT = (
     "petastorm.benchmark",
     "petastorm.namedtuple_gt_255_fields",

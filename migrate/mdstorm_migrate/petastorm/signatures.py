@@ -100,8 +100,8 @@ REMOVED_KEYWORDS: dict[str, dict[str, str]] = {
     },
 }
 
-#: How many positional arguments mean the same in all versions of Petastorm, by function. After
-#: them, version 0.12 inserted `seed` and `shuffle_rows`; `make_batch_reader` also got
+#: Number of positional arguments that mean the same in all versions of Petastorm, by function.
+#: After these, version 0.12 inserted `seed` and `shuffle_rows`; `make_batch_reader` also got
 #: `results_queue_size`.
 FIXED_POSITIONS = {"Reader": 3, "make_batch_reader": 4, "make_reader": 6}
 

@@ -127,7 +127,7 @@ def _can_rename(module: PythonModule, name: ImportedName) -> bool:
     for scope in {name.scope, *(one.scope for one in references)}:
         if _is_ambiguous(name, scope) or _is_taken(petastorm.NEW_ROOT, scope):
             return False
-    # Before Python 3.12, positions in f-strings are guesses, and several uses may share one.
+    # Before Python 3.12, positions in f-strings are only estimates, and several uses may share one.
     places = {module.span(use.name) for use in name.uses}
     exact = all(module.source_of(use.name) == name.name for use in name.uses)
     return exact and len(places) == len(name.uses)

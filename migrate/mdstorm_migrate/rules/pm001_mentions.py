@@ -37,7 +37,7 @@ _COMMENTED = re.compile(
     rf"""[ \t]*\#[ \t]*(?:-[ \t]+)?["']?{OLD_ROOT}(?:\[[^\]\n]*\])?[ \t]*[=<>~!]=""", re.IGNORECASE
 )
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
-#: Arguments of commands that are help texts.
+#: Arguments of command definitions that are help texts.
 _HELP = frozenset({"description", "epilog", "help"})
 #: Maximum number of lines that are reported of a file other than Python; further lines are only
 #: counted.

@@ -25,7 +25,7 @@ KIND = ("python", "setup_cfg")
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
-#: Uses of Petastorm in a text that also installs it: both stay unless all of them move.
+#: Uses of Petastorm in a text that also installs it: neither moves unless all uses move.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install packages, such as ``dbutils.library.installPyPI``.

@@ -120,7 +120,7 @@ def _changed_attribute_uses(paths: Iterable[Path]) -> Iterator[Condition]:
 def _installation(
     outcomes: Sequence[FileOutcome], around: Iterable[Path], use: CodeUse, settings: Settings
 ) -> Iterator[Condition]:
-    """Yield conditions about where mdstorm comes from, and whether anything installs it."""
+    """Yield conditions about the source of mdstorm, and whether anything installs it."""
     is_found = settings.index is not None or "@" in settings.wanted.version
     if not (IS_RELEASED or is_found):
         message = (

@@ -40,7 +40,7 @@ def is_code(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A path that was found but skipped, and why.
+    """A path that was found but skipped, and the reason.
 
     Attributes
     ----------

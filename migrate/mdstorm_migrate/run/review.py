@@ -168,7 +168,7 @@ def with_review(
 
 
 def _quoted(held: str) -> str:
-    """Return the remaining use as text for a message: paths as code, words as they are."""
+    """Return the remaining use as text for a message: paths as code, other words unchanged."""
     return held if " " in held else f"`{held}`"
 
 

@@ -124,7 +124,7 @@ def script_metadata(text: str, path: PurePath | None) -> Iterator[Document]:
 
 #: The first line of a cell, with its title and its metadata.
 _MARKER = re.compile(r"^#[ ]%%(?P<about>[^\r\n]*)(?:\r?\n)?", re.MULTILINE)
-#: The header of a Jupytext notebook that has no such lines.
+#: The header of a Jupytext notebook without such lines.
 _HEADER = re.compile(r"\A(?:#[^\n]*\n)*#[ ]+jupytext:", re.MULTILINE)
 _NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
 _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)

@@ -113,7 +113,7 @@ def test_row_groups_are_in_the_order_of_paths() -> None:
         load_row_groups("url")
 
 
-def test_a_schema_is_added_to_parquet_files(plain: Path) -> None:
+def test_schema_is_added_to_existing_parquet_files(plain: Path) -> None:
     before = {path: path.read_bytes() for path in plain.rglob("*.parquet")}
     generate_petastorm_metadata(None, f"file://{plain}", f"{__name__}.PARTS")
     assert str(get_schema_from_dataset_url(f"file://{plain}")) == str(PARTS)
@@ -136,7 +136,7 @@ def test_existing_schema_is_kept(tmp_path: Path) -> None:
     assert str(schema) == str(get_schema_from_dataset_url(golden_url("codecs")))
 
 
-def test_a_schema_is_added_to_mds(plain: Path, tmp_path: Path) -> None:
+def test_schema_is_added_to_existing_mds_dataset(plain: Path, tmp_path: Path) -> None:
     mds = str(tmp_path / "mds")
     encodings = {"id": "int32", "vec": "bytes", "split": "str"}
     plan = Schema(tuple(Column(*column) for column in encodings.items()))
@@ -162,7 +162,7 @@ def test_invalid_schema_or_schema_of_other_data_raises_error(plain: Path) -> Non
     assert not (plain / "_common_metadata").exists()
 
 
-def test_entries_are_added_to_metadata(plain: Path) -> None:
+def test_entries_are_added_to_existing_metadata(plain: Path) -> None:
     for dataset in (pq.ParquetDataset(plain), open_parquet(str(plain))):
         add_to_dataset_metadata(dataset, b"key", b"value")
         add_to_dataset_metadata(dataset, "other", "text")

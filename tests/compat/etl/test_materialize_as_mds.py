@@ -172,7 +172,7 @@ def test_each_row_group_becomes_a_shard(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_values_of_a_users_own_codec_are_stored_decoded(
+def test_values_of_user_defined_codec_are_stored_decoded(
     tmp_path: Path, stored: str, dtype: Any, shape: Any, values: list[Any], nulls: list[None]
 ) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec(), True)])

@@ -60,7 +60,7 @@ def test_state_resumes_with_the_remaining_items(thirty: str, way: str, taken: in
 
 
 @pytest.mark.parametrize("way", ["rows", "elastic rows"])
-def test_epoch_set_after_state_within_row_group_begins_with_all_of_it(
+def test_epoch_set_after_state_within_row_group_begins_with_whole_row_group(
     thirty: str, way: str
 ) -> None:
     with WAYS[way](thirty) as reader:
@@ -300,7 +300,7 @@ def test_loader_loads_and_saves_states_after_set_epoch(thirty: str, order: str, 
 
 @pytest.mark.parametrize("later", [False, True])
 def test_row_reader_raises_error_for_state_of_another_rank(tmp_path: Path, *, later: bool) -> None:
-    """Near the beginning of an epoch no row group has been consumed, only items of the first."""
+    """Near the beginning of an epoch, only items of the first row group have been consumed."""
     url = write_parquet(tmp_path, {"id": range(1_003)}, 70)
 
     def reader(rank: int) -> Any:

@@ -322,7 +322,7 @@ class World:
         return loaders
 
     def steps(self, loaders: list[Any], most: int | None = None) -> list[list[list[int]]]:
-        """The rows of each rank in each step, up to `most` steps."""
+        """Return the rows of each rank in each step, up to `most` steps."""
         found: list[list[list[int]]] = [[] for _ in loaders]
         running = dict(enumerate(map(iter, loaders)))
         while running and (most is None or len(found[min(running)]) < most):

@@ -61,13 +61,13 @@ with_either = pytest.mark.parametrize("read", [with_torch, with_tf], ids=["torch
 
 
 def ids(converter: SparkDatasetConverter) -> list[int]:
-    """The first column of a converter's dataset, in stored order."""
+    """Return the first column of a converter's dataset, in stored order."""
     table = open_dataset(converter.cache_dir_url).to_table()
     return table.column(0).to_pylist()  # type: ignore[no-any-return]
 
 
 def numbers(batches: list[Rows]) -> list[list[int]]:
-    """The column ``number`` of each batch."""
+    """Return the column ``number`` of each batch."""
     return [batch["number"] for batch in batches]
 
 

@@ -71,7 +71,7 @@ class TestDataLoaderFunction:
 
 
 class TestByHand:
-    """The managers made without a converter, with Petastorm's arguments."""
+    """Context managers that are made without a converter, with Petastorm's arguments."""
 
     def test_tf_manager_over_files_yields_batches(self, ten: SparkDatasetConverter) -> None:
         manager = TFDatasetContextManager(

@@ -58,7 +58,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     (found,) = migrate(text, path=script).findings
     assert (found.rule, found.cls) == ("PM115", "manual")
     assert "the copy of Petastorm in" in found.message
-    # files of the copy stay, without a finding
+    # files of the copy are unchanged and have no finding
     inside = str(tmp_path / place / "petastorm" / "reader.py")
     result = check_noop("from petastorm.reader import make_reader\n", inside)
     assert [one.cls for one in result.findings] == ["note"]

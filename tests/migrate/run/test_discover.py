@@ -1,4 +1,4 @@
-"""Which files are scanned."""
+"""The selection of the files to scan."""
 
 import os
 import subprocess
@@ -133,7 +133,7 @@ def test_gitignore_matches_git_check_ignore(tmp_path: Path) -> None:
     listed = git(tmp_path, "ls-files", "-z", "--others", "--exclude-standard")
     expected = sorted(name for name in listed.split("\0") if name.endswith(".py"))
     assert sorted(found(tmp_path)) == expected
-    # run in a subdirectory, the rules above it also apply
+    # for a run in a subdirectory, the rules above it also apply
     inside = [name.removeprefix("d/") for name in expected if name.startswith("d/")]
     assert sorted(found(tmp_path / "d")) == inside
 

@@ -208,7 +208,7 @@ def test_edit_that_breaks_cell_is_not_applied(
 
 @pytest.mark.parametrize("encoding", ["rot13", "idna", "undefined", "hex"])
 @pytest.mark.parametrize("use", [USE, "from helper import x\nimportlib.import_module('a')\n"])
-def test_encoding_that_is_no_text_encoding_is_reported(
+def test_encoding_that_is_not_a_text_encoding_is_reported(
     tmp_path: Path, encoding: str, use: str
 ) -> None:
     (tmp_path / "a.py").write_text(USE + "def (:\n")

@@ -176,7 +176,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     # Sphinx imports all code
     {"docs/conf.py →": SPHINX, "a.py →": READS},
     {"docs/conf.py": SPHINX, "a.py →": READS, "work.py": WORKER},
-    # nothing waits for the project's own names
+    # no file waits for the project's own names
     {
         "loader.py →": LOADER,
         "work.py": WORKER,

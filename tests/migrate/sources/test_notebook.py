@@ -221,7 +221,7 @@ def test_broken_file_of_writefile_magic_is_reported() -> None:
     "%sh cd /tmp\npip install petastorm",
     "%%sh -e\npip install petastorm",
     "%%writefile requirements.txt\nnumpy\npetastorm\n",
-    # Python below some magics
+    # Python code below some magics
     *(
         f"%%{magic}\nfrom petastorm import make_reader"
         for magic in ("time", "capture out", "timeit -n 3", "local", "pyspark")

@@ -21,7 +21,7 @@ def loader_of(url: str, **options: Any) -> Any:
     return converter_of(url).make_torch_dataloader(**{"num_epochs": 1, **options})
 
 
-# The second rank has no row at all, and no earlier batch that it could repeat.
+# The second rank has no row, and no earlier batch that it could repeat.
 for batch in accelerator.prepare(loader_of(few, batch_size=8)):
     assert batch["number"].shape == (8,)
     record(accelerator.gather_for_metrics(batch["number"]), "few")

@@ -37,7 +37,7 @@ def loader_of(batch_size: int, url: str = url, **options: Any) -> Any:
     )
 
 
-# Rows modulo the rows of a global batch: none, one, a batch and one.
+# Rows modulo the rows of a global batch: zero, one, and one more than a batch of one rank.
 for part, rest, loader in (
     ("none", 0, loader_of(63, even_url)),
     ("one", 1, loader_of(63)),
