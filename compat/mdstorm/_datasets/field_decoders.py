@@ -226,7 +226,7 @@ def _by_codec(field: UnischemaField, column: mds.Column) -> DecodedField:
     if is_untyped(target):
         raise UnsupportedTypeError(
             f"field {field.name!r} has a codec of your own and the type {field.numpy_dtype}, which "
-            "MDS cannot store: declare numbers, text or bytes, or arrays of numbers"
+            "MDS cannot store decoded: declare numbers, text or bytes, or arrays of numbers"
         )
     join = _arrays if field.shape else _scalar_values
 
