@@ -1,6 +1,7 @@
 """Raise KeyboardInterrupt in the main thread after a time, as Ctrl-C does, or at given moments."""
 
 import _thread
+import logging
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,9 @@ def interrupts(
     delayed_in = {*handing_over, "interrupt"}  # itself, if it was called in such a function
 
     def interrupt(number: int, frame: Any) -> None:
-        if frame is not None and (frame.f_code.co_name in delayed_in or _is_reporting(frame)):
+        if frame is not None and (
+            frame.f_code.co_name in delayed_in or in_logging(frame) or _is_reporting(frame)
+        ):
             signal.setitimer(timer, 1e-5)
             return
         raise KeyboardInterrupt
@@ -40,6 +43,14 @@ def interrupts(
         signal.setitimer(timer, 0)
         signal.signal(used, handler)
         signal.setitimer(timer, remaining)
+
+
+def in_logging(frame: Any) -> bool:
+    """Whether a function of `logging` runs: an exception there may keep the lock of all loggers.
+
+    Later calls in other threads would wait for it forever. Python 3.13 no longer has the gap.
+    """
+    return bool(frame.f_code.co_filename == logging.__file__)
 
 
 def _is_reporting(frame: Any) -> bool:

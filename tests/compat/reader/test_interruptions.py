@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.compat.readers import write_parquet
+from tests.interrupting import in_logging
 
 from mdstorm import TransformSpec
 from mdstorm.predicates import PredicateBase
@@ -43,7 +44,7 @@ def _ctrl_c(ctrl_c_raises: None) -> None:
     """Raise KeyboardInterrupt in the main thread, but not while a batch is changing hands."""
 
     def interrupt(number: int, frame: Any) -> None:
-        if frame is not None and frame.f_code.co_name in HANDING_OVER:
+        if frame is not None and (frame.f_code.co_name in HANDING_OVER or in_logging(frame)):
             signal.setitimer(signal.ITIMER_REAL, 1e-5)
             return
         raise KeyboardInterrupt
