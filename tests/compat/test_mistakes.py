@@ -191,7 +191,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m).set_epoch("1"), ValueError, "at least 0, found '1'"),
     (lambda p, m: resumed(m, loader(m, predicate=ODD)), ValueError, "there, None here"),
     (lambda p, m: deleted(m).make_torch_dataloader(), FileNotFoundError, "deleted by delete()"),
-    (lambda p, m: torch_of_copy(m), FileNotFoundError, "Convert with keep=True or a"),
+    (lambda p, m: torch_of_copy(m), FileNotFoundError, "convert with keep=True or a"),
 ]
 
 
