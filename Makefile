@@ -157,12 +157,12 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff format .
 
 # The tests on the newest versions, in four parts: the engine; Petastorm's API and the migration; the
-# tests that use a Spark session; the comparison with MosaicML Streaming, the packages, two hosts.
+# tests that use a Spark session; recorded programs, MosaicML Streaming, the packages, two hosts.
 test-dev: test-engine test-compat test-spark test-peers
 test-engine: TESTS := mds_backend
 test-compat: TESTS := compat conformance end_to_end migrate
-test-spark: TESTS := compat end_to_end interop mds_backend migrate
-test-peers: TESTS := cluster interop packaging
+test-spark: TESTS := compat conformance end_to_end interop mds_backend migrate
+test-peers: TESTS := cluster compare interop packaging
 test-spark: KIND := spark_session
 test-engine test-compat test-peers: KIND := not spark_session
 test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \

@@ -1,0 +1,31 @@
+"""The tests that the Makefile runs."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+_TESTS = Path(__file__).parents[1]
+_MAKEFILE = (_TESTS.parent / "Makefile").read_text("utf-8")
+
+
+def folders_run_by(targets: str) -> set[str]:
+    """Return the folders of tests that targets run; `targets` is a regular expression."""
+    lines = re.findall(rf"^(?:{targets}): TESTS := (.*)$", _MAKEFILE, re.MULTILINE)
+    return {name for line in lines for name in line.split()}
+
+
+@pytest.mark.parametrize(
+    ("targets", "pattern"),
+    [
+        ("test-(?:engine|compat|peers)", ""),
+        ("test-spark", r"pytest\.mark\.spark_session|def test_\w+\([^)]*\bspark: "),
+    ],
+)
+def test_folders_with_tests_are_run_by_make_test(targets: str, pattern: str) -> None:
+    folders = {
+        path.relative_to(_TESTS).parts[0]
+        for path in _TESTS.rglob("test_*.py")
+        if re.search(pattern, path.read_text("utf-8"))
+    }
+    assert folders - {"trainers"} <= folders_run_by(targets)  # test-trainers has an environment
