@@ -70,7 +70,7 @@ class Described:
     """
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        """Return the description: by default the constructor arguments that are attributes.
+        """Return the description: by default the constructor arguments that are also attributes.
 
         Parameters
         ----------

@@ -59,7 +59,7 @@ class MountedVolume:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # What ends this process must not end that one before it has unmounted.
+            # A signal that ends this process must not end the child before it has unmounted.
             start_new_session=True,
         )
         assert self._process.stdout is not None

@@ -224,7 +224,7 @@ def test_state_loaded_without_trainer_moves_the_training_data(url: str) -> None:
 
 @pytest.mark.parametrize("accumulated", [pytest.param(1, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("save_at", [None, 2])
-def test_step_count_is_correct_after_checkpoint_of_another_world(
+def test_step_count_is_correct_after_resuming_in_another_world(
     url: str, tmp_path: Path, save_at: int | None, accumulated: int
 ) -> None:
     options = {"epochs": 3, "accumulate_grad_batches": accumulated}

@@ -185,7 +185,7 @@ class ReaderArguments:
 
     @property
     def floats(self) -> Floats:
-        """The types in which decimals and floating-point numbers are read."""
+        """The types that decimals and floating-point numbers are converted to."""
         return Floats(self.decimals, self.dtype)
 
     @property

@@ -312,8 +312,8 @@ class StreamRegistry:
         known = self._kinds if name in self._kinds else self.get_all()
         if name not in known:
             raise InvalidArgumentError(
-                f"stream_name={name!r} is not a registered kind of stream: register it, "
-                f"streams_registry.register({name!r}, func=…), or choose among {sorted(known)}"
+                f"stream_name={name!r} is not registered: register it with "
+                f"streams_registry.register({name!r}, func=…), or use one of {sorted(known)}"
             )
         return known[name]
 

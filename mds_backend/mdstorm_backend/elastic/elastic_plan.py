@@ -326,7 +326,7 @@ class ElasticPlan(Plan):
         return self.reached(samples * self.num_ranks)
 
     def samples(self, part: int = 0) -> Samples:
-        """Return the samples and batches of one part, after those that its worker has returned."""
+        """Return the samples and batches of one part that its worker has not returned yet."""
         dealt, size, skipped = self._dealt, self.batch_size, self.begin.skip
         ids = dealt.ids[part].reshape(-1)
         if len(ids) > dealt.counts[part]:

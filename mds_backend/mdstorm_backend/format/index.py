@@ -175,7 +175,7 @@ class ShardParser:
         """Parse one shard object; raises KeyError, TypeError or ValueError if it is invalid."""
         value = check_object(value, "the entry of a shard")
         if len(value) > len(_SHARD_KEYS):
-            raise TypeError(f"it has keys that the format does not know: {_unknown(value)}")
+            raise TypeError(f"it has unknown keys: {_unknown(value)}")
         if value["format"] != "mds" or value["version"] != INDEX_VERSION:
             raise ValueError(
                 f"shard format {shown(value['format'])} version "
@@ -225,7 +225,7 @@ def _parse_file(value: Any, limit: int) -> FileInfo:
     """Parse the entry of a file; `limit` is the largest valid size in bytes."""
     value = check_object(value, "the entry of a file")
     if len(value) > len(_FILE_KEYS):
-        raise TypeError(f"a file has keys that the format does not know: {_unknown(value)}")
+        raise TypeError(f"the entry of a file has unknown keys: {_unknown(value)}")
     hashes = check_object(value["hashes"], "the hashes of a file")
     return FileInfo(
         check_basename(value["basename"], reserved=INDEX_NAME),

@@ -94,7 +94,7 @@ class Epochs:
         return self._next(self._own_record.read())
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
-        """Begin the next pass with an epoch, unless that belongs to a pass that is to resume."""
+        """Begin the next pass with `epoch`, unless a pass that resumes will read that epoch."""
         if not is_integer(epoch) or epoch < 0:
             raise InvalidArgumentError(
                 f"an epoch must be an integer of at least 0, found {epoch!r}"

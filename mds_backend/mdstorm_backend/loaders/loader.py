@@ -334,7 +334,7 @@ class Loader:
         self._is_first = True
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin the next pass with an epoch, unless that belongs to a pass that is to resume.
+        """Begin the next pass with `epoch`, unless a pass that resumes will read that epoch.
 
         Raises
         ------

@@ -217,7 +217,7 @@ class EvenPlan(RowGroupPlan):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Rows of a rank in an epoch, rounded up so that they are the same on all ranks."""
+        """Number of rows of each rank in an epoch, rounded up to be the same on all ranks."""
         return max(ceil_div(self.num_samples, self.order.world_size), 1)
 
     def _is_over(self, epoch: int, row: int) -> bool:

@@ -114,7 +114,7 @@ def _check_refused(error: Exception, key: str) -> None:
 
 
 def is_local(session: Any) -> bool:
-    """Whether executors are children of this process, with its disk; False if unknown."""
+    """Whether Spark runs in local mode: executors share this machine's disk. False if unknown."""
     # A Spark Connect server may have its own machine, working directory and mounts, unless PySpark
     # has started it in this process.
     is_connect = type(session).__module__.startswith("pyspark.sql.connect.")

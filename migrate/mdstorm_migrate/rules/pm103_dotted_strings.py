@@ -202,7 +202,7 @@ def _is_filter(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None:
-    """Return the call that asks for the installed distribution of a name or its version."""
+    """Return the call that looks up an installed distribution, or its version, by this name."""
     call = call_with_first(module, string)
     function = function_of(module, call)
     is_asking = function in _DISTRIBUTIONS or (function == "version" and "metadata" in module.text)

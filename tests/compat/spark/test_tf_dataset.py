@@ -36,7 +36,9 @@ def mixed(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "mixed", columns, fields, dtype="float32", tasks=2)
 
 
-def test_batch_of_tf_dataset_is_namedtuple_in_order_of_frame(mixed: SparkDatasetConverter) -> None:
+def test_batch_of_tf_dataset_is_namedtuple_in_order_of_columns(
+    mixed: SparkDatasetConverter,
+) -> None:
     with mixed.make_tf_dataset(batch_size=3, **IN_ORDER) as dataset:
         batch = next(iter(dataset))
     assert type(batch).__name__ == "inferred_schema_view"

@@ -303,5 +303,5 @@ def test_registered_kinds_of_streams_are_found_by_name(
     dataset = StreamingDataset(**arguments, stream_name="every_other")
     assert isinstance(dataset.streams[0], EveryOther)
     assert len(dataset) == ROWS // 2
-    with pytest.raises(InvalidArgumentError, match=r"not a registered kind of stream: register it"):
+    with pytest.raises(InvalidArgumentError, match=r"is not registered: register it with"):
         StreamingDataset(**arguments, stream_name="none")

@@ -152,7 +152,7 @@ def test_state_after_seed_error_is_position_of_last_batch(pair: World) -> None:
 
 def test_iteration_over_samples_of_two_epochs_is_compared_as_one_pass(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
-        # Only rank 1 reads a sample of the second epoch, so it begins with the third one then.
+        # Only rank 1 reads into the second epoch, so its next iteration begins with the third.
         assert len(list(islice(loader.dataset, ROWS // 2 + rank))) == ROWS // 2 + rank
         next(iter(loader.dataset))
 

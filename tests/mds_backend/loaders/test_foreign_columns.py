@@ -87,7 +87,7 @@ def test_images_of_several_shapes_are_a_list_of_tensors(tmp_path: Path) -> None:
 
 
 def make_specs(dataset: Dataset) -> Any:
-    """Convert to TensorFlow without its generator, which would wrap the error."""
+    """Convert to TensorFlow directly: a generator of `tf.data` would wrap the error."""
     from mdstorm_backend.loaders.tf import spec_of_column, to_tf
 
     for batch in batches(exact(dataset, batch_size=100)):

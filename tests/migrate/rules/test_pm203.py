@@ -46,7 +46,7 @@ def test_targets_of_hydra_are_renamed(before: str, after: str, path: str, text: 
     ("a.json", '{"_target_": "streaming.HFUploader"}\n'),
     ("a.py", 'instantiate({"_target_": "streaming.base.shared.SharedArray"})\n'),
 )
-def test_absent_target_needs_manual_review_and_names_the_section(path: str, text: str) -> None:
+def test_unsupported_target_needs_manual_review_with_link_to_section(path: str, text: str) -> None:
     (found,) = noop(text, path).findings
     assert (found.rule, found.cls) == ("PM203", "manual")
     assert "docs/mosaicml.md#" in found.text

@@ -60,7 +60,7 @@ class Steps(keras.callbacks.Callback):
 
 
 class PreemptionError(Exception):
-    """The job is stopped."""
+    """Raised where a job is preempted."""
 
 
 class Checkpoint(keras.callbacks.Callback):

@@ -152,7 +152,7 @@ class OpenedDataset:
         return plan_of(self.options.in_world(), Batching(1))
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin the next pass with an epoch, unless that belongs to a pass that is to resume."""
+        """Begin the next pass with `epoch`, unless a pass that resumes will read that epoch."""
         self.epochs.set_next(epoch, self.options.num_epochs)
         if self.latest is not None:
             self.latest.follow_epoch(epoch)

@@ -64,7 +64,7 @@ def test_all_of_the_time_of_a_loop_is_accounted_for(
     assert found.training_seconds == 2 * BATCHES
 
 
-def test_statistics_of_reduce_count_the_pipeline(numbers: Dataset) -> None:
+def test_reduce_is_counted_with_the_pipeline_as_consumer(numbers: Dataset) -> None:
     dataset = make(numbers)
     zero = tf.constant(0, tf.int64)
     total = dataset.reduce(zero, lambda total, batch: total + tf.reduce_sum(batch.number))

@@ -130,7 +130,7 @@ def test_counted_end_requested_ahead_keeps_the_last_batch(url: str, batch_size: 
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_copy_of_counted_loader_leaves_out_batch_fetched_ahead(
+def test_state_of_copied_loader_excludes_batch_fetched_ahead(
     url: str, batch_size: int | None
 ) -> None:
     begun = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)

@@ -48,7 +48,7 @@ def test_cache_limit_without_room_for_a_shard_raises_error_at_once(data: Path) -
         StreamingDataset(remote=str(data / "0"), local=here, batch_size=2, cache_limit=100)
 
 
-def test_arguments_and_defaults_equal_mosaicml_streamings() -> None:
+def test_arguments_and_defaults_match_mosaicml_streaming() -> None:
     found = {
         name: parameter.default
         for name, parameter in inspect.signature(StreamingDataset).parameters.items()
