@@ -161,5 +161,7 @@ def _text(error: Exception) -> str:
     text = str(error)
     if unparsed := _MESSAGE.match(text):
         text = unparsed[1]
+    elif error.args and isinstance(error.args[0], dict):  # of an Iceberg catalog, in old SDKs
+        text = str(error.args[0].get("message", text))
     text = scrub(_CONFIGURATION.sub("", text), {}).strip().partition("\n")[0].strip()
     return text[:_LONGEST_TEXT].removesuffix(".") or type(error).__name__
