@@ -255,8 +255,7 @@ class Loader:
         plan, samples = segment.plan, None if count_rows is None else 0
         current.recent = (*current.recent[:-1], (plan, 0, samples))
         num_ahead = int(current.consumer.fetches_ahead)
-        # By this number of batches the pass counts, even if one more batch was fetched ahead of
-        # use.
+        # By then the pass counts, even if one more batch was fetched ahead of use.
         most_uncounted = current.counts_from + 1
         for batch, offset, size in batches:
             if size < least:

@@ -100,7 +100,7 @@ class Pass:
         """Return the position before the latest batches, at most `MOST_UNUSED`."""
         if not self.recent:
             return self.start
-        plan, offset, _ = self.recent[max(-1 - batches, -len(self.recent))]
+        plan, offset, _ = self._before(batches)
         return plan.end() if self.is_over and not batches else plan.position(offset)
 
     def begun_before(self, batches: int) -> tuple[Position, int | None]:
@@ -111,8 +111,12 @@ class Pass:
         """
         if not self.recent:
             return self.start, None
-        plan, _, samples = self.recent[max(-1 - batches, -len(self.recent))]
+        plan, _, samples = self._before(batches)
         return plan.begin, samples
+
+    def _before(self, batches: int) -> tuple[Plan, int, int | None]:
+        """Return the item of `recent` before the latest batches, or the first of fewer."""
+        return self.recent[max(-1 - batches, -len(self.recent))]
 
     @property
     def segment(self) -> Segment:
