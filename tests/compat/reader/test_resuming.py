@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from threading import Event, Thread
@@ -197,15 +198,17 @@ def test_reader_begins_its_next_pass_with_the_epoch_of_set_epoch(thirty: str, or
         assert ids_of(fresh) == epochs[2]
 
 
+def reader_of_one_epoch(url: str, order: str, rows: bool) -> Any:
+    make = make_reader if rows else make_batch_reader
+    return make(url, num_epochs=1, seed=3, shuffle_rows=True, order=order)
+
+
 @in_either_order
 @pytest.mark.parametrize("rows", [False, True])
 def test_state_of_reader_after_set_epoch_resumes_with_that_epoch(
     thirty: str, order: str, rows: bool
 ) -> None:
-    def make() -> Any:
-        make_one = make_reader if rows else make_batch_reader
-        return make_one(thirty, num_epochs=1, seed=3, shuffle_rows=True, order=order)
-
+    make = partial(reader_of_one_epoch, thirty, order, rows)
     one, resumed, expected = make(), make(), make()
     ids_of(one)
     one.set_epoch(2)
@@ -219,10 +222,7 @@ def test_state_of_reader_after_set_epoch_resumes_with_that_epoch(
 def test_state_of_reader_after_set_epoch_within_a_pass_resumes_with_next_item(
     thirty: str, order: str, rows: bool
 ) -> None:
-    def make() -> Any:
-        make_one = make_reader if rows else make_batch_reader
-        return make_one(thirty, num_epochs=1, seed=3, shuffle_rows=True, order=order)
-
+    make = partial(reader_of_one_epoch, thirty, order, rows)
     one, resumed, expected, whole = make(), make(), make(), ids_of(make())
     begun = ids_of(islice(one, 2))
     one.set_epoch(2)

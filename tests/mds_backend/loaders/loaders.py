@@ -32,6 +32,23 @@ class Own(StreamingDataset):
         yield from super().__iter__()
 
 
+class CountingItself(StreamingDataLoader):
+    """Counts the samples of batches itself."""
+
+    def _get_batch_size(self, batch: Any) -> int:
+        return len(batch["number"])
+
+
+class OwnStates(StreamingDataset):
+    """Has its own state methods."""
+
+    def state_dict(self, num_samples: Any = None, from_beginning: bool = True) -> Any:
+        return super().state_dict(num_samples, from_beginning)
+
+    def load_state_dict(self, obj: Any) -> None:
+        super().load_state_dict(obj)
+
+
 class Negative(StreamingDataset):
     """Has numbers below zero."""
 

@@ -7,7 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import Filter, Own, column, in_either_order, loader_in, rows
+from tests.mds_backend.loaders.loaders import (
+    CountingItself,
+    Filter,
+    Own,
+    OwnStates,
+    column,
+    in_either_order,
+    loader_in,
+    rows,
+)
 from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -189,20 +198,6 @@ def test_last_batch_that_is_unused_is_read_again_after_the_end_was_requested(url
         whole = rows(loader)
     resumed.load_state_dict(loader.state_dict() or {})
     assert rows(resumed) == whole[-BATCH:]
-
-
-class CountingItself(StreamingDataLoader):
-    """Counts the samples of batches itself."""
-
-    def _get_batch_size(self, batch: Any) -> int:
-        return len(batch["number"])
-
-
-class OwnStates(StreamingDataset):
-    """Has its own state methods."""
-
-    def state_dict(self, num_samples: Any = None, from_beginning: bool = True) -> Any:
-        return super().state_dict(num_samples, from_beginning)
 
 
 #: Arguments of a dataset; a transform leaves two thirds of its samples.

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from tests.mds_backend.loaders.loaders import (
+    CountingItself,
     Own,
+    OwnStates,
     Where,
     dataset_in,
     in_either_order,
@@ -255,23 +257,6 @@ def test_set_epoch_with_the_resumed_epoch_changes_nothing(
     (again if of_dataset else loader).load_state_dict(state)
     again.set_epoch(2)
     assert len(rows(loader)) == ROWS
-
-
-class CountingItself(StreamingDataLoader):
-    """Counts the samples of batches itself."""
-
-    def _get_batch_size(self, batch: Any) -> int:
-        return len(batch["number"])
-
-
-class OwnStates(StreamingDataset):
-    """Has its own state methods."""
-
-    def state_dict(self, num_samples: Any = None, from_beginning: bool = True) -> Any:
-        return super().state_dict(num_samples, from_beginning)
-
-    def load_state_dict(self, obj: Any) -> None:
-        super().load_state_dict(obj)
 
 
 #: A class of a dataset, and one of its loaders.
