@@ -7,9 +7,12 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeAlias
+
+from mdstorm_backend import errors
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -111,6 +114,51 @@ class Arrival:
             self._changed.wait_for(lambda: self._there >= stop or self.is_over)
         if self.is_over:
             self._end.result()
+
+
+#: Directory at the root of a disk, which only root can list.
+_OF_THE_DISK = "lost+found"
+
+
+def describe_files(fs: Any, path: str) -> Iterator[dict[str, Any]]:
+    """Yield fsspec's description of every file below a directory.
+
+    `fsspec.AbstractFileSystem.find` also does this, but it omits directories that cannot be listed,
+    and its older versions, such as 2023.5, list no file of a directory if one of them has just been
+    removed.
+
+    Parameters
+    ----------
+    fs : fsspec.implementations.local.LocalFileSystem
+        Describes each file.
+    path : str
+        The directory.
+
+    Raises
+    ------
+    FileNotFoundError, NotADirectoryError
+        If there is no such directory.
+    CredentialsError
+        If the directory, or one below it, cannot be listed.
+    """
+    try:
+        entries = os.scandir(path)
+    except PermissionError as error:
+        if os.path.basename(path) == _OF_THE_DISK:
+            return
+        raise errors.CredentialsError(
+            f"the directory {path} cannot be listed ({error.strerror}), so its files would be "
+            "missing: let this user read it, or move it elsewhere",
+            url=path,
+        ) from error
+    with entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):  # removed in the meantime
+                described = fs.info(entry)
+                if described["type"] == "directory":
+                    yield from describe_files(fs, entry.path)
+                else:
+                    yield described
 
 
 #: Files that Spark and we write last. If such a file exists but is not in the directory's listing,

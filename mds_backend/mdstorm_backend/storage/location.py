@@ -227,7 +227,11 @@ class Location:
                 local_files.wait_until_current(path, is_mount=not self.is_local_disk)
             fs.invalidate_cache(root)
             try:
-                found = fs.find(root, detail=True)
+                if self.is_in_file_tree:
+                    listed = local_files.describe_files(fs, root)
+                    found = {info["name"]: info for info in listed}
+                else:
+                    found = fs.find(root, detail=True)
             except (FileNotFoundError, NotADirectoryError):
                 found = {}
         # Arrow's file systems name files without a leading slash.

@@ -1,8 +1,11 @@
 """URLs have one form or raise errors, secrets stay here, and local files are written safely."""
 
+import errno
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
@@ -194,6 +197,44 @@ def test_a_file_that_appears_while_its_directory_is_removed_stays(
     monkeypatch.setattr(LocalFileSystem, "find", find)
     Location.of(str(tmp_path / "data")).remove_directory_if_empty()
     assert late.read_bytes() == b"1"
+
+
+def test_directory_that_cannot_be_listed_raises_error_instead_of_omitting_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("year=1", "year=2", "lost+found"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.parquet").touch()
+    denied, list_directory = ["lost+found"], os.scandir
+
+    def scandir(path: str) -> Any:
+        if os.path.basename(path) in denied:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return list_directory(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    location = Location.of(str(tmp_path))
+    assert location.list_names() == ["year=1/0.parquet", "year=2/0.parquet"]
+    denied.append("year=2")
+    with pytest.raises(errors.CredentialsError, match=r"year=2 cannot be listed \(Permission den"):
+        location.list_names()
+
+
+def test_file_removed_while_its_directory_is_listed_is_not_in_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / name).touch()
+    describe = LocalFileSystem.info
+
+    def info(fs: LocalFileSystem, path: Any, **options: Any) -> dict[str, Any]:
+        if isinstance(path, os.DirEntry) and path.name == "b":
+            os.unlink(path)
+            raise FileNotFoundError(path.path)
+        return dict(describe(fs, path, **options))
+
+    monkeypatch.setattr(LocalFileSystem, "info", info)
+    assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
 
 
 def test_a_write_that_fails_leaves_no_file_or_the_one_that_was_there(tmp_path: Path) -> None:
