@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+from tests.conftest import SECONDS_PER_TEST
 from tests.programs import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 
-_TIMEOUT_SECONDS = 240
+#: Less than a test has, so that the error shows the output of the program.
+_TIMEOUT_SECONDS = 0.8 * SECONDS_PER_TEST
 
 #: Number of batches of the first epoch after which a checkpoint is written.
 SAVED_AT = 4
@@ -161,7 +163,9 @@ def fork(program: str, *args: object, at: Path, processes: int = 1, warning: str
 
     Starting Python for each rank, as users do, would take longer than the programs themselves.
     """
-    several = {"MASTER_PORT": str(free_port()), "WORLD_SIZE": str(processes)}
+    count = str(processes)
+    several = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "NODE_RANK": "0"}
+    several["MASTER_PORT"] = str(free_port())
     ranks = []
     for rank in map(str, range(processes)):
         own = {"RANK": rank, "LOCAL_RANK": rank, **several} if processes > 1 else {}

@@ -2,11 +2,14 @@
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, each_once, launch
+from tests.trainers.launching import Run, Start, each_once, fork, launch
 
 #: Composer imports torchvision, whose wheels do not load here.
 STAND_IN = str(Path(__file__).parents[1] / "stand_in")
@@ -14,41 +17,61 @@ STAND_IN = str(Path(__file__).parents[1] / "stand_in")
 pytestmark = pytest.mark.long
 
 
-def fit(url: str, kind: str, at: Path, *args: object, processes: int, duration: str) -> Run:
-    """Train and write checkpoints, or resume from one; Composer starts the processes."""
+@pytest.fixture(scope="module", autouse=True)
+def composer_is_imported() -> Iterator[None]:
+    """Import Composer, which takes long, once for all forks."""
+    before = set(sys.modules)
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.syspath_prepend(STAND_IN)
+        import composer.callbacks  # noqa: F401
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("torchvision"):
+            del sys.modules[name]
+
+
+def launch_composer(*args: object, at: Path, processes: int = 1) -> Run:
+    """Run a program as `launch` does, but Composer starts the processes."""
     launcher = [sys.executable]
     if processes > 1:
         launcher += ["-m", "composer.cli.launcher", "--nproc", str(processes)]
-    return launch(
-        "composer_fit.py",
-        *(url, kind, duration, *args),
-        at=at,
-        launcher=launcher,
-        PYTHONPATH=os.pathsep.join([STAND_IN, *filter(None, [os.environ.get("PYTHONPATH")])]),
-    )
+    path = os.pathsep.join([STAND_IN, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return launch(*map(str, args), at=at, launcher=launcher, PYTHONPATH=path)
+
+
+def fit(
+    url: str,
+    kind: str,
+    at: Path,
+    *args: object,
+    processes: int,
+    duration: str,
+    start: Start = fork,
+) -> Run:
+    """Train and write checkpoints, or resume from one."""
+    return start("composer_fit.py", url, kind, duration, *args, at=at, processes=processes)
 
 
 @pytest.mark.parametrize(
-    ("kind", "processes", "duration"),
+    ("start", "kind", "processes", "duration"),
     [
-        ("converter", 1, "2ep"),
-        ("converter", 2, "2ep"),
-        ("streaming", 1, "2ep"),
-        ("streaming", 2, "2ep"),
+        (launch_composer, "converter", 2, "2ep"),
+        (fork, "converter", 1, "2ep"),
+        (fork, "converter", 2, "2ep"),
+        (fork, "streaming", 1, "2ep"),
+        (fork, "streaming", 2, "2ep"),
         # On its own, the loader has no length, so Composer refuses to count epochs.
-        ("transform", 1, "22ba"),
-        ("transform", 2, "12ba"),
+        (fork, "transform", 1, "22ba"),
+        (fork, "transform", 2, "12ba"),
     ],
 )
 def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
-    url: str, tmp_path: Path, kind: str, processes: int, duration: str
+    url: str, tmp_path: Path, start: Start, kind: str, processes: int, duration: str
 ) -> None:
-    fit(url, kind, tmp_path, "train", processes=processes, duration=duration)
-    run = fit(
-        *(url, kind, tmp_path, "resumed", tmp_path / "0-4.pt"),
-        processes=processes,
-        duration=duration,
-    )
+    how: Any = {"processes": processes, "duration": duration, "start": start}
+    fit(url, kind, tmp_path, "train", **how)
+    run = fit(url, kind, tmp_path, "resumed", tmp_path / "0-4.pt", **how)
 
     # In MosaicML's order, all ranks have the same number of rows.
     repeated = ROWS % 2 if kind == "streaming" and processes == 2 else 0
@@ -71,7 +94,7 @@ def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
 def test_composer_resumes_after_an_epoch_with_the_next_one(
     url: str, tmp_path: Path, kind: str, processes: int, checkpoint: str
 ) -> None:
-    how = {"processes": processes, "duration": "22ba" if kind == "transform" else "2ep"}
+    how: Any = {"processes": processes, "duration": "22ba" if kind == "transform" else "2ep"}
     fit(url, kind, tmp_path, "train", **how)
     run = fit(url, kind, tmp_path, "resumed", tmp_path / checkpoint, **how)
 
