@@ -230,6 +230,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch with which the next iteration begins, over samples or by a loader.
 
+        Call it between iterations: states that an iteration returns after its next batch ignore it.
         An iteration that resumes from a loaded state still does so if the state is of this epoch.
         In the exact order, workers of a plain ``DataLoader`` begin with the epoch of the dataset
         that they were copied from.
