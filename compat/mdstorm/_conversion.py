@@ -20,7 +20,7 @@ from mdstorm._datasets.sources import open_stored
 from mdstorm.unischema import Unischema
 from mdstorm_backend import convert as engine
 from mdstorm_backend import format as mds
-from mdstorm_backend.catalogs import check_parts, of_table, table_name
+from mdstorm_backend.catalogs import check_destination, check_parts, of_table, table_name
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.parquet import ParquetDataset, is_hidden, open_parquet
 from mdstorm_backend.spark import materialize, spark_url
@@ -143,6 +143,7 @@ def convert(
     """
     mds.check_float_dtype(dtype)
     mds.check_decimals(decimals)
+    check_destination(os.fspath(url))
     target = Location.of(os.fspath(url), storage_options)
     source, read_with = of_table(source, storage_options)
     name = table_name(source)

@@ -6,6 +6,7 @@ from mdstorm_backend.catalogs.catalog_table import CatalogTable
 from mdstorm_backend.catalogs.find import find_table
 from mdstorm_backend.catalogs.names import (
     TableName,
+    check_destination,
     check_no_table_name,
     check_parts,
     hint_of_parts,
@@ -18,6 +19,7 @@ __all__ = [
     "CatalogTable",
     "TableName",
     "at_access_point",
+    "check_destination",
     "check_no_table_name",
     "check_parts",
     "find_table",

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any, NamedTuple
 
-from mdstorm_backend.errors import DatasetNotFoundError, UnsupportedURLError
+from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage.urls import normalize_url
 
 #: The scheme of the URL of a name.
@@ -107,6 +107,18 @@ def check_no_table_name(text: Any) -> None:
             f"where it is with mdstorm.make_batch_reader({str(name)!r}), or convert it with: "
             f"mdstorm convert {name.url!r} DST",
             url=name.url,
+        )
+
+
+def check_destination(text: Any) -> None:
+    """Raise InvalidArgumentError if a dataset would be written to the name of a table.
+
+    A directory with such a path would be read instead of the table from then on.
+    """
+    if (name := table_name(text)) is not None:
+        raise InvalidArgumentError(
+            f"the destination {text!r} is the name of a table, and a dataset is written to a "
+            f"directory: pass its URL, or './{name.full}' for a directory of this name"
         )
 
 

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm_backend import errors
+from mdstorm_backend.catalogs import check_destination
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.display import ThrottledLine, counted, human_bytes, open_line
 from mdstorm_backend.format import Schema, plan_types, shard_info
@@ -110,6 +111,7 @@ def materialize(
     size = full_shard.checked_shard_size(shard_size)
     format_ = full_shard.ShardFormat.of(size, compression, hashes)
     check_no_secrets(storage_options or {})
+    check_destination(url)
     schema = plan or plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     location = Location.of(url, storage_options)
     replaced = commit.index_to_replace(location, overwrite=overwrite)

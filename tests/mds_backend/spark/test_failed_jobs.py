@@ -12,7 +12,7 @@ import pytest
 from tests.programs import SESSION, run_program
 
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import WriteError
+from mdstorm_backend.errors import InvalidArgumentError, WriteError
 from mdstorm_backend.spark.materialization import collect_reports, materialize
 from mdstorm_backend.write import tasks
 
@@ -74,6 +74,11 @@ def test_task_that_cannot_write_raises_write_error_without_spark_traceback(spark
     assert str(caught.value) == text
     assert "Caused by" not in "".join(traceback.format_exception(caught.value))
     assert "PythonException" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_destination_like_a_table_name_raises_error_before_the_job(spark: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"'main\.sales\.orders' is the name"):
+        materialize(spark.range(3), "main.sales.orders")
 
 
 def test_directory_that_cannot_be_created_raises_error_before_the_job(
