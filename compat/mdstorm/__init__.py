@@ -40,7 +40,7 @@ _HOMES = {
     "make_reader": "reader",
 }
 
-#: Optional libraries, by the modules that cannot be imported without them.
+#: The optional library that each of these modules cannot be imported without.
 _NEEDED = {
     "lightning": "lightning",
     "pytorch": "torch",
@@ -55,7 +55,7 @@ logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 class _Missing:
-    """An import finder, tried last, whose error names what to use instead of a missing module."""
+    """The last import finder, which raises an error that names a missing module's replacement."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

@@ -107,7 +107,8 @@ class _Files:
         self._starts: _Positions = bounds[:-1][self._valid].astype(np.int64)
         self._sizes: _Positions = ends - self._starts
         self._headers: list[NpyHeader] = []
-        #: The header of each file, and the number of bytes before its values.
+        #: For each file, the index of its header in `_headers`, and the number of bytes before its
+        #: values.
         self._codes: _Positions = np.zeros(len(self._starts), np.int64)
         self._skipped: _Positions = self._find_skipped()
         self._parse()
@@ -115,7 +116,7 @@ class _Files:
 
     def matrix(self) -> npt.NDArray[Any]:
         """Return all arrays stacked as one."""
-        if len(self._headers) > 1:  # of one shape, in C's and in Fortran's order
+        if len(self._headers) > 1:  # equal shapes, in both C and Fortran order
             return np.stack(self._arrays())
         if not self._headers or not self._headers[0].size:
             return np.empty((len(self._starts), *(size or 0 for size in self._shape)), self._dtype)
@@ -158,7 +159,7 @@ class _Files:
         for code, start, size in files:
             header = self._headers[code]
             array = header.array(self._data[start : start + size].tobytes())
-            # Strings keep the length, and times the unit, that their file declares.
+            # Strings keep the length that their file declares, and times keep the unit.
             is_number = self._dtype.kind in "biufc"
             wanted = self._dtype if is_number else header.dtype.newbyteorder("=")
             found.append(np.asarray(array, wanted, order="C"))
@@ -196,7 +197,7 @@ class _Files:
             self._headers += [parse_header(text) for text in texts.dictionary.to_pylist()]
         sizes = np.array([header.size for header in self._headers], np.int64)
         if len(sizes) and (sizes[self._codes] != self._sizes - self._skipped).any():
-            raise ValueError("a value does not have the size in its header")
+            raise ValueError("the size of a value differs from the size in its header")
 
     def _check(self) -> None:
         dtype, shape = self._dtype, self._shape
@@ -323,7 +324,7 @@ def inflate(archive: bytes, shape: Shape | None = None) -> bytes:
 
 
 def _inflated(archive: bytes, shape: Shape | None) -> bytes:
-    """Decompress the first member without the archive's directory, ten times as fast as zipfile."""
+    """Decompress the first member without reading the directory, ten times as fast as zipfile."""
     signature, flags, method, checksum, name_size, extra_size = _HEADER.unpack_from(archive)
     start = _HEADER.size + name_size + extra_size
     is_plain = method == _DEFLATED and not flags & _CHECKSUM_LATER

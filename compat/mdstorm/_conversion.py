@@ -150,7 +150,7 @@ def convert(
     check_parts(source)
     given = Location.of(source, read_with).url if name is None else name.url
     _check_apart(given, target)
-    # Checked before a catalog is asked for the table and its credentials.
+    # Checked before the catalog is queried for the table and its credentials.
     _check_no_parquet(target)
     index_to_replace(target, overwrite=overwrite)
     as_of = AsOf(version, timestamp)
@@ -199,8 +199,8 @@ def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> N
     """Raise an error for sources and options that a conversion with Spark does not support."""
     if parquet.table_version is not None:
         raise errors.UnsupportedTableError(
-            f"{parquet.url} is a table of Delta or Iceberg, which is converted without spark: "
-            "leave it out, or pass the DataFrame that Spark reads to make_spark_converter",
+            f"{parquet.url} is a table of Delta or Iceberg. Tables are converted without spark: "
+            "leave spark out, or pass the DataFrame that Spark reads to make_spark_converter",
             url=parquet.url,
         )
     if keep_row_groups:
@@ -221,7 +221,7 @@ def _plan(
     fields = engine.chosen_fields(parquet.arrow_schema, columns)
     if columns is not None and not 0 < len(set(columns)) == len(columns):
         raise errors.InvalidArgumentError(
-            f"columns must name columns, each once; found {[*columns]}"
+            f"columns must name at least one column, and each only once; found {[*columns]}"
         )
     if unischema is None:
         return fields.names, {"plan": engine.plan_parquet(fields, dtype, decimals)}
@@ -351,7 +351,7 @@ def _storable(values: mds.Values, column: mds.Column) -> pa.Array:
         return values
     if values.dtype == object:
         encoding = column.parsed_encoding
-        if not column.is_array:  # arrays of no dimensions, some of them null
+        if not column.is_array:  # zero-dimensional arrays, some of them null
             rows = [None if array is None else array[()] for array in values]
             return pa.array(rows, column.arrow_type)
         if encoding.shape:  # some rows are null

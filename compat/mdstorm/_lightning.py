@@ -116,7 +116,7 @@ class ConverterLoaders(Described):
             method = f"{split}_dataloader"
             is_own = getattr(type(self), method) is getattr(ConverterLoaders, method)
             if split not in self._converters and is_own:
-                setattr(self, method, None)  # tells Lightning that there is no such loader
+                setattr(self, method, None)  # Lightning then finds no loader for the split
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         data = self._converters | self.loaders
@@ -176,7 +176,7 @@ class ConverterLoaders(Described):
         loader = self._loader("train")
         is_same = state_dict["is_counted"] and state_dict["world_size"] == self._world_size
         loader._mdstorm.has_length = is_same
-        position = state_dict.get("train")  # which early checkpoints do not have
+        position = state_dict.get("train")  # checkpoints of early versions do not have it
         if position is None:
             return
         # Within an epoch, Lightning loads the same state again, which raises if it does not fit.

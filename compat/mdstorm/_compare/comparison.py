@@ -12,7 +12,7 @@ from mdstorm.errors import InvalidArgumentError
 
 EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
 
-#: Arguments with a function that computes values.
+#: Arguments that pass a function which computes values.
 _FUNCTIONS = ("transform_spec", "transform_fn", "collate_fn", "data_loader_fn", "batch_map")
 _FLOATS = ("float16", "float32", "float64", "float")
 #: How much a sum may change when it is rounded to float32 or float64, relative to the sum of
@@ -27,7 +27,8 @@ class Difference:
     kind: str
     column: str
     detail: str
-    #: Section of docs/differences.md that documents the difference, and its content, or empty.
+    #: Section of docs/differences.md that documents the difference, and the text of that section;
+    #: empty if the difference is not documented.
     section: str = ""
     reason: str = ""
 
@@ -173,7 +174,7 @@ def _has_rows(old: Loader, new: Loader) -> bool:
 
 
 def _reads_ahead(loader: Loader) -> bool:
-    """Whether batches are counted as TensorFlow reads them, not as the program takes them."""
+    """Whether batches are counted when TensorFlow reads them, not when the program takes them."""
     return loader.kind in ("make_petastorm_dataset", "make_tf_dataset", "tf_tensors")
 
 
@@ -308,7 +309,7 @@ def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Itera
     digests = _digest_of_rows(old, equal), _digest_of_rows(new, equal)
     if moved and not verdict.no_order:
         are_rows_equal = None not in digests and digests[0] == digests[1]
-        # A column of equal values is the same in any order.
+        # A column with a single value looks unmoved, because it is the same in any order.
         if are_rows_equal or len(moved) == len(equal):
             yield Difference("order", "", "equal rows in another order")
         else:

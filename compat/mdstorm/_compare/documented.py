@@ -1,4 +1,4 @@
-"""The differences between Petastorm and mdstorm in docs/differences.md, as recordings show them.
+"""Find the section of docs/differences.md that documents a difference between two recordings.
 
 Each entry names a section of that page, and tests whether a difference is the one described there.
 """
@@ -97,7 +97,8 @@ def _is_continued_pass(case: Case) -> bool:
     return case.kind == "passes" and "dataset" in case.old.kind
 
 
-#: Section of docs/differences.md, what it documents, and a test for such a difference.
+#: Section of docs/differences.md, what it documents, and a function that recognizes such a
+#: difference.
 DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
     (
         "predicates-filters-and-selectors",

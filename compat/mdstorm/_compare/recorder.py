@@ -81,7 +81,7 @@ _NUMERIC = "biufcmM"
 
 
 def _mixed(words: Any) -> Any:
-    """Return 64-bit words whose bits depend on all bits of the given ones (MurmurHash's mixer)."""
+    """Return 64-bit words whose bits depend on all bits of the given words (MurmurHash's mixer)."""
     words = words ^ (words >> _U64(33))
     words = words * _U64(0xFF51AFD7ED558CCD)
     words = words ^ (words >> _U64(33))
@@ -115,7 +115,7 @@ def _hashed(words: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _total(hashes: Any, start: int = 0) -> int:
-    """Return a digest and the hashes of further rows, added modulo 2**128."""
+    """Return the sum of a digest and the hashes of further rows, modulo 2**128."""
     high, low = (
         (int((lane >> _U64(32)).sum()) << 32) + int((lane & _U64(0xFFFFFFFF)).sum())
         for lane in (hashes[:, 0], hashes[:, 1])
@@ -187,7 +187,7 @@ def _stacked(values: list[Any]) -> Any:
 
 
 def _joined(parts: list[Rows]) -> Rows:
-    """Return the rows of all parts; there may be none."""
+    """Return the rows of all parts in one object; `parts` may be empty."""
     return Rows(
         np.concatenate([np.empty((0, 2), np.uint64), *(part.hashes for part in parts)]),
         {name for part in parts for name in part.dtypes},
@@ -223,7 +223,7 @@ def _rows_of_texts(values: list[Any]) -> Rows:
 
 
 def _row_of(value: Any) -> Rows:
-    """Return one row of any value."""
+    """Return a value of any type as one row."""
     name = _name_of_type(value)
     if value is None or name in ("NaTType", "NAType"):
         return replace(_rows_of_numbers(np.array([np.nan])), dtypes=set())  # a null has no type
@@ -246,7 +246,7 @@ def _row_of(value: Any) -> Rows:
 def _name_of_type(value: Any) -> str:
     if isinstance(value, datetime.timedelta):
         return "timedelta"  # also for a pandas.Timedelta
-    name = type(value).__name__.rstrip("_")  # str_ is NumPy's
+    name = type(value).__name__.rstrip("_")  # the type of NumPy strings is str_
     return "bytes" if name == "bytearray" else name
 
 
@@ -285,7 +285,7 @@ def _row_of_parts(parts: list[Any]) -> Rows:
 
 
 class NotRecordedError(Exception):
-    """Something has no canonical form. Its loader is counted, but not compared."""
+    """Data have no canonical form. Their loader is counted, but not compared."""
 
 
 # --- 2. Statistics of one pass -------------------------------------------------------------------
@@ -400,7 +400,7 @@ class Pass:
             self._keep(whole, columns)
 
     def _keep(self, hashes: Any, columns: dict[str, Any]) -> None:
-        """Keep the rows with the smallest hashes: the same rows in any order."""
+        """Keep the rows with the smallest hashes, which are the same rows for any order."""
         plain = {name: _plain(values) for name, values in columns.items()}
         for row in np.argsort(hashes[:, 0], kind="stable")[: self._examples]:
             shown = {name: _shown(values[row]) for name, values in plain.items()}
@@ -555,7 +555,7 @@ class Loader:
             act()
         except NotRecordedError as reason:
             self.note = str(reason)
-        except Exception as error:  # its text may quote values and URLs, so it is not recorded
+        except Exception as error:  # its text is not recorded: it may quote values
             self.note = type(error).__name__
             name = "{} {} {} #{}".format(*self.site, self.kind, self.number + 1)
             _print("{}: {}: {}".format(name, self.note, error))
@@ -616,7 +616,7 @@ class Loader:
 
 @contextlib.contextmanager
 def kept_random_states() -> Iterator[None]:
-    """Restore the states of random numbers, so that the program does not miss any."""
+    """Restore random states on exit, so that the recorder does not change the program's numbers."""
     states: list[tuple[Callable[[Any], Any], Any]] = [
         (random.setstate, random.getstate()),
         (np.random.set_state, np.random.get_state()),
@@ -885,7 +885,7 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
 
 
 def _delegate(given: Any, dataset: Any) -> None:
-    """Give a dataset the ``with`` statement and other attributes of the dataset that it reads."""
+    """Delegate ``with`` statements and missing attributes of a dataset to the dataset it reads."""
 
     def enter(self: Any) -> Any:
         entered = dataset.__enter__()
@@ -910,7 +910,7 @@ def _values_of(column: Any, arrays: Iterator[Any]) -> Any:
 
 # --- 5. Entry points -----------------------------------------------------------------------------
 
-#: The argument that selects threads, processes or neither to read with.
+#: The argument that selects whether to read with threads, with processes or with neither.
 POOL = "reader_pool_type"
 
 
@@ -946,7 +946,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
         return self
 
     def again(self: Any, **arguments: Any) -> Any:
-        # A subclass may have set its own attributes before.
+        # A copy, because a subclass may have set attributes on `self` before.
         return construct(copy.copy(self), **arguments)
 
     make = _making(kind, construct, again)
@@ -969,7 +969,7 @@ def _deleting(_: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return delete
 
 
-#: The functions and methods to replace, by module, and what makes each replacement.
+#: The functions and methods to replace, by module, and the function that creates each replacement.
 ENTRY_POINTS: dict[str, dict[str, Callable[[str, Callable[..., Any]], Callable[..., Any]]]] = {
     "reader": {"make_reader": _making, "make_batch_reader": _making},
     "pytorch": {
@@ -994,7 +994,8 @@ def patch_module(module: Any) -> None:
     for name, wrap in ENTRY_POINTS[module.__name__.partition(".")[2]].items():
         owner, _, method = name.rpartition(".")
         target: Any = getattr(module, owner, None) if owner else module
-        # Some versions of Petastorm do not have all classes, and None has an `__init__` itself.
+        # `target` is None if this version of Petastorm does not have the class; then there is
+        # nothing to replace, although None has an `__init__`.
         original = None if target is None else getattr(target, method, None)
         if original is None or hasattr(original, "records"):
             continue
@@ -1004,7 +1005,7 @@ def patch_module(module: Any) -> None:
 
 
 class PatchingFinder:
-    """Finds the modules of the libraries as the other finders do, and patches them."""
+    """An import finder that patches the modules of Petastorm and mdstorm when they are imported."""
 
     def install(self) -> None:
         """Patch modules that are loaded now, and the others when they are imported."""

@@ -17,7 +17,7 @@ _MODULUS = 2**128
 
 @dataclass(frozen=True)
 class Column:
-    """One column of one pass; see the recorder for what is canonical."""
+    """One column of one pass; the recorder documents the canonical values."""
 
     dtypes: frozenset[str]
     shapes: frozenset[str]
@@ -61,7 +61,7 @@ class Column:
         )
 
     def joined(self, other: Column) -> Column:
-        """Return the column of the rows of both."""
+        """Return the column of the rows of this column and of another one."""
         numbers = self.numbers or other.numbers
         if self.numbers and other.numbers:
             (low, high, *sums), (low2, high2, *sums2) = self.numbers, other.numbers
@@ -114,7 +114,7 @@ class Data:
         return replace(self, rows=self.rows * times, sizes=sizes, digest=digest, columns=columns)
 
     def joined(self, other: Data) -> Data:
-        """Return the data of the rows of both."""
+        """Return the data of the rows of this object and of another one."""
         columns = dict(self.columns)
         for name, column in other.columns.items():
             columns[name] = columns[name].joined(column) if name in columns else column
@@ -187,7 +187,7 @@ class Loader:
         return sorted({*found} - self.shards)
 
     def joined(self, other: Loader) -> Loader:
-        """Return the loader that reads the rows of both."""
+        """Return a loader that reads the rows of this loader and of another one."""
         both = self.data is not None and other.data is not None
         data = self.data.joined(other.data) if self.data and other.data else None
         note = "" if both else self.note or other.note

@@ -169,7 +169,7 @@ class DecodedSource(SampleDataset):
         self.stored: SampleDataset = stored
         self.url = self.stored.url
         self.shard_sizes = self.stored.shard_sizes
-        self.shard_bytes = self.stored.shard_bytes  # encoded
+        self.shard_bytes = self.stored.shard_bytes  # sizes before decoding
         self.unischema = unischema
         self._floats = floats
         fields = {column.name: DecodedField(column, None) for column in stored.schema}
@@ -365,7 +365,7 @@ def unischema_from_json(value: Any, *, url: str = "") -> Unischema:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CorruptDatasetError(
             f"{url} holds a Unischema that cannot be read ({type(error).__name__}: {error}). "
-            "Write the dataset again, or restore its index from the source of the copy",
+            "Write the dataset again, or, if it is a copy, restore its index from the original",
             url=url,
         ) from error
 

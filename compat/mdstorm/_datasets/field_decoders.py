@@ -21,7 +21,8 @@ from mdstorm.unischema import Unischema
 from mdstorm_backend import format as mds
 from mdstorm_backend.read import column_to_numpy, objects
 
-#: Converts stored values, with exact nulls, to the values that the engine returns for the field.
+#: Converts stored values, read with `exact_nulls`, to the values that the engine returns for the
+#: field.
 Decode: TypeAlias = Callable[[mds.Values], mds.Values]
 
 #: Codecs whose values are decoded a column at a time. Subclasses may decode differently, so they
@@ -85,7 +86,7 @@ class Floats:
     dtype: str | None = None
 
     def __bool__(self) -> bool:
-        """Whether any column may change."""
+        """Whether any column may be converted."""
         return mds.become_floats(self.decimals) or self.dtype is not None
 
     def __str__(self) -> str:
@@ -305,7 +306,7 @@ def _cast_arrow(values: pa.Array, type_: pa.DataType) -> pa.Array:
 def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if dtype.kind in "iu" and values.dtype.kind != "b" and values.size:
         lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
-        least, greatest = values.min(), values.max()  # NaN if there is one
+        least, greatest = values.min(), values.max()  # NaN if any value is NaN
         if not (lowest <= _integer(least) and _integer(greatest) <= highest):
             raise ValueError(f"{least} to {greatest} do not fit into {dtype}")
     return values.astype(dtype)
@@ -343,7 +344,7 @@ def with_floats(field: DecodedField, floats: Floats) -> DecodedField:
 
 
 def cast_floats(values: mds.Values, dtype: str) -> mds.Values:
-    """Cast floating-point scalars or arrays to a dtype as Spark does: too large becomes infinity.
+    """Cast floating-point scalars or arrays as Spark does: too large values become infinite.
 
     Parameters
     ----------
@@ -361,7 +362,7 @@ def cast_floats(values: mds.Values, dtype: str) -> mds.Values:
 
 def _cast_rows(values: Any, dtype: np.dtype[Any]) -> Any:
     """Cast an array, or the arrays inside of objects and lists."""
-    if isinstance(values, list):  # an uneven nested array
+    if isinstance(values, list):  # a ragged nested array
         return [_cast_rows(value, dtype) for value in values]
     if isinstance(values, np.ndarray) and values.dtype == object:
         return objects([_cast_rows(value, dtype) for value in values])

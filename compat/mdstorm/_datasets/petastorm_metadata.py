@@ -40,8 +40,9 @@ UNISCHEMA_EXTRA = "unischema"
 
 #: Key of Arrow's own description of a schema, which Arrow adds by itself.
 _ARROW_KEY = b"ARROW:schema"
-#: Maximum number of attempts to write metadata that list all files: other blocks may add files
-#: meanwhile. This ends, because the block that adds the last file writes metadata after it.
+#: Maximum number of attempts to write metadata that list all files, because other blocks may add
+#: files at the same time. A limit is safe, because the block that adds the last file writes
+#: metadata after it.
 _MOST_ROUNDS = 20
 #: Number of attempts to read the footer of a file that another process may still be writing.
 _FOOTER_ROUNDS = 3
@@ -67,7 +68,7 @@ def location_of(dataset: Any) -> Location:
         )
     directories = [posixpath.dirname(str(path)) for path in dataset.files]
     root = posixpath.commonpath(directories)
-    while "=" in posixpath.basename(root):  # all files are in one partition
+    while "=" in posixpath.basename(root):  # all files are in this partition
         root = posixpath.dirname(root)
     return Location.of(root, filesystem=dataset.filesystem)
 
@@ -233,7 +234,7 @@ def _note(source: ParquetDataset, indexes: bytes) -> bytes:
 
 
 def _digest(content: bytes) -> bytes:
-    """Return a digest, which differs if Petastorm replaces mdstorm's pickle later."""
+    """Return a digest that changes if Petastorm replaces mdstorm's pickle."""
     return hashlib.sha256(content).hexdigest()[:16].encode("ascii")
 
 
@@ -425,8 +426,8 @@ def _summary(source: ParquetDataset, footers: list[pq.FileMetaData]) -> bytes:
         except (RuntimeError, pa.ArrowException) as error:
             raise errors.PetastormMetadataGenerationError(
                 f"{source.url} cannot have {SUMMARY_METADATA}: {file.name} stores its columns "
-                f"otherwise than {source.files[0].name} ({error}). Use use_summary_metadata=False, "
-                f"and remove {SUMMARY_METADATA} if it is there"
+                f"differently from {source.files[0].name} ({error}). Use "
+                f"use_summary_metadata=False, and remove {SUMMARY_METADATA} if it exists"
             ) from error
     content = BytesIO()
     summary.write_metadata_file(content)

@@ -281,7 +281,7 @@ class ReadDataset(Described):
                 f"the dataset of this reader has no {name!r}: use {_INSTEAD[name]} instead",
                 name=name,
             )
-        if name == "source":  # it is not there yet, while a copy is made
+        if name == "source":  # not set yet while an object is being copied
             raise AttributeError(name)
         return getattr(self.source, name)
 
@@ -334,7 +334,7 @@ class ReadDataset(Described):
 
     @cached_property
     def _stored(self) -> Any:
-        """The stored dataset below views and decoding."""
+        """The stored dataset, without views and decoding."""
         found: Any = self.source
         while not isinstance(found, (Dataset, ParquetDataset)):
             found = found.stored if hasattr(found, "stored") else found.source
@@ -395,7 +395,8 @@ def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
     if not urls and dataset.file_urls:
         raise errors.InvalidArgumentError(
             f"the list of files is empty, but the dataset at {dataset.url} has "
-            f"{len(dataset.file_urls)} shards: pass those to read, as in converter.file_urls"
+            f"{len(dataset.file_urls)} shards: pass some of them, as in "
+            "converter.file_urls"
         )
     numbers = {normalize_url(url): number for number, url in enumerate(dataset.file_urls)}
     unknown = [url for url in urls if normalize_url(url) not in numbers]

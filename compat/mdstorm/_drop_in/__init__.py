@@ -74,7 +74,7 @@ def install_as_petastorm() -> None:
 
 
 def keep_refused_confs(module: ModuleType) -> None:
-    """Patch a module's conf class once, to keep our keys that a session refuses."""
+    """Patch a module's conf class once, to keep those of our keys that a session refuses."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):
         return
@@ -90,7 +90,10 @@ def keep_refused_confs(module: ModuleType) -> None:
             if not (isinstance(key, str) and key.startswith(_OWN) and is_refusal(error)):
                 raise
             _kept[key] = str(value)
-            _logger.info("this Spark session refuses the conf %s: kept in this process", key)
+            _logger.info(
+                "this Spark session refuses the conf %s: its value is kept in this process",
+                key,
+            )
         else:
             _kept.pop(key, None)
 

@@ -140,7 +140,7 @@ class StandIn:
     state: Any
 
     def __new__(cls, *arguments: Any) -> Any:
-        if len(arguments) > _MOST_ARGUMENTS:  # arguments are copied for each object
+        if len(arguments) > _MOST_ARGUMENTS:  # limits memory: arguments are copied for each object
             raise TypeError("too many arguments")
         self = super().__new__(cls)
         self.arguments, self.state, self.entries = arguments, None, []
@@ -192,7 +192,7 @@ def read_pickle(data: bytes) -> Any:
             f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata takes kilobytes"
         )
     with damage_refused(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # for damaged strings
+        warnings.simplefilter("ignore", DeprecationWarning)  # damaged strings cause these
         check_instructions(data)
         # In Python 2, bytes were strings.
         return _Unpickler(io.BytesIO(data), encoding="latin-1").load()
@@ -310,7 +310,7 @@ def check_instructions(data: bytes) -> None:
             memo[len(memo)] = stack[-1]
         elif name.endswith("PUT"):
             if argument > count:
-                raise ValueError("an index of the memo beyond its possible size")
+                raise ValueError("a memo index that is too large")
             memo[argument] = stack[-1]
         elif name.endswith("GET"):
             stack.append(memo[argument])
@@ -334,7 +334,7 @@ def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int
     if any(value.is_tuple for value in taken[_HASHED.get(opcode.name, slice(0))]):
         raise ValueError("a tuple instead of a key")
     depth = 0
-    if before and after and before[0] is after[0]:  # it changes the first value
+    if before and after and before[0] is after[0]:  # the instruction modifies its first value
         depth = taken.pop(0).depth
     depth = max(depth, 1 + max((value.depth for value in taken), default=-1))
     if depth > _DEEPEST:
@@ -386,7 +386,7 @@ def scalar(node: Any) -> Any:
     # In Python 2, bytes were strings.
     stored = content.encode("latin-1") if isinstance(content, str) else content
     if len(stored) != dtype.itemsize:
-        raise refused(f"a value of another size than its type {dtype}")
+        raise refused(f"a value whose size does not match its type {dtype}")
     return np.frombuffer(stored, dtype)[0] if stored else dtype.type()
 
 
@@ -395,7 +395,7 @@ def _dtype(node: Any) -> np.dtype[Any]:
     made = expect(node, "dtype", "numpy.dtype")
     state: Any = made.state or (None, "=")
     name = text_of(state[1]) + text_of(made.arguments[0])
-    if name.endswith("M8"):  # the unit is the last thing in the state
+    if name.endswith("M8"):  # the state ends with the unit
         unit, count = state[8][1][:2]
         name += f"[{count:d}{text_of(unit.decode() if isinstance(unit, bytes) else unit)}]"
     if not _DTYPE.fullmatch(name):

@@ -21,7 +21,7 @@ _CODECS = "petastorm.codecs"
 _SPARK = "pyspark.sql.types"
 _FIELD_KINDS = ("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec")
 _PLAIN_CODECS = (codecs.CompressedNdarrayCodec, codecs.NdarrayCodec)
-#: NumPy's limit for arrays.
+#: Maximum number of dimensions of a NumPy array.
 _MOST_DIMENSIONS = 64
 _INDEXERS = "petastorm.etl.rowgroup_indexers"
 _KINDS = (f"{_INDEXERS}.SingleFieldIndexer", f"{_INDEXERS}.FieldNotNullIndexer")
@@ -258,7 +258,7 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
 
 
 class _Allowance:
-    """A limit on copied values: the size of the pickle, which may repeat references to one part."""
+    """Limits the values copied from a pickle, which may refer to the same part many times."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -289,7 +289,7 @@ def _stored_index(node: Any, allowance: _Allowance) -> StoredIndex:
 
 
 def _row_groups(node: Any, allowance: _Allowance) -> set[int]:
-    if isinstance(node, unpickler.StandIn):  # of `set` with a list, before protocol 4
+    if isinstance(node, unpickler.StandIn):  # protocols below 4 call `set` with a list
         (node,) = unpickler.expect(node, "set", "builtins.set").arguments
     allowance.take(len(node))
     if not all(type(number) is int for number in node):

@@ -121,7 +121,7 @@ GOOD = npy(np.arange(3, dtype=np.int32))
     [
         (b"", "too short"),
         (b"garbage garbage", "not an array that numpy.save wrote"),
-        (GOOD[:-1], "does not have the size in its header"),
+        (GOOD[:-1], "differs from the size in its header"),
         (GOOD[:50], "ends before the end of its array"),
         (GOOD[:6] + b"\x09" + GOOD[7:], "unknown version"),
         (npy(np.arange(3.0)), "an array of float64, but the schema declares int32"),
