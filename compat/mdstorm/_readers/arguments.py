@@ -125,7 +125,7 @@ class ReaderArguments:
         check_float_dtype(self.dtype)
         self._check_classes()
         self._check_share()
-        _ = self.as_of, self.cache  # which check their arguments
+        _ = self.as_of, self.cache  # these properties check their arguments
 
     def _check_classes(self) -> None:
         if not isinstance(self.transform_spec, (TransformSpec, NoneType)):
@@ -437,7 +437,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
             continue
         if name in ("dataset_url_or_urls", "dataset_url"):
             raise ArgumentTypeError(
-                f"{function}() got multiple values for argument {name!r}: the converter knows its "
+                f"{function}() got multiple values for argument {name!r}: the converter reads its "
                 "own dataset, so leave the argument out"
             )
         raise base.unknown_keyword(function, name, known, _instead(name, known))

@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 _warned = False
 #: For each share that was read without a seed, the first epoch of the next loader.
 next_epochs: dict[tuple[Any, ...], int] = {}
-#: For each share, see `ReaderOptions.tried`.
+#: For each share, the value of `ReaderOptions.tried`.
 tried_passes: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
 _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
@@ -136,8 +136,8 @@ def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
     left_out = [name for name in names if name in stored and name not in schema]
     if left_out:
         raise ArgumentTypeError(
-            f"fill_nulls and null_masks name columns {left_out} that are not read: name them in "
-            "schema_fields, which nested columns need, or leave them out of both"
+            f"fill_nulls and null_masks name columns {left_out} that are not read: name them "
+            "in schema_fields (required for nested columns), or leave them out of both arguments"
         )
 
 
@@ -220,7 +220,7 @@ class ColumnSelection(DeclaredTransform):
 
     @property
     def unchanged(self) -> frozenset[str]:
-        """Columns returned as they are stored: all."""
+        """All columns, because the transform changes no values."""
         return frozenset(self.columns)
 
     def __call__(self, batch: Batch) -> Batch:
@@ -368,7 +368,7 @@ class FirstEpoch:
 
     @property
     def tried(self) -> set[tuple[int, int]]:
-        """See `ReaderOptions.tried`."""
+        """The value of `ReaderOptions.tried` for loaders of this share."""
         return tried_passes.setdefault(self.share, set())
 
     def find(self) -> int:

@@ -25,7 +25,7 @@ from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.order import Position
 from mdstorm_backend.read import Block
 
-#: The counts if there is no function for a process pool.
+#: The counts of a reader without a function to call in a process pool.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 ColumnOf: TypeAlias = Callable[[str], Column | None]
 #: Returns the item of a batch, or an iterator of its items.
@@ -163,7 +163,7 @@ class Reader(Described, OwnContext):
         return True
 
     def __len__(self) -> int:
-        """Raise ArgumentTypeError: torch.utils.data.DataLoader asks first for the length."""
+        """Raise ArgumentTypeError, mainly for PyTorch's own DataLoader, which calls this first."""
         raise errors.ArgumentTypeError(
             "a Reader has no len(). If torch.utils.data.DataLoader was created over it, create "
             "mdstorm.pytorch.DataLoader(reader, batch_size=…) instead"
@@ -178,13 +178,13 @@ class Reader(Described, OwnContext):
                     self._mdstorm_owner = None
                     self._mdstorm_next_epoch += self.num_epochs or 1
                 self._mdstorm_untouched = False
-                # An empty reader has warned when it was made.
+                # For an empty reader, a warning was given when it was created.
                 for item in () if self._mdstorm_is_empty else self._mdstorm_cursor:
                     return item
                 self.last_row_consumed = True
                 raise StopIteration
         except BaseException:
-            if item is not None:  # Ctrl-C, as the lock was released
+            if item is not None:  # interrupted by Ctrl-C while the lock was released
                 with self._mdstorm_lock:
                     self._mdstorm_cursor.give_back()
             raise
@@ -230,7 +230,7 @@ class Reader(Described, OwnContext):
         self.stopped = True
         transform = self._mdstorm_cursor.options.transform
         if isinstance(transform, ProcessTransform):
-            transform.close()  # first, since threads wait for it
+            transform.close()  # first, because other threads may be waiting for it
         with self._mdstorm_lock:
             self._mdstorm_cursor.end()
         self.dataset.release()
@@ -358,7 +358,7 @@ def _cursor(
     """Return a cursor over the items of a reader, whose batches are shards."""
     convert = each_batch(make_items)
     one_by_one = loaders.plan_of(options.in_world(), loaders.Batching(1))
-    _ = one_by_one.rows_per_epoch  # raises for more ranks than rows
+    _ = one_by_one.rows_per_epoch  # raises an error for more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     batching = loaders.Batching(rows, by_shard=True)
     loader = loaders.Loader(options, batching, may_peek=False, recorders=recorders)

@@ -92,7 +92,7 @@ def _plain_columns(schema: Schema) -> list[str]:
                 if pa.types.is_list(column.arrow_type)
                 else "Ignoring..."
             )
-            warnings.warn(  # here, so that Python shows it once, not for each loader of a program
+            warnings.warn(  # at this line, so that Python shows it once, not once for each loader
                 f"Column {column.name!r} has an unsupported field type. {reason} for field "
                 f"{column.name!r}. It is kept in the dataset; name it in schema_fields to read it"
                 f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}",
