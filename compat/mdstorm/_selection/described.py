@@ -64,13 +64,13 @@ def name_of(function: Any) -> str:
 
     The code does not count: an edited comment must not make a state unusable.
     """
-    while hasattr(function, "func"):  # a partial
+    while hasattr(function, "func"):  # a functools.partial
         function = function.func
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def shortened(text: str) -> str:
-    """Return a text that is short enough for a state, and differs if the whole text differs."""
+    """Shorten a text for a state; a hash keeps different texts different."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -79,7 +79,7 @@ def shortened(text: str) -> str:
 def _text_of_function(function: Any) -> str:
     parts: list[str] = []
     name = name_of(function)
-    while hasattr(function, "func"):  # a partial
+    while hasattr(function, "func"):  # a functools.partial
         parts += _named({f"argument {n}": one for n, one in enumerate(function.args)})
         parts += _named(function.keywords)
         function = function.func
@@ -109,7 +109,7 @@ def _named(values: dict[str, Any]) -> list[str]:
 
 def _values_in(function: Any) -> list[str]:
     """Describe the plain values that a function uses; none if it was not written in Python."""
-    function = getattr(function, "__func__", function)  # of a method
+    function = getattr(function, "__func__", function)  # the function of a method
     code = getattr(function, "__code__", None)
     if code is None:
         return []

@@ -30,7 +30,7 @@ _COMPARISONS = {
     ">=": "greater_equal",
 }
 _MEMBERSHIPS = ("in", "not in")
-#: Whether a comparison with a value can be true for some value between two bounds.
+#: Whether a comparison with `value` can be true for any column value between two bounds.
 _POSSIBLE: dict[str, Callable[[Any, Any, Any], bool]] = {
     "=": lambda value, lowest, highest: lowest <= value <= highest,
     "==": lambda value, lowest, highest: lowest <= value <= highest,
@@ -40,7 +40,7 @@ _POSSIBLE: dict[str, Callable[[Any, Any, Any], bool]] = {
     "<=": lambda value, lowest, highest: lowest <= value,
     ">=": lambda value, lowest, highest: highest >= value,
 }
-#: Types whose values Python and Arrow order alike.
+#: Types whose values have the same order in Python and in Arrow.
 _ORDERED = (str, datetime.date, Decimal)
 #: float64 represents all integers up to this one exactly.
 _EXACT = 1 << 53
@@ -204,7 +204,7 @@ class Term:
             return value
         if pa.types.is_integer(type_):
             return int(value)
-        return pa.array([value]).cast(type_)[0].as_py()  # a table's typed partition column
+        return pa.array([value]).cast(type_)[0].as_py()  # the typed partition column of a table
 
 
 def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
@@ -280,10 +280,10 @@ def _alternatives(filters: Any) -> list[list[Any]]:
 
 def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
     if not isinstance(item, (tuple, list)) or len(item) != 3 or not isinstance(item[0], str):
-        raise InvalidArgumentError(f"filters hold {item!r}: {_FORM}")
+        raise InvalidArgumentError(f"filters contain {item!r}: {_FORM}")
     name, operator, value = item
     if operator not in _COMPARISONS and operator not in _MEMBERSHIPS:
-        raise InvalidArgumentError(f"filters hold the operator {operator!r}: {_FORM}")
+        raise InvalidArgumentError(f"filters contain the operator {operator!r}: {_FORM}")
     column = schema.get(name)
     if column is None:
         raise InvalidArgumentError(
@@ -304,7 +304,7 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
             f"filters compare column {name!r} by {operator!r} with {value!r}: pass a list of values"
         )
     term = Term(name, operator, value, name in partitions)
-    term.holds(_in_utc(pa.array([], column.arrow_type)))  # raises if not comparable
+    term.holds(_in_utc(pa.array([], column.arrow_type)))  # raises an error if not comparable
     return term
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
 Mask = npt.NDArray[np.bool_]
 _BOOLEANS = (bool, np.bool_)
-#: Errors of functions that need scalars when they are given Series.
+#: Errors that a function of scalars may raise when it is called with Series.
 _NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
 
 

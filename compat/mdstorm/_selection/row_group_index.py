@@ -176,7 +176,7 @@ class FieldNotNullIndexer(_FieldIndexer):
 
     @property
     def indexed_values(self) -> list[Any]:
-        """A description, because the index holds no values."""
+        """A description of the index, which holds no values."""
         return ["Field is Not Null"]
 
     def get_row_group_indexes(self, value_key: Any = None) -> set[int]:

@@ -49,7 +49,7 @@ class ShardView(SampleDataset):
         self._sizes = sizes
         self.url, self.schema = source.url, source.schema
         self.shard_sizes = tuple(sizes.tolist())
-        per_row = source.nbytes / max(len(source), 1)  # pieces share bytes by rows
+        per_row = source.nbytes / max(len(source), 1)  # an estimate: in proportion to rows
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         text = f"{source.fingerprint} {division}"
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -102,7 +102,7 @@ class SplitShards(ShardView):
         owners = np.repeat(np.arange(len(sizes)), counts)
         cut = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
         rows, cuts = sizes[owners], counts[owners]
-        starts = -(-cut * rows // cuts)  # rounded up, as Petastorm cuts
+        starts = -(-cut * rows // cuts)  # rounded up, as in Petastorm
         stops = np.minimum(-(-(cut + 1) * rows // cuts) + overlap, rows)
         super().__init__(source, owners, starts, stops - starts, f"in {parts} with {overlap}")
 
@@ -130,7 +130,7 @@ class RankShare(ShardView):
 
     def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
         bounds, rows = source.bounds, order.rows(len(source))
-        # In stored order for any seed: loading a state may change the seed.
+        # Pieces are in stored order for every seed, because loading a state may change the seed.
         pieces = replace(order, shuffle_shards=False).pieces(bounds, rows, 0)
         first = np.array([piece.start for piece in pieces], np.int64)
         owners = np.searchsorted(bounds, first, side="right") - 1

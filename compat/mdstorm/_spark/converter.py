@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders.torch import StreamingDataLoader, TorchBatch
 
     _Loader = TypeVar("_Loader", default=Any)
-    #: The result of `batch_map`; the batch itself without one.
+    #: The result of `batch_map`, or the batch itself without a `batch_map`.
     _Mapped = TypeVar("_Mapped", default=TorchBatch)
 
 
@@ -66,7 +66,7 @@ class SparkDatasetConverter(Described):
 
     PARENT_CACHE_DIR_URL_CONF = PETASTORM_CONF
 
-    #: Whether the data are the user's own.
+    #: Whether the data belong to the user, and are not a converted copy.
     _mdstorm_is_given = False
     #: Whether this object has removed its copy.
     _mdstorm_is_deleted = False
@@ -76,9 +76,9 @@ class SparkDatasetConverter(Described):
     _mdstorm_dtype: str | None = None
     #: The data as they were opened when the converter was made, for `repr`; never pickled.
     _mdstorm_known: Any = None
-    #: Shows other processes that the copy is in use; loaders keep it as well.
+    #: Shows other processes that the copy is in use; loaders hold a reference to it as well.
     _mdstorm_use: Renewed | None = None
-    #: The version of a table.
+    #: The version of a Delta or Iceberg table; None for other data.
     _mdstorm_version: int | None = None
     #: The default of the methods' argument `storage_options`.
     _mdstorm_storage_options: dict[str, Any] | None = None
@@ -222,8 +222,9 @@ class SparkDatasetConverter(Described):
         if data_loader_fn is not None:
             if files.inputs or batch_map is not None or device is not None:
                 raise InvalidArgumentError(
-                    "data_loader_fn makes the batches itself, without features, labels, "
-                    "sample_weights, batch_map and device: leave one or the other out"
+                    "data_loader_fn makes the batches itself and ignores features, labels, "
+                    "sample_weights, batch_map and device: pass either data_loader_fn or "
+                    "these arguments"
                 )
             reader_kwargs = {
                 **petastorm_reader_kwargs,

@@ -172,12 +172,12 @@ class ModelInputs:
 
     @property
     def _columns_by_argument(self) -> dict[str, Any]:
-        """The named columns by argument: a string or, once checked, a tuple."""
+        """The columns that each argument names: a string or, once checked, a tuple."""
         arguments = ("features", "labels", "sample_weights")
         return {name: names for name in arguments if (names := getattr(self, name)) is not None}
 
     def _others(self, outputs: Collection[str]) -> tuple[str, ...]:
-        """Return the columns that are not named."""
+        """Return the output columns that no argument names."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
         return tuple(name for name in outputs if name not in named)
 
@@ -278,7 +278,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
     check_integer("prefetch", prefetch, lowest=-1)
     files = files.begun()
     arguments, inputs = files.arguments, files.inputs
-    capacity = arguments.shuffling_queue_capacity  # TensorFlow refuses a negative one
+    capacity = arguments.shuffling_queue_capacity  # TensorFlow rejects a negative value
     check_integer("shuffling_queue_capacity", capacity, lowest=0)
     is_split = tf_loaders.in_cluster()
     order, spec = reading.sample_order(arguments, is_shared=is_split), arguments.transform_spec

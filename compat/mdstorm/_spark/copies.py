@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: The conversions of this process by their content, as `identify` returns it: the copy, and the
-#: frame if plans are compared.
+#: The conversions of this process, by the identity of their content from `identify`: the copy, and
+#: the frame if plans are compared.
 _conversions: dict[str, tuple[str, DataFrame | None]] = {}
 #: Held during the look-up and the conversion, so that equal frames in several threads are written
 #: only once.
@@ -118,8 +118,8 @@ def _file_version(url: str) -> list[Any]:
     try:
         info = Location.of(directory).stat(name)
     except Exception:
-        # Each storage raises its own errors if a driver, credentials or the file are missing. Only
-        # the name is compared then.
+        # Each storage raises its own errors if a driver, credentials or the file are missing. In
+        # this case, only the name is compared.
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
 
@@ -131,7 +131,7 @@ def _digest(value: Any) -> str:
 def configured_parent(
     session: SparkSession | None, argument: str | os.PathLike[str] | None
 ) -> str | os.PathLike[str] | None:
-    """Return the parent cache directory as it was given, None if it was not.
+    """Return the parent cache directory as the user gave it; None if it was not given.
 
     The first of these that is set takes precedence: `argument`, the conf ``mdstorm.…``, the conf
     ``petastorm.…``, the environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read again
@@ -146,7 +146,7 @@ def configured_parent(
 
 
 def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | None = None) -> str:
-    """Return the URL of the parent cache directory, normalised, as `configured_parent` finds it.
+    """Return the parent cache directory that `configured_parent` finds, as a normalised URL.
 
     Raises
     ------

@@ -26,7 +26,7 @@ def _remove_ours(dir_url: str) -> None:
     rest = remove_dataset(Location.of(dir_url))
     if rest:
         _logger.warning(
-            "%s keeps %d files that mdstorm did not write, %s among them",
+            "%s still contains %d files that mdstorm did not write, such as %s",
             dir_url,
             len(rest),
             rest[0],
@@ -102,5 +102,5 @@ def delete_abandoned(parent_url: str) -> None:
         for copy in unfinished_copies(parent_url):
             if copy.last_use is not None and datetime.now(timezone.utc) - copy.last_use > _DAY:
                 _remove_ours(copy.directory)
-    except OSError as error:  # a conversion does not need it
+    except OSError as error:  # the conversion can continue
         _logger.warning("could not remove unfinished copies below %s: %r", parent_url, error)

@@ -53,7 +53,7 @@ class KeptCopy:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a process has a converter of the copy."""
+        """Whether some process uses a converter of the copy."""
         return is_recent(self.last_use.timestamp())
 
 
@@ -149,7 +149,7 @@ class CacheKey:
     def _release(self) -> None:
         try:
             self._parent.remove(self.claim_name)
-        except Exception as error:  # the copy is complete; others take the claim over
+        except Exception as error:  # the copy is complete, and another process can take the claim
             file = self._parent.file_url(self.claim_name)
             _logger.warning("could not remove %s: %r", file, error)
 
@@ -171,7 +171,7 @@ class CacheKey:
         time.sleep(_SETTLE_SECONDS)
         try:
             return bytes(self._parent.read(self.claim_name)) == ours
-        except FileNotFoundError:  # another process has converted meanwhile
+        except FileNotFoundError:  # another process has converted in the meantime
             return False
 
 
@@ -185,7 +185,7 @@ def _is_kept(url: str) -> bool:
         return True
     try:
         delete_dir(url)
-    except Exception as error:  # a conversion does not need it
+    except Exception as error:  # the conversion can continue
         _logger.warning("could not remove the replaced copy %s: %r", url, error)
         return True
     return False
@@ -201,7 +201,7 @@ def list_copies(parent: str) -> list[KeptCopy]:
 
 
 def _keys(parent: Location, notes: list[str]) -> dict[str, str]:
-    """Return the keys of copies, by the names of their directories."""
+    """Return the cache key of each copy, by the name of the copy's directory."""
     found = {}
     for name in notes:
         try:

@@ -54,7 +54,7 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
 class _NotGiven(str):
-    """The default of an argument, which equals its value but is not the same object."""
+    """A default value that can be distinguished from an equal value that the caller passed."""
 
     __slots__ = ()
 
@@ -226,7 +226,7 @@ def make_spark_converter(
         deletion.delete_at_exit(dir_url)
         return dir_url
 
-    # Another version of this package may have stored a type in another form.
+    # Encodings identify a copy, because another version of this package may have used other ones.
     encodings = {column.name: column.encoding for column in plan}
     known_by = {**options, "parent": parent, "encodings": encodings}
     dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
@@ -263,8 +263,8 @@ def _converter_of_path(
     dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
     converter = _converter(url, dataset, decimals)
-    # A table is not read by its files: they may contain deleted rows, and credentials may be
-    # available only by the name of the table.
+    # A table is not opened by its file URLs: the files may contain deleted rows, and credentials
+    # may be available only by the name of the table.
     if version is not None or name is not None:
         converter.file_urls = [dataset.url]
     converter._mdstorm_version = version

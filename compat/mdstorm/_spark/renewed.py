@@ -1,4 +1,4 @@
-"""Files by which processes on any machine see that another one is alive.
+"""Files that show processes on any machine that another process is still alive.
 
 Locks would do without clocks and waiting, but object stores and many mounts have none. A process
 renews the modification times of its files every minute instead. A file that was not renewed for
@@ -75,7 +75,7 @@ def is_alive(location: Location, name: str) -> bool:
 
 
 def is_recent(seconds: float) -> bool:
-    """Whether a time, in Unix seconds, is so recent that a process which renews may be alive."""
+    """Whether a Unix time is so recent that the process that renews the file may be alive."""
     return time.time() - seconds < PATIENCE
 
 
@@ -91,7 +91,7 @@ def _renew(directory_url: str, name: str) -> None:
 
 
 def _start() -> None:
-    """Start the thread that renews, also in a fork, which has the files but not the thread."""
+    """Start the renewing thread, also in a forked process, which inherits files but no threads."""
     global _thread
     if _thread is None or not _thread.is_alive():
         _thread = threading.Thread(target=_run, name="mdstorm-renewal", daemon=True)

@@ -43,7 +43,7 @@ class _ConvertedStates(OpenedDataset):
 
     @property
     def has_explicit_share(self) -> bool:
-        """Whether the user gave rank and count of the share, which override the world's."""
+        """Whether explicit shard arguments override the rank and size of the world."""
         return self._files.arguments.is_share and not self._files.arguments.is_auto
 
     def shared(self) -> Self:
@@ -56,7 +56,7 @@ class _ConvertedStates(OpenedDataset):
         return other.in_order(sample_order(arguments))
 
     def is_output(self, name: str) -> bool:
-        """Whether a stored column is read, if known."""
+        """Whether a stored column is an output column, if known before the data are opened."""
         patterns = field_patterns(self._files.arguments.schema_fields or ())
         chosen = not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
         return chosen and super().is_output(name)
@@ -70,7 +70,7 @@ class _ConvertedStates(OpenedDataset):
     def options(self) -> ReaderOptions:
         """The options with which the dataset is read."""
         options = self._files.options(self.dataset, self.order)
-        if get_worker_info() is None:  # the loader's process has warned already
+        if get_worker_info() is None:  # for a worker, the main process has warned
             self._files.warn_of_decimals(options, "PyTorch")
         return options
 

@@ -135,9 +135,9 @@ def test_partition_values_are_compared_as_strings(tmp_path: Any) -> None:
     ("filters", "message"),
     [
         ([], "filters are a list of tuples"),
-        ([["id", ">", 2]], "filters hold 'id'"),  # a list of lists means alternatives
+        ([["id", ">", 2]], "filters contain 'id'"),  # a list of lists means alternatives
         ([[("id", "=", 1)], 5], "filters are a list of tuples"),
-        ([("id", "~", 1)], "filters hold the operator '~': .* operators are =, =="),
+        ([("id", "~", 1)], "filters contain the operator '~': .* operators are =, =="),
         ([("pair", "=", 1)], "column 'pair' of type list<.*use a predicate"),
         ([("id", "in", 1)], "compare column 'id' by 'in' with 1: pass a list"),
         ([("s", "not in", "ab")], "compare column 's' by 'not in' with 'ab': pass a list"),

@@ -57,7 +57,10 @@ def test_delete_keeps_foreign_files(
     assert {path.name for path in path_of(ten).iterdir()} == {"notes.txt", "part-00000.parquet"}
     assert mine.read_text() == "mine"
     (record,) = caplog.records
-    assert "keeps 2 files that mdstorm did not write, notes.txt" in record.getMessage()
+    assert (
+        "still contains 2 files that mdstorm did not write, such as notes.txt"
+        in record.getMessage()
+    )
 
 
 def test_delete_keeps_foreign_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -67,7 +70,7 @@ def test_delete_keeps_foreign_directory(tmp_path: Path, caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING, "mdstorm"):
         SparkDatasetConverter(f"file://{tmp_path}", [], 1).delete()
     assert sorted(path.name for path in tmp_path.iterdir()) == names
-    assert "keeps 3 files" in caplog.text
+    assert "still contains 3 files" in caplog.text
 
 
 def test_second_delete_does_nothing(
