@@ -44,7 +44,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "ShortType": int,
     "StringType": str,
 }
-#: Pillow's names of formats, unless they are the format in capital letters.
+#: Pillow's names of formats that are not simply the format in capital letters.
 _PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 #: PNG colour types.

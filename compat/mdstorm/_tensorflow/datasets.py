@@ -28,8 +28,9 @@ def dataset_of_rows(reader: Any) -> Any:
         return Blocks(reader, Elements(reader, specs, by_shard))
 
     by_shard = dataset(by_shard=True)
-    # If the user does not see row-group boundaries, elements may have any number of rows. But a
-    # column of arrays of any length must have one length per element, which only row groups ensure.
+    # Elements may have any number of rows if the user does not see row-group boundaries. But in a
+    # column of arrays of any length, all arrays of an element must have one length, which only row
+    # groups ensure.
     is_fixed = all(spec.is_fixed for spec in specs)
     anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
     _, rows, batches = _adapters()

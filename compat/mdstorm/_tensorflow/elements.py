@@ -26,7 +26,7 @@ _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16
 
 
-#: Key of a state for the rows of the next block that were taken.
+#: Key in a state: the number of rows of the next block that were already taken.
 _SKIP = "skip"
 
 
@@ -58,7 +58,7 @@ class Elements:
     _begun: bool = False
     #: The items that the latest iteration has read.
     _queue: ReadAhead = field(default_factory=ReadAhead)
-    #: Where a loaded state resumes, and the rows of the block there that were taken before it.
+    #: Where a loaded state resumes, and how many rows of the block there were already taken.
     _loaded: tuple[Any, int] = (None, 0)
 
     def read(self) -> Iterator[Any]:
@@ -68,7 +68,7 @@ class Elements:
         return self._items() if passes is None else self._of_passes(passes)
 
     def _own_passes(self) -> ReaderPasses | None:
-        """Return the reader of blocks; None for other readers, and readers with a position."""
+        """Return the reader's passes over blocks; None if only the reader's items can be read."""
         reader = self.reader
         if self._passes is None and starts_over(reader, has_begun=self._begun):
             source = reader._mdstorm_options().dataset
@@ -116,7 +116,7 @@ class Elements:
         item = following()
         if taken == 1 and self._passes is not None:
             self._passes.count()
-        self.taken = taken + 1  # last: after Ctrl-C the caller does not have the item
+        self.taken = taken + 1  # last: an interrupted caller does not have the item
         return item
 
     def state_dict(self, items: int | None) -> dict[str, Any]:

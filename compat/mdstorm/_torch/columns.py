@@ -31,7 +31,7 @@ _PROMOTED = {
 }
 _DECODE = "If it holds images, pass decode={0!r}, size=224 to the reader. "
 _OR_AS_FLOATS = '. If they are decimals, pass decimals="float64" to the reader, for numbers'
-#: Maps columns to values, or offsets of an n-gram to such rows.
+#: Maps column names to values, or the offsets of an n-gram to such mappings.
 Row: TypeAlias = dict[Any, Any]
 
 

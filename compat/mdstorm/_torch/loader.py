@@ -56,7 +56,7 @@ class LoaderBase:
         return True
 
     def __len__(self) -> int:
-        """Raise ArgumentTypeError: torch.utils.data.DataLoader asks first for the length."""
+        """Raise ArgumentTypeError, mainly for PyTorch's own DataLoader, which calls this first."""
         raise ArgumentTypeError(
             f"a {type(self).__name__} has no len(). If torch.utils.data.DataLoader was created "
             "over it: it yields batches already. Iterate over it directly"
@@ -389,8 +389,8 @@ def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loader
     if column is None and isinstance(values, np.ndarray):
         return torch_columns.column_to_torch(values, name)  # a transform may have returned objects
     if column is not None and column.is_array and column.value_shape is None:
-        # The Spark type is left out, because it declares lists: arrays of one shape become one
-        # tensor.
+        # The Spark type is left out, because it would turn the column into lists: arrays of equal
+        # shape become one tensor.
         column = replace(column, spark_type=None)
     return tensor_loaders.to_torch(values, column, name)
 

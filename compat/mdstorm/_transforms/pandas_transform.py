@@ -30,8 +30,8 @@ class PandasTransform(row_transform.DeclaredTransform):
 
     def __init__(self, spec: TransformSpec, schema: mds.Schema, names: Sequence[str]) -> None:
         super().__init__(spec, schema, names)
-        #: Declared or stored types. Each shard is converted on its own: without these types, one
-        #: with only null or empty values would get another type than the other shards.
+        #: Declared or stored types. Each shard is converted separately: without these types, a
+        #: shard with only null or empty values would get another type than the other shards.
         self._types = {name: self._type_of(name) for name in self.columns}
         self.keeps_rows = spec.func is None
 
@@ -145,7 +145,7 @@ def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> md
     timedeltas become microseconds.
     """
     if str(series.dtype) == "category" or str(series.dtype).startswith("Sparse"):
-        series = type(series)(np.asarray(series))  # these are compact forms of other columns
+        series = type(series)(np.asarray(series))  # expands compact forms of columns
     dtype: Any = series.dtype
     kind = getattr(dtype, "kind", "O")
     if getattr(dtype, "tz", None) is not None:
@@ -223,7 +223,7 @@ def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
 
 
 def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
-    """Cast values to the expected type if only nulls or precision differ and the values fit."""
+    """Cast values to the expected type if only nulls or precision differ, and the values fit."""
     try:
         if type_ is not None and mds.common_type(values.type, type_) == type_:
             return values.cast(type_)
@@ -250,7 +250,8 @@ def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Val
         same = len({array.shape for array in present}) == 1 and len(present) == len(arrays)
         return np.stack(present) if same else _nested(arrays, expected, depth)
     if any(array.dtype.kind not in "biufM" for array in present if array.size):
-        # From the cells themselves: NumPy drops NUL characters at the end of a string.
+        # Made from the cells, not from the arrays: NumPy drops NUL characters at the end of
+        # strings.
         lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected)
         return _matrix(lists)
     lengths = [0 if array is None else len(array) for array in arrays]
@@ -344,7 +345,7 @@ def _for_function(values: mds.Values, column: mds.Column | None) -> npt.NDArray[
             return objects(values.to_pylist())
         if pa.types.is_list(values.type) and pa.types.is_boolean(values.type.value_type):
             cells = values.to_pylist()
-            # dtype object only if the column has null elements, and then in every shard.
+            # Object dtype is used only if the column has null elements, and then in every shard.
             dtype = object if column is None or column.element_null_count else np.bool_
             return objects([None if cell is None else np.array(cell, dtype) for cell in cells])
     return column_for_pandas(values, column)

@@ -218,7 +218,7 @@ def main(file_descriptor: int) -> None:
 
     The first message is the pickled function, each further message an argument for it.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader decides what Ctrl-C ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader's process handles Ctrl-C
     channel = socket.socket(fileno=file_descriptor)
     try:
         # Loaded before a second thread starts: some modules cannot be imported by two at once.
@@ -265,7 +265,7 @@ def _outcome(call: Callable[[Any], Any], argument: Any) -> tuple[Any, bytes | No
         text = traceback.format_exc()
         try:
             pickled = pickle_function(error)
-            unpickle_function(pickled)  # some can be pickled, but not loaded
+            unpickle_function(pickled)  # some errors can be pickled, but not unpickled
         except Exception:
             pickled = pickle_function(RuntimeError(f"{type(error).__name__}: {error}"))
         return None, pickled, text

@@ -243,7 +243,7 @@ class RowTransform(DeclaredTransform):
             return self.enforce(name, column_of_cells(values))
         is_same = _are_scalars(batch[name]) and not self._is_late(name)
         if is_same and all(map(operator.is_, values, given[name])):
-            return batch[name]  # unchanged, as most columns are by most functions
+            return batch[name]  # unchanged, as is usual
         return column_of_cells(values)
 
     def _decoded(self, name: str, values: Values) -> Values:
@@ -306,11 +306,11 @@ def column_of_cells(values: list[Any]) -> Values:
     types = {type(value) for value in values}
     if types and types <= _NUMBER_TYPES:
         numbers = np.array(values)
-        if numbers.dtype.kind != "O":  # the kind for integers of more than 64 bits
+        if numbers.dtype.kind != "O":  # object for integers of more than 64 bits
             return numbers
     arrays = [_as_array(value) for value in values]
     kinds = {array.dtype.kind for array in arrays}
-    if "O" in kinds:  # numbers and tensors among the objects become NumPy's
+    if "O" in kinds:  # converts numbers and tensors to NumPy
         pairs = zip(values, arrays, strict=True)
         return objects([v if array.dtype.kind == "O" else array[()] for v, array in pairs])
     if len({(array.dtype, array.shape) for array in arrays}) == 1:

@@ -25,7 +25,7 @@ class _WithProgram(click.Command):
     """A command that takes everything after ``--`` as a program and its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what comes before ``--``."""
+        """Parse the arguments before ``--``."""
         own, program = args, []
         if "--" in args:
             at = args.index("--")
@@ -106,8 +106,8 @@ def compare(
     program: list[str] = ctx.meta[_PROGRAM]
     if len(recordings) != 1 + (not program):
         raise click.UsageError(
-            "name a recording and, after --, the program; or two recordings. To record a program: "
-            "mdstorm compare --recorder > record.py"
+            "name either a recording and, after --, the program, or two recordings. To record a "
+            "program: mdstorm compare --recorder > record.py"
         )
     old = _compare.read_recording(recordings[0])
     _check_ended(old)
@@ -152,9 +152,9 @@ def _run(
         )
     if old.ranks > 1:
         raise InvalidArgumentError(
-            f"{old.path} was recorded on {old.ranks} ranks: record the program here on as many, "
-            f"for example torchrun --no-python mdstorm run record.py {' '.join(program)}, and "
-            "compare both recordings"
+            f"{old.path} was recorded on {old.ranks} ranks: record the program here on the same "
+            "number of ranks, for example torchrun --no-python mdstorm run record.py "
+            f"{' '.join(program)}, and compare both recordings"
         )
     click.echo(
         f"running {target} on mdstorm: its output, such as checkpoints and MLflow runs, is "
