@@ -23,7 +23,7 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: Schemes whose first part after the slashes is a host, not part of the path.
+#: Schemes of URLs whose first part after the slashes is a host rather than a part of the path.
 _WITH_HOST = frozenset({"file", "hdfs", ""})
 
 
@@ -61,7 +61,7 @@ class FilesystemResolver:
         url = dataset_url.geturl() if isinstance(dataset_url, ParseResult) else dataset_url
         self._dataset_url: str = checked_urls(url).rstrip("/")
         self._storage_options = dict(storage_options or {})
-        check_scheme(self._dataset_url)  # opened when first used, as that may need the network
+        check_scheme(self._dataset_url)  # opened on first use, which may need the network
         if self.parsed_dataset_url().scheme == "hdfs":
             self.filesystem()  # Petastorm also connects in the constructor
 

@@ -97,13 +97,13 @@ class NGram(Described):
         return self._timestamp_field
 
     def __eq__(self, other: object) -> bool:
-        """Whether both request the same fields at the same offsets, as in Petastorm."""
+        """Whether both n-grams request the same fields at the same offsets, as in Petastorm."""
         if not isinstance(other, NGram):
             return NotImplemented
         ours = {offset: set(fields) for offset, fields in self._fields.items()}
         return ours == {offset: set(fields) for offset, fields in other._fields.items()}
 
-    __hash__ = None  # type: ignore[assignment]  # fields change when they are resolved
+    __hash__ = None  # type: ignore[assignment]  # resolving patterns changes the fields
 
     def resolve_regex_field_names(self, schema: Unischema) -> None:
         """Replace regular expressions with the fields of a schema that they match, in place.
@@ -116,7 +116,7 @@ class NGram(Described):
         for pattern in {item for fields in self._fields.values() for item in fields}:
             if isinstance(pattern, str) and not match_unischema_fields(schema, [pattern]):
                 raise InvalidArgumentError(
-                    f"the fields of the n-gram hold {pattern!r}, which matches none of "
+                    f"the fields of the n-gram contain {pattern!r}, which matches none of "
                     f"{list(schema.fields)}"
                 )
         self._fields = {

@@ -44,7 +44,7 @@ _Arguments = ParamSpec("_Arguments")
 def _opens_reader(
     *, batched: bool
 ) -> Callable[[Callable[_Arguments, Reader]], Callable[_Arguments, Reader]]:
-    """Return a decorator of the declaration of a function that opens a reader.
+    """Return a decorator for functions that open readers and consist only of a declaration.
 
     The declared body never runs: the reader is opened with all arguments of the signature, which
     lists the keywords of `AddedReaderKeywords` one by one, with the defaults of `ReaderArguments`.
@@ -144,7 +144,7 @@ def make_reader(
     UnsafePickleError
         If the pickled metadata of the dataset is not a schema.
     """
-    raise NotImplementedError  # the decorator opens the reader
+    raise NotImplementedError  # the decorator opens the reader instead
 
 
 @_opens_reader(batched=True)
@@ -321,7 +321,7 @@ def make_batch_reader(
     ...     print([batch.id.tolist() for batch in reader])
     [[2, 3]]
     """
-    raise NotImplementedError  # the decorator opens the reader
+    raise NotImplementedError  # the decorator opens the reader instead
 
 
 def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:

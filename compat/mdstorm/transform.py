@@ -164,7 +164,7 @@ def _edited(field: Any) -> EditedField:
             "nullable), such as edit_field(name, numpy_dtype, shape, nullable) returns; the shape "
             "of a scalar is ()"
         )
-    name, numpy_dtype, shape, *_, nullable = field  # as a field of a schema, with its codec
+    name, numpy_dtype, shape, *_, nullable = field  # a codec may precede nullable
     return str(name), numpy_dtype, tuple(shape), nullable
 
 

@@ -74,8 +74,9 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.add_callback(_Resumption)
-        #: Prepared loaders to reuse, by the source's id: loaders that the user passed, and those of
-        #: evaluation with persistent workers. Each is kept with its source.
+        #: Prepared loaders to reuse, by the `id` of their source: loaders that the user passed, and
+        #: evaluation loaders with persistent workers. The source is stored with the loader, so that
+        #: its `id` stays valid.
         self._kept_loaders: dict[int, tuple[object, DataLoader[Any]]] = {}
 
     def get_train_dataloader(self) -> DataLoader[Any]:
@@ -134,7 +135,7 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
             )
             dataset = loader.dataset
         collate = None
-        if self.data_collator is not _transformers.default_data_collator:  # the user's own
+        if self.data_collator is not _transformers.default_data_collator:  # the user's
             collate = self._get_collator_with_removed_columns(self.data_collator)
         return StreamingDataLoader(
             dataset,
@@ -216,7 +217,7 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
             )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Set the loader's epoch to the Trainer's, also while the Trainer skips batches."""
+        """Set the loader's epoch to the Trainer's epoch, also while the Trainer skips batches."""
         loader: Any = kwargs.get("train_dataloader")
         if not _is_ours(loader):
             return

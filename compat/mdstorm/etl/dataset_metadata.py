@@ -327,7 +327,7 @@ def _hadoop_configuration(spark: Any) -> Any:
 def _finish(
     location: Location, before: _FileStates, schema: Unischema, format_: str, with_summary: bool
 ) -> None:
-    """Make a dataset of the Parquet files in a directory, some of which are from `before`.
+    """Make a dataset of a directory's Parquet files; `before` lists those that existed earlier.
 
     They are given Petastorm's metadata. Or they are converted to MDS; after the index is written,
     the new ones are removed, together with the files that Spark wrote next to them.

@@ -72,7 +72,7 @@ def generate_petastorm_metadata(
     if location.exists(INDEX_NAME):
         dataset = open_dataset(dataset_url)
         schema = schema or get_schema(dataset)
-        decoded_source.decoded(dataset, schema)  # raises for a field that no column holds
+        decoded_source.decoded(dataset, schema)  # raises an error if a field has no column
         stored = {petastorm_metadata.UNISCHEMA_EXTRA: decoded_source.unischema_to_json(schema)}
         index = replace(dataset.index, extra={**dataset.index.extra, **stored})
         write_index(dataset.location, index)

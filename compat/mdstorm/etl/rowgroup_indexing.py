@@ -118,7 +118,7 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
     """
     if isinstance(dataset, str):
         dataset = open_urls(dataset)
-    elif hasattr(dataset, "fragments"):  # one of pyarrow
+    elif hasattr(dataset, "fragments"):  # a pyarrow dataset
         dataset = open_parquet(location_of(dataset).url, filesystem=dataset.filesystem)
     if not isinstance(dataset, (Dataset, ParquetDataset)):
         raise ArgumentTypeError(
@@ -162,11 +162,11 @@ def _indexed(
 
 def _takes_values(indexer: Any) -> bool:
     """Whether an indexer takes a column's values: its class does not override `build_index`."""
-    return type(indexer).build_index is SingleFieldIndexer.build_index  # which both inherit
+    return type(indexer).build_index is SingleFieldIndexer.build_index  # both classes inherit it
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the values of a column, or the elements of its arrays, distinct where that is fast."""
+    """Return the values of a column or of its arrays, without repetition where that is fast."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [element for value in values for element in row_group_index.elements_of(value)]
