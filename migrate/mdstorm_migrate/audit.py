@@ -22,12 +22,13 @@ from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.sources import find_source
 
 CONF = "Parent cache directory"
-#: The attribute of `SparkDatasetConverter` that contains the key.
+#: The attribute of `SparkDatasetConverter` whose value is the key of the Spark conf.
 CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
 INTERNALS = "Petastorm's internals"
 OTHER = "Other"
 
-#: The feature that each module or name belongs to. Of two prefixes of a path, the longer counts.
+#: The feature that each module or name belongs to. If two entries are prefixes of a path, the
+#: longer one applies.
 _PATH_FEATURES = {
     "petastorm": OTHER,
     "petastorm.TransformSpec": "Transforms",
@@ -155,7 +156,7 @@ def _use(path: str) -> tuple[str, str]:
 
 
 def _name(parts: Sequence[str]) -> str:
-    """Return the name used from a module, without attributes except for methods of converters."""
+    """Return the name that code uses from a module; attributes only for the converter's methods."""
     first = next(
         (n for n in range(len(parts)) if not petastorm.is_module(".".join(parts[: n + 1]))), None
     )
@@ -165,7 +166,7 @@ def _name(parts: Sequence[str]) -> str:
     return ".".join(parts[first:] if is_method else parts[first : first + 1])
 
 
-#: The effort for a file, which its worst finding determines, in descending order.
+#: Efforts for a file, in descending order. The worst finding of a file determines its effort.
 Effort: TypeAlias = Literal["problem", "manual", "review", "exact", "none"]
 EFFORTS: dict[Effort, str] = {
     "problem": "cannot be fully read or parsed: fix these first",
@@ -175,8 +176,9 @@ EFFORTS: dict[Effort, str] = {
     "none": "nothing to change",
 }
 
-#: Rough estimates: the minutes that one place of a class takes a person who knows the code. Edits
-#: to review count once per file, since they have one cause. Running and testing is not included.
+#: Rough estimates of the minutes that a person who knows the code needs for one finding of each
+#: class. Edits to review count once per file, because they have one cause. Running and testing the
+#: code is not included.
 MINUTES: dict[Effort, int] = {"problem": 15, "manual": 20, "review": 5, "exact": 0, "none": 0}
 
 

@@ -59,7 +59,7 @@ def _declared() -> tuple[Requirement, ...]:
 
 
 def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
-    """Whether some version satisfies both, as far as this is known without an index.
+    """Whether some version satisfies both specifiers, as far as is known without an index.
 
     It tries the versions that the clauses name, and a very large one, because mdstorm's own
     specifiers are only lower bounds.

@@ -29,7 +29,7 @@ class Placement(Protocol):
         """Return the span in the file for the span `start:stop` of the segment."""
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
-        """Return `replacement` in the spelling that the file needs in place of `start:stop`."""
+        """Return `replacement` as it must be written in the file in place of `start:stop`."""
 
 
 @dataclass(frozen=True)

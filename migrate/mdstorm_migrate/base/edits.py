@@ -21,8 +21,9 @@ from typing import Literal, TypeAlias
 #: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]
 CLASSES: tuple[Class, ...] = ("exact", "review", "manual", "note")
-#: Edits and findings with a topic are judged together with the code around them: ``install`` is
-#: about installing mdstorm, ``run`` about a command that runs a part of the library.
+#: Edits and findings whose review depends on the surrounding code have a topic: ``install`` if they
+#: are about installing mdstorm, ``run`` if they are about a command that runs a part of the
+#: library.
 Topic: TypeAlias = Literal["install", "run"]
 
 
@@ -127,7 +128,7 @@ class Finding:
 
     @property
     def cause(self) -> tuple[str, Class, str]:
-        """A key that is equal for findings with the same reason, for any object."""
+        """A key that is equal for findings with the same reason, even for different objects."""
         return self.rule, self.cls, self.reason or self.text
 
 

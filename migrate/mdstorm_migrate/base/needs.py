@@ -1,4 +1,4 @@
-"""Facts about the files around one file, and the needs of its requirements."""
+"""How the other files of a run affect one file, and what its requirements must contain."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ ANY = Wanted()
 
 @dataclass(frozen=True)
 class Needs:
-    """The surrounding code's needs for the requirements. The default is for a single file.
+    """What the requirements of a file must contain. The default is for a single file.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Needs:
 
     @property
     def why_petastorm_stays(self) -> str:
-        """The reason why Petastorm remains required. There must be `importers`."""
+        """The reason why Petastorm remains required; `importers` must not be empty."""
         more = len(self.importers) - 1
         others = f" and {more} more need" if more else " needs"
         return f"Petastorm is still required, because {self.importers[0]}{others} it"
@@ -140,5 +140,5 @@ class Surroundings:
     names: str | None = None
 
 
-#: The surroundings of a file that is migrated alone.
+#: The surroundings of a file that is migrated without other files.
 ALONE = Surroundings()

@@ -18,7 +18,7 @@ ROOT = "streaming"
 MIRROR = "mdstorm_backend.streaming"
 #: The package that exports the classes most programs use.
 FRONT = "mdstorm_backend"
-#: The names that it exports.
+#: The names that this package exports.
 FRONT_NAMES = _words(
     """
     LocalDataset MDSWriter Stream StreamingDataLoader StreamingDataset
@@ -39,7 +39,7 @@ MODULES = _words(
     vision.coco vision.imagenet
     """
 )
-#: Names of these modules.
+#: Names that the mirrored modules define.
 NAMES = FRONT_NAMES | _words(
     """
     Array AzureDataLakeDownloader AzureDataLakeUploader AzureDownloader AzureUploader Brotli

@@ -13,12 +13,12 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, f
 from mdstorm_migrate.packaging.rewriting import conda_finding, copy_finding, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
-#: The marks that begin a comment in shells, YAML and Dockerfiles; also in languages like C; in INI
-#: files.
+#: Patterns of the marks that begin a comment: in shells, YAML and Dockerfiles; also in languages
+#: like C; in INI files.
 SHELL = re.compile(r"(?:^|\s)#")
 ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
 INI = re.compile(r"(?:^|\s)[#;]")
-#: In SQL, except for lines of cells that Databricks writes as such comments.
+#: Pattern of the marks that begin a comment in SQL, except lines that Databricks writes for magics.
 SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
 _LINE = re.compile(r"[^\r\n]*")
 

@@ -183,7 +183,7 @@ Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
 def name_index(
     document: Document, found: Requirement, rule: str, place: Place
 ) -> Iterator[Edit | Finding]:
-    """Yield the edit that names the index, or a note if this place cannot name one."""
+    """Yield the edit that adds mdstorm's package index, or a note if it cannot be added here."""
     option = f"--extra-index-url {document.needs.index}"
     message = "tell pip where to find mdstorm"
     if place == "line":

@@ -155,7 +155,8 @@ ENTRIES = frozenset(
     ]
 )
 
-#: Names that accept and return only plain values, so that code may keep using Petastorm's.
+#: Names that accept and return only plain values, so that code may continue to import them from
+#: Petastorm.
 _INDEPENDENT = (
     "petastorm.benchmark",
     "petastorm.namedtuple_gt_255_fields",
@@ -168,7 +169,8 @@ _INDEPENDENT = (
     "petastorm.unischema._fullmatch",
 )
 
-#: The modules of Petastorm that use a module, where they are known. Any module may use the others.
+#: The modules of Petastorm that use a module, if they are known. A module that is not listed may be
+#: used by any module.
 _USERS: dict[str, tuple[str, ...]] = {
     "petastorm.pytorch": ("petastorm.pytorch", "petastorm.spark"),
     "petastorm.spark": ("petastorm.spark",),
@@ -221,7 +223,7 @@ def is_module(path: str) -> bool:
 
 
 def is_independent(path: str) -> bool:
-    """Whether a missing name exchanges no objects with the other parts of the library."""
+    """Whether a missing name exchanges no objects with other parts of the library."""
     return any(is_within(path, one) for one in _INDEPENDENT)
 
 

@@ -199,7 +199,7 @@ _ENTERING = frozenset({"__enter__", "enter_context"})
 
 @lru_cache(maxsize=1)
 def objects_made(module: PythonModule) -> dict[str, set[str]]:
-    """Return the names under which a file keeps Petastorm's objects, with the objects' makers.
+    """Return the variables and attributes that hold Petastorm's objects, with the objects' makers.
 
     Variables are identified by their name, attributes by a full stop and theirs. The maker of an
     object is the last part of the path of the function or class.
@@ -262,7 +262,7 @@ def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
         match one:
             case ast.Call() if one in paths:
                 found.add(paths[one].rpartition(".")[2])
-            case ast.Attribute(value=owner, attr="fields"):  # of a schema
+            case ast.Attribute(value=owner, attr="fields"):  # the fields of a schema
                 todo.append(owner)
             case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts):
                 todo += parts

@@ -1,4 +1,4 @@
-"""Names that a Python file offers to and imports from others, and combines in its calls."""
+"""The names that a Python file offers to other files, imports from them and combines in calls."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Exchange:
 
 
 def exchange_of(module: PythonModule) -> Exchange:
-    """Return the exchange of a module."""
+    """Return the names that a module offers, imports and combines."""
     references = module.scopes.references.get(OLD_ROOT, ())
     runs = (FileImport(match["path"], -1, "*", "*") for match in RUN.finditer(module.text))
     imports = (*file_imports(module.tree), *runs)
@@ -227,7 +227,7 @@ def _combinations(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[
 
 
 def _operands(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
-    """Yield the nodes that are combined, and the receiver that they are given to."""
+    """Yield the nodes that an expression combines, and the receiver that gets them."""
     match node:
         case ast.Call(func=func, args=args, keywords=keywords):
             yield [*args, *keywords], [func]

@@ -54,7 +54,7 @@ def moved_to(module: PythonModule, binding: Binding) -> petastorm.Counterpart | 
 
 
 def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
-    """Return the names that only the star import of `target` provides, by accident; sorted.
+    """Return, sorted, the incidental names that only the star import of `target` provides.
 
     Names that another star import offers as its own are excluded.
 
@@ -146,11 +146,11 @@ def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
 
 
 def _is_exported(module: PythonModule, name: ImportedName) -> bool:
-    """Whether code elsewhere may know the name: modules that import this one, code in strings."""
+    """Whether other code may use the name: modules that import this module, or code in strings."""
     if is_named_in_strings(module) or _is_in_magics(module) or module.around.shares_root:
         return True
     if name.scope.parent is not None:
-        return name.scope.is_class  # as an attribute
+        return name.scope.is_class  # other code may use it as an attribute
     path = module.document.path
     if path is not None and path.name == "__init__.py":
         return True
@@ -160,7 +160,7 @@ def _is_exported(module: PythonModule, name: ImportedName) -> bool:
         isinstance(parent, ast.Try) for one in name.imports for parent in module.ancestors(one.node)
     )
     is_used = name.uses or name.texts or any(one.uses for one in imported_names(module))
-    return not is_used and not in_try  # it may be there for other modules
+    return not is_used and not in_try  # an unused import may be there for other modules
 
 
 def _is_in_magics(module: PythonModule) -> bool:
@@ -181,7 +181,7 @@ def _is_in_all(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
-    """Whether an import is only a fallback for mdstorm, in another branch or further down."""
+    """Whether an import is only a fallback for mdstorm: in another branch, or after a ``try``."""
     if is_fallback(module, binding.node, binding.name):
         return True
     start = module.span(binding.node)
@@ -194,7 +194,7 @@ def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
 def _tries_of_mdstorm(
     module: PythonModule,
 ) -> Mapping[tuple[Scope, str], Sequence[tuple[tuple[int, int], ast.Try]]]:
-    """Return each ``try`` that imports mdstorm, and where, by the scope and name that it binds."""
+    """Return the ``try`` statements that import mdstorm, by the scope and the name they bind."""
     found: dict[tuple[Scope, str], list[tuple[tuple[int, int], ast.Try]]] = {}
     for binding in module.scopes.bindings:
         if petastorm.is_mdstorm(binding.target):

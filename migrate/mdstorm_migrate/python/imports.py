@@ -21,9 +21,9 @@ from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, last_name
 from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
-#: Maximum number of assignments through which a module is followed.
+#: Maximum number of assignments through which a name is followed.
 _DEPTH = 3
-#: Functions and methods that convert a version, and functions that decide by one.
+#: Functions and methods that convert a version, and functions that make a decision by a version.
 _CONVERSIONS = re.compile(
     r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|list|map|str|tuple"
     r"|r?partition|replace|r?split|strip)\Z"
@@ -131,7 +131,7 @@ def imported_names(module: PythonModule) -> Sequence[ImportedName]:
 
 
 def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Reference]:
-    """Yield the reads of a name that may mean the binding in `scope`."""
+    """Yield the reads of a name that may refer to the binding in `scope`."""
     for reference in _references(module).get((name, scope), ()):
         if not _is_class_bound(module, reference, scope):
             yield reference
@@ -217,7 +217,7 @@ def _reads_of_parameter(
 
 
 def missing_prefix(module: PythonModule, node: ast.expr, path: str) -> str | None:
-    """Return the prefix of a path that is not in mdstorm, or means something else there.
+    """Return the prefix of a path that is not in mdstorm, or has another meaning in mdstorm.
 
     The latter is Petastorm's version where code decides by it.
     """

@@ -72,7 +72,7 @@ class Scope:
 
     @property
     def is_class(self) -> bool:
-        """Whether the scope is a class, whose names functions inside do not see."""
+        """Whether the scope is a class. Functions inside a class cannot read its names directly."""
         return isinstance(self.node, ast.ClassDef)
 
     @property
@@ -102,14 +102,14 @@ class Scope:
         for scope in self.with_outer():
             if scope.is_class and scope is not self:
                 continue
-            if name in scope.global_names:  # also holds for the functions inside
+            if name in scope.global_names:  # also applies to functions inside this scope
                 return self.module if self.module.owns(name) else None
             if scope.owns(name):
                 return scope
         return None
 
     def shadows_global(self, name: str) -> bool:
-        """Whether this class owns `name`, but reads the module's until its body binds it."""
+        """Whether this class owns `name`, but reads the module's `name` until its body binds it."""
         return self.is_class and self.owns(name) and self.module.owns(name)
 
     def owners(self, name: str) -> list[Scope]:

@@ -1,4 +1,4 @@
-"""User code that an import of Petastorm may find first: a neighbour, a copy, stubs."""
+"""User code that an import of Petastorm may find first: a neighbouring file, a copy, or stubs."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
 
 
 def _provides(package: Path, path: str, name: str | None) -> bool:
-    """Whether a package provides an imported name itself, rather than through the library."""
+    """Whether a package defines an imported name itself, without importing the library."""
     _, *parts = path.split(".")
     place = package.joinpath(*parts)
     file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
@@ -148,7 +148,7 @@ def _is_empty(package: Path) -> bool:
 
 
 def _own_part(package: Path, path: str, name: str | None) -> str | None:
-    """Return the path, for messages, of the module of its own package that a file imports."""
+    """Return the path of the module in its own package that a file imports, for messages."""
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent

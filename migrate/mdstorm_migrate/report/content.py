@@ -139,7 +139,7 @@ class FileReport:
         return Item(found, region, _hash(self.path, *key, str(seen[key])))
 
     def _line_of(self, found: Edit | Finding, number: int) -> str:
-        """Return the line of an item in a form that the migration does not change.
+        """Return the line of an item as text that is equal before and after the migration.
 
         For a TODO comment, it is the line below the comment.
         """

@@ -103,7 +103,7 @@ def _file(file: FileReport) -> dict[str, Any]:
 
 
 def _todo(found: Finding) -> str | None:
-    """Return whether a TODO comment marks a finding, or is an open TODO itself; else None."""
+    """Return ``"open"`` for an open TODO, ``"marked"`` for a finding with a comment, else None."""
     return "open" if found.is_open_todo else "marked" if found.is_marked else None
 
 
@@ -258,7 +258,7 @@ def _condition(one: Condition) -> dict[str, Any]:
     found: dict[str, Any] = {"level": "warning", "message": {"text": one.message}}
     if one.path is not None:
         place: dict[str, Any] = {"artifactLocation": _artifact(uri(one.path))}
-        if one.cell is None:  # otherwise, lines count within the cell
+        if one.cell is None:  # in a notebook, lines are counted in each cell
             place["region"] = {"startLine": one.line}
         found["locations"] = [{"physicalLocation": place}]
     return found

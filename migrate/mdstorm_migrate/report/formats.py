@@ -51,7 +51,9 @@ def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORM
     format_ = asked or next(endings, None)
     if format_ is None or format_ not in offered:
         names = "|".join(offered)
-        raise ValueError(f"the extension of {path} names none of the formats: add --format {names}")
+        raise ValueError(
+            f"the extension of {path} is not that of a report format: add --format {names}"
+        )
     return format_
 
 

@@ -79,7 +79,7 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
 def _is_module(module: PythonModule, owner: ast.expr) -> bool:
     """Whether an attribute may be the library, imported by another module."""
     found = dotted(owner)
-    if found is None or last_name(owner) == "mark":  # of pytest
+    if found is None or last_name(owner) == "mark":  # the attribute of pytest for markers
         return False
     bindings = module.bindings(found[0].id, module.scope_of(found[0]))
     return not bindings or any(isinstance(one.node, ast.alias) for one in bindings)

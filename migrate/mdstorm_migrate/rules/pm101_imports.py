@@ -50,7 +50,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
-    """Return an import, and its path, of something that the file also imports from mdstorm.
+    """Return an import of something that the file also imports from mdstorm, and its path.
 
     Only imports that would move count, and no fallbacks, of which only one library is used.
     """
@@ -133,7 +133,7 @@ def _between(module: PythonModule, statement: ast.stmt) -> str:
 
 
 def _is_before(module: PythonModule, one: Binding, other: Binding) -> bool:
-    """Whether an import has bound the old name on every path that leads to the other import."""
+    """Whether `one` has bound the old name in every execution that reaches the import `other`."""
     if not isinstance(one.statement, ast.Import) or other.statement is None:
         return False
     parents = module.scopes.parents

@@ -51,7 +51,7 @@ _METHOD = re.compile(
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
-    """Yield an edit for each string of this kind, or a finding if its meaning is unknown."""
+    """Yield an edit for each dotted name in a string, or a finding if its meaning is unknown."""
     for string in module.scopes.strings:
         value = str(string.value)
         if _PART.fullmatch(value) and resolves(module):

@@ -39,7 +39,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
     places_by_advice: dict[tuple[ast.stmt | None, str, str], list[tuple[tuple[int, int], str]]] = {}
     for name in imported_names(module):
         if any(shadowed(module, binding) for binding in name.imports):
-            continue  # PM115 reports it
+            continue  # PM115 reports this name
         for binding in name.imports:
             missing = _missing(module, binding)
             if missing is not None:
@@ -48,7 +48,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
             yield from _leaked_names(module, binding)
         yield from (_replaced(module, use) for use in name.all_uses if use.is_assigned)
         target = name.imports[0].target or ""
-        if petastorm.is_module(target) or target == petastorm.VERSION:  # else reported above
+        if petastorm.is_module(target) or target == petastorm.VERSION:  # others: see above
             for use in name.all_uses:
                 if use.is_assigned:
                     continue
@@ -96,7 +96,7 @@ def _is_required(module: PythonModule, node: ast.AST) -> bool:
 
 
 def _without_holds(found: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield findings without `holds`: types in strings exchange no objects."""
+    """Yield findings without `holds`, because types in strings do not exchange objects."""
     return (replace(finding, holds=None) for finding in found)
 
 
@@ -155,7 +155,7 @@ def _state(missing: str) -> str:
 
 
 def _is_blank(missing: str) -> bool:
-    """Whether a name consists of underscores, as in exercises: no object comes from it."""
+    """Whether a name consists of underscores, which are blanks to fill in, as in exercises."""
     return not missing.rpartition(".")[2].strip("_")
 
 

@@ -28,7 +28,7 @@ _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 #: Usual names of a reader that a function gets as an argument.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 _PARTS = frozenset().union(*absent.MISSING.values(), *absent.MISSING_BEHIND.values())
-#: A codec used without a dataset, which works the same with any codec.
+#: A call of a codec without a dataset, which has the same result with any library.
 _CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
 _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
 #: The position of the codec among the arguments of a field.
@@ -36,7 +36,7 @@ _CODEC = 3
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each such attribute, and each class that overrides one."""
+    """Yield a finding for each use of a missing attribute, and each class that overrides one."""
     if not imported_names(module) and not module.calls:
         return
     made = objects_made(module)
@@ -122,7 +122,7 @@ def _source_attribute(module: PythonModule, node: ast.expr, known: dict[str, str
 
 
 def _is_passed(module: PythonModule, node: ast.expr) -> bool:
-    """Whether a name is a parameter or an attribute, so that its value comes from elsewhere."""
+    """Whether a value comes from elsewhere, because it is a parameter or an attribute."""
     if not isinstance(node, ast.Name):
         return bool(imported_names(module))
     bindings = module.bindings(node.id, module.scope_of(node))

@@ -25,7 +25,7 @@ _SAME = re.compile("Path|format|join|list|removeprefix|replace|sorted|str|strip|
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each call that may open these files and is not one of Petastorm's."""
+    """Yield a finding for each call, except Petastorm's, that may open the files of a converter."""
     ours = {call for call, _ in module.calls}
     own = {one.name for one in module.scopes.parents if isinstance(one, ast.FunctionDef)}
     used = [one for one in module.scopes.parents

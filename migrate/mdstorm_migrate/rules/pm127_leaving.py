@@ -24,7 +24,7 @@ _PICKLE = "a pickle names the library that wrote it"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield findings for such objects, and notes for packages that seem made for Petastorm."""
+    """Yield findings for objects passed on or pickled, and notes on packages that use Petastorm."""
     given = list(_passed_on(module))
     for binding, name in _companions(module):
         if name not in {root for _, root in given}:
@@ -71,7 +71,7 @@ _LEVELS = 3
 _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
-#: Usual names in code of the Petastorm objects that people pickle.
+#: Usual names of the Petastorm objects that people pickle.
 _OBJECT_NAMES = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
 #: The makers of such objects.
 _PICKLED = frozenset(
@@ -106,7 +106,7 @@ def _examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
 
 
 def _passed_on(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
-    """Yield the calls that pass a Petastorm object to such a package, and its name."""
+    """Yield the calls that pass a Petastorm object to another package, and the package's name."""
     ours = {call for call, _ in module.calls}
     for call in module.scopes.calls:
         name = None if call in ours else _module_of(module, call.func)

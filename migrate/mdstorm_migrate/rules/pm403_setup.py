@@ -25,7 +25,8 @@ KIND = ("python", "setup_cfg")
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
-#: Uses of Petastorm in a text that also installs it: neither moves unless all uses move.
+#: Uses of Petastorm in a text that also installs it. The text is edited only if all its uses can be
+#: edited.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install packages, such as ``dbutils.library.installPyPI``.
@@ -76,7 +77,7 @@ def _string_results(
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
         return
     for one in found:
-        if span is None or module.text[slice(*span)] != value:  # in several pieces, or with escapes
+        if span is None or module.text[slice(*span)] != value:  # several literals, or escapes
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
             return
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)

@@ -19,13 +19,13 @@ KIND = "cluster"
 
 #: Maximum number of characters between ``pypi`` and a package that follows it.
 _NEAR = 200
-#: The form in which an unquoted item is listed, by the group of the pattern that matches it.
+#: How an unquoted item is listed, by the group of the pattern that matches the item.
 _PLACES: dict[str, Place] = {"plain": "item", "flow": "alone"}
 
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a job's library, of lists of requirements, and of an entry in one."""
+    """Return the patterns of a job's library, of lists of requirements, and of entries of lists."""
     package = r"""["']?\bpackage["']?[ \t]*:[ \t]*
         (?: "(?P<double>[^"\r\n]*)" | '(?P<single>[^'\r\n]*)' | (?P<plain>[^"'\s,}\#]+) )"""
     lists = r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip|pip_packages|pypi)["']?

@@ -34,10 +34,10 @@ _ENTRY = re.compile(rf"(?<![\w.])(?P<module>{OLD_ROOT}(?:\.\w+)*)[ \t]*:[ \t]*(?
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield an edit for each setting that means the same with mdstorm, and findings for others."""
+    """Yield an edit for each setting that has the same meaning in mdstorm, otherwise a finding."""
     text, needs = document.text, document.needs
     if needs.importers:
-        return  # PM001 lists the lines that stay
+        return  # PM001 lists the lines that remain
     for where, start, stop in _settings(document):
         if _PROGRAMS.fullmatch(where):
             yield from _entries(document, start, stop)

@@ -106,7 +106,7 @@ def _is_page(one: FileOutcome) -> bool:
 
 
 def _changed_attribute_uses(paths: Iterable[Path]) -> Iterator[Condition]:
-    """Yield uses of attributes in `_MEANINGS` in code that does not mention Petastorm."""
+    """Yield uses of the attributes in `_MEANINGS` in code that does not mention Petastorm."""
     for path in sorted(path for path in paths if path.suffix == ".py"):
         try:
             data = path.read_bytes()
@@ -159,7 +159,7 @@ def _is_mention(found: Finding) -> bool:
 
 
 class _Folders:
-    """The folders of the code and lists of a run, to find the other files that concern them."""
+    """The folders of a run's code and requirement lists, to find other files that concern them."""
 
     def __init__(self, code: Sequence[Path], lists: Sequence[Path]) -> None:
         self._lists = {path.parent.resolve() for path in lists}

@@ -71,7 +71,7 @@ class CodeUse:
         return self.moved or bool(self.keeps)
 
     def __or__(self, other: CodeUse) -> CodeUse:
-        """Return the combined use of both."""
+        """Return the combined imports and uses of this object and of another one."""
         return CodeUse(
             self.imports | other.imports,
             self.extras | other.extras,

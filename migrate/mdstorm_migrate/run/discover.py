@@ -129,7 +129,7 @@ def _unreadable(path: Path, named: bool) -> Skipped | None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        if path.is_symlink():  # folders of data have many
+        if path.is_symlink():  # frequent in folders of data
             return Skipped(path, "a broken link", is_error=named)
         return Skipped(path, str(error.strerror), is_error=True)
     if not stat.S_ISREG(mode):

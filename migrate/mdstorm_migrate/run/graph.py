@@ -57,7 +57,7 @@ def _text_imports(text: str) -> Iterator[FileImport]:
 
 
 class Resolver:
-    """Finds the files that imports name."""
+    """Finds the files that import statements refer to."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._by_stem: dict[str, list[tuple[tuple[str, ...], Path]]] = defaultdict(list)
@@ -210,7 +210,7 @@ class FileFacts:
 
     @property
     def uses(self) -> bool:
-        """Whether it does more than mention Petastorm."""
+        """Whether the file not only mentions Petastorm, but uses it."""
         is_used = any(OLD_ROOT in roots for _, roots in self.exchange.roots)
         return self.mentions_petastorm and (is_used or self.holds is not None or self.naming != "")
 

@@ -131,7 +131,7 @@ def _check_documents(file: DecodedFile, settings: Settings, around: Surroundings
 
 @dataclass
 class _Results:
-    """The selected and reviewed results of the rules, in characters of the file."""
+    """The results of the rules after selection and review, with positions in the file's text."""
 
     edits: list[Edit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -163,7 +163,7 @@ def _migrate_document(
     results: _Results,
 ) -> None:
     module = _parsed(document, settings, around) if document.kind == "python" else None
-    if module is not None and results.exchange is None:  # further ones are files that cells write
+    if module is not None and results.exchange is None:  # others are files that cells write
         results.exchange = exchange_of(module)
     suppressions = review.Suppressions.of(document, module)
     results.is_ignored |= suppressions.whole_file
@@ -210,7 +210,7 @@ _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 
 def _naming_of(module: PythonModule, names: bool, replaces: bool) -> Naming:
-    """Return the use of strings that name modules in a document, or of replaced parts of modules.
+    """Return how a document uses strings that name modules: to import, or to replace parts of them.
 
     ``mock.patch("petastorm.make_reader")`` means the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.
@@ -231,7 +231,7 @@ def _named_in_strings(
 
 
 def _replaced(module: PythonModule) -> Iterator[str]:
-    """Yield the paths imported from Petastorm that a mock or an assignment replaces parts of."""
+    """Yield the imported paths of Petastorm of which a mock or an assignment replaces a part."""
     for name in imported_names(module):
         for use in name.all_uses:
             if use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node):
@@ -247,7 +247,7 @@ def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
 
 
 def _exclusive_or_all(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:
-    """Return only the findings that exclude others, and open TODOs; all if none excludes."""
+    """Return all results; if some findings exclude others, only these findings and open TODOs."""
     saying = [
         one
         for one in found

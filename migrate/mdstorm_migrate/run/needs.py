@@ -207,7 +207,7 @@ class _Project:
         return None, CodeUse()
 
     def _aggregated(self, ends: set[Path]) -> dict[Path, CodeUse]:
-        """Return the use of all code below each directory; those in `ends` pass nothing up."""
+        """Return the use of all code below each directory, but not beyond directories in `ends`."""
         found: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         own: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         for path, use in self._code.items():

@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.python.exchange import Exchange
 
-#: Findings by rule and class which mean that an import of Petastorm stays.
+#: Findings, by rule and class, which mean that a file continues to import Petastorm.
 _KEEPING = frozenset(
     {
         ("PM101", "review"),
@@ -185,7 +185,7 @@ class FileOutcome:
 
     @property
     def topics(self) -> frozenset[Topic]:
-        """The topics of its edits and findings, which depend on the code around."""
+        """The topics of the edits and findings that depend on the surrounding code."""
         edits, findings = self.outcome.edits, self.outcome.findings
         topics = [*(one.topic for one in edits), *(one.topic for one in findings)]
         return frozenset(topic for topic in topics if topic is not None)

@@ -71,7 +71,7 @@ def todos_of(
     for one in reported:
         place = places.get(id(one))
         above = [] if place is None else _comments_above(document, place, existing)
-        # A person may have reworded the comment, but not to match another finding.
+        # Comments that a person has reworded also count, unless they match another finding.
         candidates = (
             comment
             for comment in above
@@ -85,7 +85,7 @@ def todos_of(
             marked.add(id(one))
             covered.add(_cause(one))
     if any(one.rule in _HOLDING for one in existing.values()):
-        covered.add(_HOLDS)  # even if its cause is settled, the comment is still there
+        covered.add(_HOLDS)  # the comment still exists, even if its cause is settled
     for one in reported:
         place, cause = places.get(id(one)), _cause(one)
         is_new = place is not None and insert and cause not in covered
@@ -139,7 +139,7 @@ def _comments_above(
     return found
 
 
-#: Why edits wait for code that does not move, unless the finding gives another reason.
+#: Why edits wait for code that remains on Petastorm, unless the finding gives another reason.
 _NO_MIXING = "the objects of the two libraries do not mix"
 
 
@@ -168,7 +168,7 @@ def with_review(
 
 
 def _quoted(held: str) -> str:
-    """Return the remaining use as text for a message: paths as code, other words unchanged."""
+    """Return a remaining use as text for a message: a path as code, other texts unchanged."""
     return held if " " in held else f"`{held}`"
 
 
@@ -193,7 +193,7 @@ def remaining(findings: Iterable[Finding]) -> str | None:
 def without_covered_mentions(
     document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
 ) -> list[Finding]:
-    """Return the findings, without mentions on lines that name mdstorm or have another finding."""
+    """Return the findings without mentions on lines that name mdstorm or have another finding."""
     mentions = [one for one in findings if one.rule == CODE and not one.is_open_todo]
     if not mentions:
         return list(findings)

@@ -62,7 +62,7 @@ class SubPlacement:
         return self.whole.span(start + self.offset, stop + self.offset)
 
     def spell(self, replacement: str, start: int, stop: int) -> str:
-        """Return `replacement` as the file has to spell it."""
+        """Return `replacement` as it must be written in the file."""
         return self.whole.spell(replacement, start + self.offset, stop + self.offset)
 
 

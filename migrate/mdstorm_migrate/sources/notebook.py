@@ -176,7 +176,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
 _CHARACTER = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair makes one character
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a surrogate pair: one character
     r"|\\u[0-9a-fA-F]{4}|\\.|[^\\]",
     re.DOTALL,
 )
@@ -255,7 +255,7 @@ class JsonStrings:
         return starts
 
     def _place(self, offset: int, ends: bool) -> int:
-        """Return the position in the file of a character; between strings, the end of the first."""
+        """Return a character's position in the file; between two strings, the end of the first."""
         search = bisect.bisect_left if ends else bisect.bisect_right
         number = min(max(search(self._starts, offset) - 1, 0), len(self.spans) - 1)
         at, until = self.spans[number]

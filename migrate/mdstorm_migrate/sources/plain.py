@@ -57,7 +57,7 @@ _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)"
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
         rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
-        rb"(?![\w./:${}-]|[ \t]+c?import\b)",  # "from x import" is code
+        rb"(?![\w./:${}-]|[ \t]+c?import\b)",  # Python's "from x import"
         re.IGNORECASE,
     ),
     "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
@@ -120,7 +120,7 @@ def _is_list(head: str) -> bool:
     """Whether the first lines of a file are requirements, at least one with a version."""
     lines = head.splitlines()
     if len(head) >= HEAD:
-        lines.pop()  # it may be cut off
+        lines.pop()  # the last line may be cut off
     if not all(map(_ENTRY.fullmatch, lines)):
         return False
     return any(_VERSIONED.match(line) for line in lines)
