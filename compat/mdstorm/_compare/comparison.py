@@ -331,7 +331,7 @@ def _digest_of_rows(data: Data, names: Sequence[str]) -> int | None:
 
 
 def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
-    """Return why the order of a loader cannot be compared; empty if it is guaranteed."""
+    """Return why the order of a loader cannot be compared; empty if it can be compared."""
     given = loader.arguments
     if loader.is_share:
         return "the rows belong to several shares"

@@ -52,7 +52,7 @@ import numpy as np
 FORMAT = 1
 #: Maximum number of distinct shapes to list for a column.
 LISTED = 8
-#: Listed in place of further shapes.
+#: Recorded for a column that has more shapes, in place of its shapes.
 SEVERAL = "several"
 #: Number of rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
@@ -285,7 +285,7 @@ def _row_of_parts(parts: list[Any]) -> Rows:
 
 
 class NotRecordedError(Exception):
-    """Data have no canonical form. Their loader is counted, but not compared."""
+    """Data cannot be hashed. Their loader is counted, but not compared."""
 
 
 # --- 2. Statistics of one pass -------------------------------------------------------------------
@@ -550,7 +550,7 @@ class Loader:
             self.data = current
 
     def _guarded(self, act: Callable[[], None]) -> bool:
-        """Run a step of hashing; the program must not fail if the step does."""
+        """Run a hashing step, and note its errors, so that the program does not fail."""
         try:
             act()
         except NotRecordedError as reason:
@@ -772,7 +772,7 @@ def watched(found: Any, loader: Loader) -> Any:
 
 
 def patch_method(cls: Any, name: str) -> None:
-    """Make a method of a class record the objects of `RECORDER`."""
+    """Make a method of a class record its calls on objects that `RECORDER` observes."""
     original = getattr(cls, name, None)
     if original is None or hasattr(vars(cls).get(name), "records"):
         return
@@ -938,7 +938,7 @@ def _making(
 
 
 def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the ``__init__`` of a class of loaders, which records them."""
+    """Return an ``__init__`` for a class of loaders that records each new loader."""
 
     @functools.wraps(original)
     def construct(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -1008,13 +1008,13 @@ class PatchingFinder:
     """An import finder that patches the modules of Petastorm and mdstorm when they are imported."""
 
     def install(self) -> None:
-        """Patch modules that are loaded now, and the others when they are imported."""
+        """Patch the modules that are already loaded, and others when they are imported."""
         sys.meta_path.insert(0, self)
         for name in MODULES & sys.modules.keys():
             patch_module(sys.modules[name])
 
     def find_spec(self, fullname: str, *where: Any) -> Any:
-        """Find a module as the other finders do, and load it here."""
+        """Return the spec from another finder, with a loader that also patches the module."""
         finders = sys.meta_path if fullname in MODULES else ()
         for finder in finders:
             if not isinstance(finder, PatchingFinder) and hasattr(finder, "find_spec"):

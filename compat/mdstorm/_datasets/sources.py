@@ -70,7 +70,7 @@ def open_urls(
     filesystem: Any = None,
     as_of: AsOf | None = None,
 ) -> Dataset | ParquetDataset:
-    """Open the dataset that URLs name.
+    """Open the dataset at one or several URLs.
 
     Parameters
     ----------

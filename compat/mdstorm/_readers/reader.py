@@ -490,7 +490,7 @@ class ReaderPasses:
         self.loader.count_latest()
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
-        """Iterate over a pass: the rest of one whose state was loaded, or a new one.
+        """Iterate over a new pass, or over the remaining batches of one whose state was loaded.
 
         Raises
         ------

@@ -51,7 +51,7 @@ class Renewed:
         return Renewed, self._file
 
     def renew(self) -> None:
-        """Renew the file now. Errors are only logged: many users may only read."""
+        """Renew the file now. Errors are only logged: users may have read access only."""
         _renew(*self._file)
 
     def stop(self) -> None:

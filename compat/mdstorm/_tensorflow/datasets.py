@@ -54,7 +54,7 @@ def dataset_of_ngrams(reader: Any) -> Any:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The data that a dataset reads from a reader, and TensorFlow's datasets of it."""
+    """A reader's data in blocks, and the TensorFlow datasets of its blocks or rows."""
 
     reader: Any
     elements: Elements

@@ -144,7 +144,7 @@ class Elements:
         self._queue = ReadAhead()
 
     def _taken_before(self, passes: ReaderPasses) -> int:
-        """Return the rows of the next block that were taken before the state was."""
+        """Return how many rows of the next block were taken before the state was saved."""
         begins, taken = self._loaded
         return taken if passes.begins == begins else 0
 

@@ -265,7 +265,7 @@ def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Val
 def _nested(
     arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None, depth: int
 ) -> mds.Values:
-    """Return arrays of several shapes as nested lists if the column has those, else as objects."""
+    """Return arrays of several shapes as nested lists if they hold numbers, else as objects."""
     present = [array for array in arrays if array is not None]
     if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
         return objects(arrays)

@@ -22,7 +22,7 @@ __all__ = ["cache"]
 
 
 def _existing(ctx: click.Context, parameter: click.Parameter, directory: str) -> str:
-    """Return a directory as a local path or URL; raise StorageError if a chosen one is missing."""
+    """Return a directory as a local path or URL; raise StorageError if it is missing."""
     location = Location.of(directory)
     if directory != cache_root() and location.describe() is None:
         raise StorageError(f"there is nothing at {location.url}: check the path", url=location.url)

@@ -139,7 +139,7 @@ def file_imports(tree: ast.AST) -> Iterator[FileImport]:
 
 
 def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
-    """Return, by name of the module, the imported names that its definition reaches.
+    """Return, for each name of the module, the imported names that its definition uses.
 
     A name that nothing binds may come from a star import. It is prefixed with a question mark.
     """
@@ -153,7 +153,7 @@ def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
 
 
 def _imports(module: PythonModule, name: str, direct: dict[str, set[str]]) -> Iterator[str]:
-    """Yield the imported names that a name leads to."""
+    """Yield the imported names that a name depends on."""
     is_open = "*" in module.scopes.module.bindings or bool(RUN.search(module.text))
     seen, todo = {name}, [name]
     while todo:

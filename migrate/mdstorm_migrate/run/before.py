@@ -49,7 +49,7 @@ _STREAMING_NAME = re.compile(rb"\b(?:MDSWriter|LocalDataset|Streaming(?:Dataset|
 
 
 def streaming_uses(paths: Iterable[Path], settings: Settings) -> Iterator[Condition]:
-    """Yield the command for MosaicML Streaming at its first import, if it is not replaced."""
+    """Yield a condition for the first import of MosaicML Streaming, if the run keeps it."""
     for path in paths if settings.library != "streaming" else ():
         try:
             data = path.read_bytes() if is_code(path) else b""
