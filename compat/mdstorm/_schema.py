@@ -307,7 +307,7 @@ def spark_type_json(spark_type: Any) -> SparkType:
 
 
 def numpy_to_spark_mapping() -> dict[Any, Any]:
-    """Return the Spark types of scalars without a codec by NumPy type; needs pyspark."""
+    """Return the Spark type of each NumPy type, for scalars without a codec; needs pyspark."""
     return {dtype: NamedSparkType(name).load() for dtype, name in _SPARK_TYPES.items()}
 
 

@@ -158,7 +158,7 @@ def _why_not_shared(location: Location, setup: Setup) -> str:
 
 @contextmanager
 def no_new_directories(location: Location) -> Iterator[None]:
-    """On exit, remove those directories of a path that did not exist before, if empty."""
+    """On exit, remove directories of a path that are empty and did not exist before."""
     paths = (Path(location.path), *Path(location.path).parents) if location.is_in_file_tree else ()
     missing = [path for path in paths if not path.exists()]
     try:

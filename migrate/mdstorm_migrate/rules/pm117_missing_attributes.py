@@ -17,7 +17,7 @@ TITLE = "Attributes that mdstorm's objects lack"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: Names in messages for objects that are taken from other objects.
+#: How messages name an object that comes from an attribute of another object.
 _OWNERS = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",

@@ -20,7 +20,7 @@ _MODULE = re.compile(r"streaming(?:[ \t]*\.[ \t]*\w+)*")
 
 
 def check(module: PythonModule) -> Iterator[Edit | Finding]:
-    """Yield an edit for each import, and a finding for absent names."""
+    """Yield an edit for each import, and a finding for names that mdstorm does not have."""
     statements = list(_statements(module))
     if not any(names.is_known(path) for _, paths in statements for path in paths):
         return  # another package that is called `streaming`

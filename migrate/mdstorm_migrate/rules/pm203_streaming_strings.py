@@ -32,7 +32,7 @@ _TARGET = re.compile(
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
-    """Yield an edit for each dotted name in a string, and a finding for each absent name."""
+    """Yield an edit for each dotted name in a string, or a finding if mdstorm does not have it."""
     if isinstance(module, PythonModule):
         yield from _of_python(module)
         return

@@ -201,7 +201,7 @@ def _add_importers(
 
 
 def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:
-    """Return the exchange of a file that does not mention Petastorm; None if no source reads it."""
+    """Return the `Exchange` of a file without mentions of Petastorm; None if no source reads it."""
     try:
         data = path.read_bytes()
         source = find_source(path, data)
