@@ -13,7 +13,7 @@ from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
 
 CODE = "PM117"
-TITLE = "Attributes that mdstorm's objects lack"
+TITLE = "Attributes that mdstorm's objects do not have"
 CLASS: Class = "manual"
 KIND = "python"
 
