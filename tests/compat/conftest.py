@@ -1,4 +1,4 @@
-"""Datasets for mistakes, small Parquet files, and readers that end with their test."""
+"""Fixtures: datasets for tests of mistakes, small Parquet files, and the end of all readers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ import mdstorm
 
 @pytest.fixture(scope="session")
 def where(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """URLs of one table in Parquet and in MDS, and of a directory that is neither."""
+    """URLs of one table in Parquet and in MDS; unusable folders are next to them."""
     folder: Path = tmp_path_factory.mktemp("mistakes")
     for name in ("parquet", "others", "empty", "csv"):
         (folder / name).mkdir()

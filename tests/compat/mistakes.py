@@ -8,9 +8,9 @@ import pytest
 
 from mdstorm_backend.errors import MDStormError
 
-#: The mistake, given the URLs of one table in Parquet and in MDS, or a session and a URL.
+#: A wrong call, given the URLs of one table in Parquet and in MDS, or a session and a URL.
 Mistake: TypeAlias = Callable[[Any, str], Any]
-#: The mistake, the builtin class of the error, and words of the message.
+#: A wrong call, the builtin class of its error, and a part of the message.
 Row: TypeAlias = tuple[Mistake, type[Exception], str]
 
 
@@ -26,7 +26,7 @@ def each_mistake(rows: list[Row]) -> pytest.MarkDecorator:
 
 
 def mistakes_test(rows: list[Row]) -> Callable[..., None]:
-    """Return a test of mistakes; `where` names the readers, loaders and datasets."""
+    """Return a test that makes each mistake with the URLs of the fixture `where`."""
 
     @each_mistake(rows)
     @pytest.mark.filterwarnings("ignore:Currently make_reader")

@@ -13,7 +13,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """URLs of two datasets that have been read, one after the other, and so are cached."""
+    """URLs of two cached datasets, in the order in which they were read."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "400")
     urls = []
@@ -61,7 +61,7 @@ def test_clear_asks_for_confirmation(cached: list[str]) -> None:
     assert listed() == []
 
 
-def test_one_dataset_is_cleared(cached: list[str]) -> None:
+def test_clear_of_one_url_keeps_other_datasets(cached: list[str]) -> None:
     one, two = cached
     result = run("cache", "clear", one, "--yes")
     assert result.exit_code == 0
@@ -76,11 +76,11 @@ def test_clear_of_an_empty_cache_succeeds(tmp_path: Path) -> None:
 
 
 class TestCopies:
-    """``--parent``: copies of DataFrames."""
+    """``mdstorm cache`` with ``--parent``, for converted copies of DataFrames."""
 
     @pytest.fixture
     def copies(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """URLs of copies that were last used 30 days ago, 8 days ago (with a key), and just now."""
+        """URLs of copies last used 30 days ago, 8 days ago (with a cache key), and just now."""
         monkeypatch.setenv("COLUMNS", "400")
         key = CacheKey(tmp_path.as_uri(), "daily")
         urls = [write_copy(tmp_path, number) for number in range(3)]
@@ -95,7 +95,9 @@ class TestCopies:
         command = ("cache", "rm", "--parent", tmp_path.as_uri(), "--unused", *options)
         return run(*command, **arguments)
 
-    def test_copies_are_listed_with_keys_and_use(self, copies: list[str], tmp_path: Path) -> None:
+    def test_ls_lists_copies_with_cache_key_and_last_use(
+        self, copies: list[str], tmp_path: Path
+    ) -> None:
         parent = tmp_path.as_uri()
         found = json.loads(run("cache", "ls", "--parent", parent, "--format", "json").stdout)
         assert [one["url"] for one in found] == copies
@@ -154,7 +156,7 @@ class TestCopies:
         assert refused.exit_code == 3
         assert f"there is nothing at {tmp_path.as_uri()}/nothing" in refused.stderr
 
-    def test_damaged_note_is_logged(
+    def test_damaged_cache_key_file_is_logged(
         self, copies: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         (tmp_path / "_mdstorm_cache_key_0").write_text("[]")

@@ -120,7 +120,7 @@ def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: 
     assert run("convert", source, target, "--overwrite").exit_code == 0
     assert len(open_dataset(str(target))) == 5
     assert (target / "mine.txt").read_text() == "mine"
-    for folder in ("_temporary", "_k=1"):  # left by a job, and by the write of a partition
+    for folder in ("_temporary", "_k=1"):  # leftovers of a job and of a partition
         (target / folder).mkdir()
     pq.write_table(numbers(7), target / "_temporary" / "a.parquet")
     assert run("convert", source, target, "--overwrite").exit_code == 0
@@ -141,7 +141,7 @@ def test_overwrite_keeps_the_old_dataset_until_the_new_one_is_complete(
     source: Path, target: Path
 ) -> None:
     assert run("convert", source, target).exit_code == 0
-    # Each job writes the marker again; it has no suffix.
+    # Ignore the marker file, which has no suffix: each job rewrites it.
     old = {path.name: path.read_bytes() for path in target.iterdir() if path.suffix}
     whole = (source / "0.parquet").read_bytes()
     (source / "0.parquet").write_bytes(whole[:4] + bytes(50) + whole[54:])
@@ -178,7 +178,7 @@ def test_fields_of_a_petastorm_dataset_are_kept(target: Path) -> None:
     assert "read it with make_reader(…, decimals='float64')" in refused.stderr
 
 
-def test_row_groups_become_shards_of_petastorm_datasets_or_on_request(
+def test_row_groups_become_shards_by_default_only_for_petastorm_datasets(
     source: Path, target: Path
 ) -> None:
     for options, shards in (((), 2), (("--fill-shards",), 1)):
@@ -191,7 +191,7 @@ def test_row_groups_become_shards_of_petastorm_datasets_or_on_request(
         mdstorm.convert(str(source), f"{target}-2", spark=cast(Any, object()), keep_row_groups=True)
 
 
-def test_partitions_are_strings_if_the_schema_declares_them(tmp_path: Path) -> None:
+def test_partition_values_are_strings_if_the_schema_declares_strings(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     for code in ("01", "2"):
         (source / f"code={code}").mkdir(parents=True)
@@ -203,7 +203,7 @@ def test_partitions_are_strings_if_the_schema_declares_them(tmp_path: Path) -> N
     assert run("convert", source, target).exit_code == 0
     assert [row["code"] for row in open_dataset(str(target))] == ["01", "2"]
     assert run("verify", "--against", source, target).exit_code == 0
-    others = mdstorm.convert(source, f"{target}-others", columns=["other"])  # no field
+    others = mdstorm.convert(source, f"{target}-others", columns=["other"])  # not in the schema
     with mdstorm.make_batch_reader(others.url) as reader:
         assert sorted(i for batch in reader for i in batch.other) == [1, 2]
 
@@ -224,7 +224,7 @@ def test_verify_against_finds_a_changed_array_of_a_petastorm_dataset(target: Pat
     assert column["examples"][0][0] == 3
 
 
-def test_verify_against_lists_fields_of_one_side_only(source: Path) -> None:
+def test_verify_against_lists_fields_missing_on_one_side(source: Path) -> None:
     codecs = GOLDEN / "codecs"
     pq.write_table(pa.table({"id": range(12), "more": range(12)}), source / "0.parquet")
     for pair in ((codecs, source), (source, codecs)):

@@ -20,7 +20,7 @@ def cells(result: Result) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines() if line.strip()]
 
 
-def test_inspect_prints_table_or_the_json_of_the_function(dataset: Path) -> None:
+def test_inspect_prints_table_or_json_of_inspect_function(dataset: Path) -> None:
     result = run("inspect", dataset)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{dataset}\n")
@@ -30,7 +30,7 @@ def test_inspect_prints_table_or_the_json_of_the_function(dataset: Path) -> None
     assert json.loads(result.stdout) == inspect(str(dataset)).to_json()
 
 
-def test_head_shows_five_or_the_selected_rows(dataset: Path) -> None:
+def test_head_shows_five_rows_or_the_requested_rows(dataset: Path) -> None:
     result = run("head", dataset)
     assert result.exit_code == 0
     found = cells(result)
@@ -81,7 +81,7 @@ def test_head_shows_rows_of_mosaicml_streamings_datasets(directory: str) -> None
 
 
 def damage(dataset: Path) -> str:
-    """Cut a shard off and return its name."""
+    """Truncate a shard file and return its name."""
     file = sorted(dataset.glob("*.mds"))[1]
     data = file.read_bytes()
     file.unlink()

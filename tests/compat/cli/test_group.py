@@ -1,4 +1,4 @@
-"""The command `mdstorm` as a whole."""
+"""The `mdstorm` command: its version, and the help and options of all subcommands."""
 
 import shlex
 import subprocess
@@ -25,7 +25,7 @@ def test_the_version_is_shown_and_the_help_names_every_command() -> None:
         assert all(name in result.output for name in ("Usage:", *commands()))
 
 
-def test_help_imports_no_command_modules() -> None:
+def test_help_imports_no_heavy_modules() -> None:
     program = """
 import sys
 from mdstorm.cli import main
@@ -56,7 +56,7 @@ def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) 
     assert found == {"client_kwargs": {"port": 1}, "anon": True, **text}
 
 
-def test_url_of_the_index_is_accepted_for_the_dataset(
+def test_url_of_index_file_is_accepted_as_dataset_url(
     dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = run("inspect", dataset).stdout
@@ -98,7 +98,7 @@ def test_examples_in_help_of_every_command_are_valid(name: str) -> None:
             continue
         prefix = max((n for n in all_commands() if typed[: len(n.split())] == n.split()), key=len)
         arguments = ["." if one == "src" else one for one in typed[len(prefix.split()) :]]
-        all_commands()[prefix].make_context(prefix, arguments)  # parses them, and runs nothing
+        all_commands()[prefix].make_context(prefix, arguments)  # parses without running
     assert command.help
     shown = run(*name.split(), "--help").output
     assert shown.startswith(f"Usage: main {name}")

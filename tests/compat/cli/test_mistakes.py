@@ -12,7 +12,8 @@ from tests.compat.mistakes import beside
 
 from mdstorm_backend import MDSWriter
 
-#: The command, with P and M for the URLs of Parquet and MDS; the exit code; the message.
+#: Each row: a command line, in which P and M are the URLs of a Parquet and an MDS dataset; its exit
+#: code; a part of the message.
 MISTAKES = [
     ("no-such-command", 2, "No such command 'no-such-command'."),
     ("migrat", 2, "did you mean migrate?"),
@@ -80,7 +81,7 @@ def test_mistake_on_command_line_prints_error_with_remedy(
         assert result.stderr.count("\n") == 1
 
 
-def test_a_path_that_is_not_utf_8_is_written_as_escapes(tmp_path: Path) -> None:
+def test_path_that_is_not_utf_8_is_printed_with_escapes(tmp_path: Path) -> None:
     path = os.fsdecode(bytes(tmp_path) + b"/d\xff")
     with MDSWriter(out=path, columns={"n": "int"}) as writer:
         writer.write({"n": 1})

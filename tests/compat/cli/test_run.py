@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a program, in which tests run."""
+    """The working directory of a test, which contains a program."""
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "neighbour.py").write_text("import sys\ndef finish(): sys.exit(7)\n")
     monkeypatch.chdir(tmp_path)
@@ -69,7 +69,7 @@ def test_archive_runs_as_with_python(folder: Path) -> None:
     assert run("program.pyz", code=0).stdout == "0.13.1\n"
 
 
-def test_mosaic_streaming_is_replaced_on_request(folder: Path) -> None:
+def test_streaming_option_also_replaces_mosaicml_streaming(folder: Path) -> None:
     (folder / "both.py").write_text(
         "import petastorm, streaming; print(petastorm.__version__, streaming.__version__)"
     )

@@ -1,4 +1,4 @@
-"""Setups of a machine, in which `mdstorm doctor` runs as a separate process."""
+"""Environments in which tests run `mdstorm doctor` as a separate process."""
 
 import json
 import os
@@ -56,7 +56,7 @@ class Setup:
         self.add_installation(name, version, *requires)
 
     def add_installation(self, name: str, version: str, *requires: str) -> None:
-        """Install a distribution next to others of its name."""
+        """Install a distribution without removing its other versions."""
         described = self.libraries / f"{name}-{version}.dist-info"
         described.mkdir()
         lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires)]

@@ -1,4 +1,4 @@
-"""Each broken part is reported with its remedy, and nothing else is reported as broken."""
+"""`mdstorm doctor` reports each broken part with its remedy, and no other problems."""
 
 import os
 import sys
@@ -269,7 +269,7 @@ def setup(tmp_path: Path) -> Setup:
 
 @pytest.fixture
 def store() -> Iterator[S3Server]:
-    """S3 that refuses all credentials."""
+    """An S3 server that rejects all credentials."""
     server = S3Server()
     server.check_credentials(True)
     try:
@@ -325,7 +325,7 @@ def test_driver_python_that_is_not_python_causes_warning(setup: Setup) -> None:
     assert "unset PYSPARK_DRIVER_PYTHON" in found["remedy"]
 
 
-def test_missing_cache_dir_names_a_variable_that_configures_it(setup: Setup) -> None:
+def test_remedy_for_missing_cache_dir_names_environment_variable(setup: Setup) -> None:
     (found,) = (one for one in setup.doctor() if one["check"] == "cache-dir")
     assert "the variable MDSTORM_PARENT_CACHE_DIR_URL" in found["remedy"]
     setup.set(MDSTORM_PARENT_CACHE_DIR_URL=f"file://{setup.root}")

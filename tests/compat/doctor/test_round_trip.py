@@ -13,7 +13,7 @@ from mdstorm.doctor import Finding, Report, check_setup
 from mdstorm.doctor._round_trip import COLUMNS, ROWS, is_null, judged, wrong_values
 
 
-def test_round_trip_returns_all_rows_in_every_library(
+def test_round_trip_returns_all_rows_in_every_framework(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))
@@ -40,7 +40,7 @@ def test_round_trip_after_ctrl_c_leaves_no_files(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     started, cache = tmp_path / "started", tmp_path / "cache"
     os.mkfifo(started)
-    # Spark starts modules; the second one writes to a FIFO, which "<>" opens without a reader.
+    # Spark starts Python with -m, which then writes to a FIFO; "<>" opens it without a reader.
     tell = f'[ "$1" != -m ] || echo started 1<> {started}'
     worker = setup.program("slow", tell, f'exec {sys.executable} -S "$@"')
     setup.set(PYSPARK_PYTHON=worker)
@@ -80,7 +80,7 @@ def test_round_trip_counts_lost_repeated_and_wrong_rows() -> None:
     assert wrong_values(rows, filled) == {"long": 1}
 
 
-def test_report_of_doctor_is_shown_as_text_in_notebook() -> None:
+def test_repr_of_doctor_report_lists_findings_with_remedies() -> None:
     report = Report((Finding("java", "problem", "there is none", "install it"),))
     assert repr(report).splitlines() == [
         "problem  java  there is none",

@@ -1,4 +1,4 @@
-"""`install_as_petastorm` in one process; both loggers then control the messages of mdstorm."""
+"""`install_as_petastorm` in one process: imports of `petastorm`, and its logger."""
 
 import importlib
 import importlib.util
@@ -57,13 +57,13 @@ class TestInstalled:
         assert mdstorm.__version__ != petastorm.__version__
 
     def test_reload_of_petastorm_module_reloads_mdstorm_module(self) -> None:
-        import petastorm.etl.petastorm_generate_metadata as ours  # no other test patches it
+        import petastorm.etl.petastorm_generate_metadata as ours  # not patched by other tests
 
         before = ours.main
         assert importlib.reload(ours) is sys.modules["mdstorm.etl.petastorm_generate_metadata"]
         assert ours.main is not before
 
-    def test_mock_patch_of_petastorm_name_changes_mdstorm_until_its_end(self) -> None:
+    def test_mock_patch_of_petastorm_name_also_patches_mdstorm_and_is_undone(self) -> None:
         with (
             mock.patch("petastorm.transform.edit_field", 1),
             mock.patch("petastorm.TransformSpec", 2),
@@ -89,7 +89,7 @@ class TestInstalled:
             ("from mdstorm.workers_pool.thread_pool import ThreadPool", "mdstorm.workers_pool"),
         ],
     )
-    def test_missing_module_raises_error_with_its_section(
+    def test_missing_module_raises_error_that_names_section_of_docs(
         self, statement: str, missing: str
     ) -> None:
         with pytest.raises(MissingModuleError, match=f"'{re.escape(missing)}'") as caught:
@@ -102,7 +102,7 @@ class TestInstalled:
             exec("import petastorm.nothing")
 
     @pytest.mark.parametrize("package", ["petastorm", "mdstorm"])
-    def test_missing_name_raises_error_with_its_section(self, package: str) -> None:
+    def test_missing_name_raises_error_that_names_section_of_docs(self, package: str) -> None:
         names = {
             "": "hdfs",
             ".reader": "PyDictReaderWorker",
@@ -156,7 +156,7 @@ ENGINE = "mdstorm_backend.cache.space"
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.options"])
-def test_level_of_petastorm_or_mdstorm_logger_silences_all_messages(name: str) -> None:
+def test_level_of_petastorm_or_mdstorm_logger_applies_to_all_messages(name: str) -> None:
     assert logging.getLogger(name).isEnabledFor(logging.WARNING)
     logging.getLogger("petastorm").setLevel(logging.ERROR)
     assert not logging.getLogger(name).isEnabledFor(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Legacy programs can set their conf keys, even if the Spark session refuses them."""
+"""Programs can set Petastorm's conf keys even if the Spark session rejects them."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -42,14 +42,14 @@ class RuntimeConfig:
 
 @pytest.fixture
 def patched() -> Iterator[type[RuntimeConfig]]:
-    """A class that keeps refused keys, and forgets them after the test."""
+    """A configuration class whose rejected keys mdstorm keeps until the test ends."""
     module = ModuleType("pyspark.sql.conf")
     kind = type("RuntimeConfig", (RuntimeConfig,), dict(vars(RuntimeConfig)))
     module.RuntimeConfig = kind  # type: ignore[attr-defined]
     keep_refused_confs(module)
     keep_refused_confs(module)
     yield kind
-    kind(OSError(), KEY).set(KEY, "")  # a key that a session takes is no longer kept
+    kind(OSError(), KEY).set(KEY, "")  # a key that a session accepts is no longer kept
 
 
 def refused(key: str = KEY) -> Exception:

@@ -1,4 +1,4 @@
-"""`petastorm` in processes that a program starts, where it is imported before mdstorm runs."""
+"""Imports of `petastorm` in child processes, which have not imported mdstorm yet."""
 
 import os
 import subprocess
@@ -28,7 +28,7 @@ def run(source: str, folder: Path) -> list[str]:
     return run_program(textwrap.dedent(source), cwd=folder).stdout.splitlines()
 
 
-def test_child_processes_import_the_stand_in(tmp_path: Path) -> None:
+def test_child_processes_import_mdstorm_as_petastorm(tmp_path: Path) -> None:
     program = """
         import multiprocessing, subprocess, sys
         import mdstorm
@@ -46,7 +46,7 @@ def test_child_processes_import_the_stand_in(tmp_path: Path) -> None:
     assert run(program, tmp_path) == ["mdstorm.transform"] * 3
 
 
-def test_child_process_without_mdstorm_raises_error_that_names_it(tmp_path: Path) -> None:
+def test_child_process_without_mdstorm_raises_error_that_names_mdstorm(tmp_path: Path) -> None:
     import mdstorm
 
     shim = Path(mdstorm.__file__).parent / "_drop_in" / "shim"

@@ -28,7 +28,7 @@ def golden_url(name: str) -> str:
 
 
 def expected_rows(name: str) -> list[dict[str, Any]]:
-    """Return the rows that Petastorm's reader returned, by their ``id``."""
+    """Return the rows that Petastorm's reader returned, sorted by ``id``."""
     rows = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
     return [{key: _value(value) for key, value in row.items()} for row in rows]
 
@@ -44,7 +44,7 @@ def _value(text: Any) -> Any:
 
 
 def read_rows(source: SampleSource, schema: Unischema) -> list[Any]:
-    """Return the rows of a source as the row reader returns them, by their ``id``."""
+    """Return the rows of a source as the row reader returns them, sorted by ``id``."""
     rows = []
     for number, size in enumerate(source.shard_sizes):
         batch = source.shard(number).read(np.arange(size), tuple(schema.fields))
@@ -53,7 +53,7 @@ def read_rows(source: SampleSource, schema: Unischema) -> list[Any]:
 
 
 def assert_same(found: Any, expected: Any, what: str = "") -> None:
-    """Assert that two values are of one type, dtype and shape, and equal."""
+    """Assert that two values are equal, and have the same type, dtype and shape."""
     if expected is None or isinstance(expected, Decimal):
         assert found == expected, what
         assert type(found) is type(expected), what
@@ -128,7 +128,7 @@ def write(directory: Path, name: str, numbers: range) -> Path:
 
 
 class JsonCodec(DataframeColumnCodec):
-    """A user-defined codec of any value, as text or as bytes."""
+    """A user-defined codec that decodes values from JSON, stored as text or as bytes."""
 
     def encode(self, unischema_field: Any, value: Any) -> Any:
         raise NotImplementedError

@@ -41,7 +41,7 @@ PARTS = Unischema(
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A dataset without its metadata."""
+    """A Petastorm dataset whose metadata file was removed."""
     shutil.copytree(GOLDEN / "partitioned", tmp_path / "plain")
     (tmp_path / "plain" / "_common_metadata").unlink()
     return tmp_path / "plain"
@@ -58,7 +58,7 @@ def test_schema_of_petastorm_dataset_is_found(name: str, tmp_path: Path) -> None
     for dataset in (open_parquet(golden_url(name)), pq.ParquetDataset(GOLDEN / name)):
         assert str(get_schema(dataset)) == str(schema)
         assert str(infer_or_load_unischema(dataset)) == str(schema)
-    if name == "partitioned":  # files of one partition belong to the dataset above
+    if name == "partitioned":  # also if only one partition is left
         shutil.copytree(GOLDEN / name, tmp_path / "data")
         shutil.rmtree(tmp_path / "data" / "split=train")
         assert str(get_schema(pq.ParquetDataset(tmp_path / "data"))) == str(schema)
@@ -97,11 +97,11 @@ def test_hostile_metadata_executes_no_code(plain: Path) -> None:
     pq.write_metadata(schema, plain / "_common_metadata")
     with pytest.raises(errors.UnsafePickleError, match=r"global 'os\.system' is forbidden"):
         get_schema_from_dataset_url(f"file://{plain}")
-    with pytest.raises(errors.UnsafePickleError):  # and nothing is inferred instead
+    with pytest.raises(errors.UnsafePickleError):  # no schema is inferred instead
         infer_or_load_unischema(open_parquet(str(plain)))
 
 
-def test_row_groups_are_in_the_order_of_paths() -> None:
+def test_row_groups_are_sorted_by_path() -> None:
     ours = load_row_groups(open_parquet(golden_url("partitioned")))
     theirs = load_row_groups(pq.ParquetDataset(GOLDEN / "partitioned"))
     assert [group.path for group in ours] == sorted(group.path for group in ours)

@@ -1,4 +1,4 @@
-"""Datasets that Petastorm wrote are read as by Petastorm: as Parquet, as MDS, as RDDs."""
+"""Datasets that Petastorm wrote have the same rows in mdstorm: as Parquet, MDS and RDDs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_rows_of_golden_datasets_equal_petastorms_rows(
     assert_rows(read_rows(decoded(dataset, schema), schema), expected_rows(name))
 
 
-def test_fields_of_petastorm_dataset_have_encodings_of_their_types(
+def test_fields_of_converted_petastorm_dataset_have_expected_encodings(
     converted: dict[str, Dataset],
 ) -> None:
     encodings = {column.name: column.encoding for column in converted["codecs"].schema}
@@ -86,7 +86,9 @@ def test_image_files_are_stored_unchanged(converted: dict[str, Dataset]) -> None
         assert stored.column(name).to_pylist() == files.column(name).to_pylist()
 
 
-def test_dataset_without_encoded_fields_is_not_wrapped(converted: dict[str, Dataset]) -> None:
+def test_dataset_without_encoded_fields_is_not_wrapped_for_decoding(
+    converted: dict[str, Dataset],
+) -> None:
     dataset = converted["partitioned"]
     schema = stored_unischema(dataset)
     assert schema is not None
@@ -106,7 +108,7 @@ def test_samples_of_converted_dataset_equal_petastorms_rows(codecs: Any) -> None
     assert list(codecs[3]) == list(opened("codecs")[1].fields)
 
 
-def test_batches_in_any_order_hold_every_row(codecs: Any) -> None:
+def test_shuffled_batches_contain_every_row(codecs: Any) -> None:
     order = ExactOrder(shuffle_shards=True, shuffle_rows=True, seed=3)
     batches = list(codecs.batches(5, columns=["id", "vec", "mat", "zipped"], order=order))
     ids = np.concatenate([batch["id"] for batch in batches])
@@ -121,7 +123,7 @@ def test_batches_in_any_order_hold_every_row(codecs: Any) -> None:
             assert_same(zipped, expected[i]["zipped"])
 
 
-def test_writing_to_read_values_does_not_change_the_source() -> None:
+def test_changing_read_values_does_not_change_the_source() -> None:
     source, _ = opened("codecs")
     shard = source.shard(0)
     rows = np.arange(shard.num_samples)
@@ -169,7 +171,7 @@ def test_rdd_on_session_without_rdds_raises_error(spark: Any) -> None:
 
 
 class Partitions:
-    """An RDD with one number per partition, read in this process, with the last partition first."""
+    """A SparkContext whose RDDs run in this process, one number per partition, in reverse order."""
 
     def parallelize(self, numbers: Iterable[int], slices: int) -> Partitions:
         self.numbers = list(numbers)

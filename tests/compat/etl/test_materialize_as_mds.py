@@ -1,4 +1,4 @@
-"""`materialize_dataset` as MDS converts only the files that the block writes."""
+"""`materialize_dataset` with ``storage_format="mds"`` converts the Parquet files to MDS."""
 
 import json
 from decimal import Decimal
@@ -57,7 +57,7 @@ def test_rows_written_in_the_block_are_stored_as_mds(tmp_path: Path) -> None:
     assert str(get_schema_from_dataset_url(f"file://{target}")) == str(SCHEMA)
 
 
-def test_a_block_that_raises_converts_and_removes_nothing(tmp_path: Path) -> None:
+def test_block_that_raises_converts_and_removes_no_files(tmp_path: Path) -> None:
     def fail() -> None:
         with materialize(None, f"file://{tmp_path}", SCHEMA):
             write(tmp_path, "a.parquet", range(5))
@@ -77,14 +77,14 @@ def test_existing_files_are_converted_and_kept(tmp_path: Path) -> None:
         write(tmp_path, "b.parquet", range(5, 8))
         write(tmp_path, changed.name, range(8, 12))
         (tmp_path / "new.txt").write_text("mine, too")
-        (tmp_path / "notes.txt").unlink()  # not a Parquet file, so reading the others fails
+        (tmp_path / "notes.txt").unlink()  # otherwise, the directory could not be read as Parquet
         (tmp_path / "new.txt").rename(tmp_path / "_new.txt")
     assert_holds(tmp_path, range(12))
     names = {path.name for path in tmp_path.iterdir() if path.suffix != ".mds"}
     assert names == {"a.parquet", "_metadata.txt", "_new.txt", "index.json", "_mdstorm"}
 
 
-def test_partitions_are_of_the_type_of_their_field(tmp_path: Path) -> None:
+def test_partition_values_have_the_type_of_their_field(tmp_path: Path) -> None:
     schema = Unischema(
         "Parts",
         [
@@ -119,7 +119,9 @@ def test_existing_mds_dataset_raises_error(tmp_path: Path, then: Any) -> None:
 
 
 @pytest.mark.parametrize("damage", ["garbage", "missing", "shape", "value"])
-def test_files_that_contradict_the_schema_are_kept(tmp_path: Path, damage: str) -> None:
+def test_files_that_contradict_the_schema_raise_error_and_are_kept(
+    tmp_path: Path, damage: str
+) -> None:
     table = encoded(range(3))
     if damage == "missing":
         table = table.select([name for name in table.column_names if name != "mat"])
@@ -226,7 +228,7 @@ def test_fields_that_mds_cannot_store_decoded_raise_error(
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_scalars_are_stored_in_the_type_of_their_field(tmp_path: Path) -> None:
+def test_scalars_are_stored_with_the_type_of_their_field(tmp_path: Path) -> None:
     schema = Unischema(
         "Scalars",
         [

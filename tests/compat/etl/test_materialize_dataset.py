@@ -108,11 +108,11 @@ def test_append_of_rows_with_another_schema_raises_error(tmp_path: Path) -> None
         write_ids(tmp_path, "b.parquet", range(5, 8))
     assert metadata(tmp_path) == before
     assert content(tmp_path).keys() == {"a.parquet", "b.parquet", "_common_metadata"}
-    generate_petastorm_metadata(None, tmp_path.as_uri(), f"{__name__}.IDS")  # as the message says
+    generate_petastorm_metadata(None, tmp_path.as_uri(), f"{__name__}.IDS")  # the remedy
     assert ids_of(tmp_path) == list(range(8))
 
 
-def test_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
+def test_reader_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
     """Readers take the fields from the metadata of the first block, regardless of the files."""
     for name, size in (("a", 2), ("b", 3)):
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
@@ -204,7 +204,7 @@ def test_block_without_any_files_raises_error(tmp_path: Path) -> None:
 
 
 def test_files_without_rows_are_part_of_the_dataset(tmp_path: Path) -> None:
-    (tmp_path / "._common_metadata.crc").write_bytes(b"old")  # which is removed
+    (tmp_path / "._common_metadata.crc").write_bytes(b"old")  # it is removed
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pq.write_metadata(pa.schema([("id", pa.int64())]), tmp_path / "a.parquet")
     assert counts(tmp_path) == {"a.parquet": 0}
@@ -269,7 +269,7 @@ def test_metadata_includes_files_added_while_it_is_written(
     assert counts(tmp_path) == {"0.parquet": 1, "1.parquet": 1, "2.parquet": 1}
 
 
-def test_metadata_waits_for_a_file_under_construction(
+def test_metadata_waits_for_a_file_that_is_being_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdstorm._datasets import petastorm_metadata
@@ -292,7 +292,7 @@ def test_metadata_waits_for_a_file_under_construction(
 
 
 @pytest.mark.filterwarnings("ignore:.* holds files that its metadata does not list")
-def test_index_of_other_row_groups_is_removed(tmp_path: Path) -> None:
+def test_index_is_removed_if_row_groups_have_changed(tmp_path: Path) -> None:
     def block(*names: str, group: int = 2) -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS):
             for name in names:
@@ -303,7 +303,7 @@ def test_index_of_other_row_groups_is_removed(tmp_path: Path) -> None:
     block()
     assert get_row_group_indexes(tmp_path.as_uri())["by_id"].get_row_group_indexes(3) == {1}
     write_ids(tmp_path, "a.parquet", range(4))
-    for _ in range(2):  # before and after the metadata are renewed
+    for _ in range(2):  # before and after the metadata is updated
         with pytest.raises(errors.InvalidArgumentError, match="Row groups index is not available"):
             get_row_group_indexes(tmp_path.as_uri())
         block()
@@ -311,7 +311,7 @@ def test_index_of_other_row_groups_is_removed(tmp_path: Path) -> None:
 
 
 class TestSummaries:
-    """`_metadata`, which Petastorm trusts if it exists."""
+    """The summary file `_metadata`, which Petastorm uses if it exists."""
 
     def test_a_summary_is_written_on_request(self, tmp_path: Path) -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS, use_summary_metadata=True):
@@ -345,7 +345,7 @@ class TestSummaries:
 
 
 @pytest.mark.parametrize("kind", ["memory", "arrow", "path"])
-def test_filesystem_argument_takes_paths(tmp_path: Path, kind: str) -> None:
+def test_path_is_accepted_with_filesystem_factory(tmp_path: Path, kind: str) -> None:
     fs: Any = fsspec.filesystem("memory" if kind == "memory" else "file")
     url = f"{tmp_path}/data" if kind == "path" else f"/{tmp_path.name}/data"
     if kind == "arrow":
@@ -397,7 +397,7 @@ def test_hadoop_settings_are_restored_after_block(classic_spark: Any, tmp_path: 
             fail()
         assert within == [str(3 << 20), "NONE"]
         assert [conf.get(key) for key in keys] == [None, "COMMON_ONLY"]
-        for size in (None, 0):  # Spark decides
+        for size in (None, 0):  # Spark's default
             with materialize_dataset(classic_spark, tmp_path.as_uri(), IDS, row_group_size_mb=size):
                 assert conf.get(keys[0]) is None
                 write_ids(tmp_path, "a.parquet", range(3))
@@ -405,10 +405,10 @@ def test_hadoop_settings_are_restored_after_block(classic_spark: Any, tmp_path: 
         conf.unset(keys[1])
 
 
-def test_row_group_size_applies_in_every_kind_of_session(
+def test_row_group_size_applies_unless_session_rejects_it(
     spark: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """If the session refuses the setting, the error states this and names the remedy."""
+    """If the session rejects the setting, a warning names the remedy."""
     with (
         caplog.at_level("WARNING", "mdstorm"),
         materialize_dataset(spark, tmp_path.as_uri(), IDS, row_group_size_mb=1),

@@ -28,7 +28,7 @@ from mdstorm_backend.parquet import open_parquet
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 BINARIES = st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0"))
-#: Types of scalars, the Spark type that stores each, and their values.
+#: NumPy types of scalars, the Spark and Arrow types that store them, and strategies for values.
 SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
     (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
     (np.uint8, "short", pa.int16(), st.integers(0, 255)),
@@ -53,7 +53,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     kind = draw(st.sampled_from(["scalar", "scalar", "array", "array", "image"]))
     if kind == "scalar":
         dtype, spark, type_, values = draw(st.sampled_from(SCALARS))
-        # For a reader, a null among floating-point numbers is NaN.
+        # Readers return a null in a column of floating-point numbers as NaN.
         nullable = nullable and not issubclass(dtype, np.floating)
         field = UnischemaField(name, dtype, (), ScalarCodec(NamedSparkType(spark)), nullable)
         return field, type_, [None if n and nullable else draw(values) for n in nulls]
@@ -64,7 +64,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     else:
         codec = draw(st.sampled_from([NdarrayCodec(), CompressedNdarrayCodec()]))
         shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), max_size=3)))
-        # A text without dimensions keeps its length, regardless of the length stated in the file.
+        # No scalar strings: they are decoded with their own length, not the length in the file.
         dtype = np.dtype(draw(st.sampled_from(ARRAYS if shape else ARRAYS[:-1]))).type
     field = UnischemaField(name, dtype, shape, codec, nullable)
     least = 1 if kind == "image" else 0

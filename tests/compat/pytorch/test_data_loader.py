@@ -105,7 +105,7 @@ class TestThreads:
 
 
 class TestPasses:
-    """A second ``for`` is a complete pass, however the first one ended."""
+    """A second ``for`` loop is a complete pass, even if the first one ended early."""
 
     def test_two_iterators_at_once_yield_equal_batches(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
@@ -113,9 +113,7 @@ class TestPasses:
         assert [one["number"].tolist() for one, _ in pairs] == numbers(two for _, two in pairs)
         assert len(pairs) == 3
 
-    def test_passes_of_second_loader_continue_after_passes_of_first_loader(
-        self, thousand: str
-    ) -> None:
+    def test_new_loaders_over_one_reader_continue_its_passes(self, thousand: str) -> None:
         def shuffled() -> Any:
             return batch_reader(thousand, seed=1, shuffle_rows=True)
 
@@ -156,7 +154,7 @@ class TestPasses:
         with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
             list(loader)
 
-    def test_reader_stopped_during_a_pass_raises_error(self, ten: str) -> None:
+    def test_next_batch_after_reader_was_stopped_raises_error(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         batches = iter(loader)
         next(batches)
@@ -217,9 +215,7 @@ class TestValues:
         assert [array.tolist() for array in batch["ragged"]] == [[1], [2, 3]]
 
     @with_either
-    def test_rows_items_and_batches_of_reader_give_equal_tensors(
-        self, url: str, reader: Any
-    ) -> None:
+    def test_tensors_from_items_blocks_and_batches_are_equal(self, url: str, reader: Any) -> None:
         begun = reader(url, num_epochs=2, decimals="decimal")
         list(islice(begun, 1 if reader is batch_reader else 2))
         (of_items,) = DataLoader(begun, 2)
@@ -242,11 +238,11 @@ class TestNulls:
         }
         return write_parquet(tmp_path / "nulls", columns)
 
-    def test_nulls_without_a_tensor_value_raise_error(self, url: str) -> None:
+    def test_nulls_that_tensors_cannot_represent_raise_error(self, url: str) -> None:
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             next(iter(DataLoader(batch_reader(url, schema_fields=["flag"]), 3)))
 
-    def test_error_names_all_columns_with_null_rows(self, url: str) -> None:
+    def test_error_for_row_reader_names_all_columns_with_nulls(self, url: str) -> None:
         loader = DataLoader(row_reader(url, schema_fields=["number", "flag"]), 3)
         with pytest.raises(NullValueError, match="Found None in ") as caught:
             list(loader)
@@ -280,8 +276,8 @@ def test_transform_fn_gets_whole_columns(thousand: str, reader: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [0, -1, None, 2.5])
-def test_batch_size_below_one_raises_error(ten: str, size: Any) -> None:
-    """Petastorm's loader yields empty batches without end, and fails for None."""
+def test_batch_size_that_is_not_a_positive_integer_raises_error(ten: str, size: Any) -> None:
+    """Petastorm's loader yields empty batches endlessly, or fails for None."""
     with pytest.raises(InvalidArgumentError, match=f"positive number of rows, found {size}"):
         BatchedDataLoader(batch_reader(ten), size)
 
@@ -318,7 +314,7 @@ class TestInMemory:
             assert reader.stopped
         assert len(list(loader)) == 10
 
-    def test_second_iteration_in_memory_continues_the_permutations(self, ten: str) -> None:
+    def test_second_pass_in_memory_uses_the_next_permutation(self, ten: str) -> None:
         def make(num_epochs: int) -> Any:
             return InMemBatchedDataLoader(
                 batch_reader(ten), 10, num_epochs=num_epochs, seed=1, shuffle=True

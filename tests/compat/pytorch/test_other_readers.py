@@ -1,4 +1,4 @@
-"""Loaders whose items are taken one after the other: over other readers, and in subclasses."""
+"""Loaders that take items one by one: over readers of other classes, and in subclasses."""
 
 import logging
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ with_each = pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
 
 
 def batches_of(*sizes: int) -> ItemReader:
-    """Ascending numbers in batches of some sizes."""
+    """A reader of ascending numbers in batches of the given sizes."""
     bounds = np.cumsum([0, *sizes])
     arrays = [np.arange(start, stop) for start, stop in pairwise(bounds)]
     return ItemReader(items(number=arrays), batched=True)
@@ -51,7 +51,7 @@ class TestBatches:
         for _ in range(3):
             assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
-    def test_arrays_of_several_lengths_are_lists(self) -> None:
+    def test_arrays_of_several_lengths_become_lists(self) -> None:
         reader = ItemReader(items(a=[np.ones((2, 1)), np.ones((2, 3))]), batched=True)
         first, second = DataLoader(reader, 3)
         assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
@@ -64,7 +64,7 @@ class TestBatches:
         (batch,) = BatchedDataLoader(rows_up_to(3), 3, lambda array: torch.tensor(array) * 10)
         assert batch["number"].tolist() == [0, 10, 20]
 
-    def test_null_of_another_reader_raises_error(self) -> None:
+    def test_null_from_another_reader_class_raises_error(self) -> None:
         flags = ItemReader(items(flag=[np.array([True, None])]), batched=True)
         with pytest.raises(NullValueError, match="column 'flag' holds 1 null"):
             list(DataLoader(flags, 2))
@@ -118,7 +118,7 @@ class TestPasses:
         assert (loader.reader.stopped, loader.reader.joined) == (1, 1)
 
     @with_each
-    def test_state_over_another_reader_raises_error(self, class_: Any) -> None:
+    def test_state_of_loader_over_another_reader_class_raises_error(self, class_: Any) -> None:
         loader = class_(batches_of(5), 2)
         with pytest.raises(StateMismatchError, match="one by one"):
             loader.state_dict()
@@ -126,7 +126,7 @@ class TestPasses:
             loader.load_state_dict({})
 
 
-class TestWhatIsMadeOfReaders:
+class TestWeightedReadersAndNGrams:
     def test_loader_over_weighted_readers_yields_full_batches(self, ten: str) -> None:
         readers = [batch_reader(ten, num_epochs=50), batch_reader(ten, num_epochs=50)]
         loader = DataLoader(WeightedSamplingReader(readers, [0.5, 0.5]), 7)
@@ -160,7 +160,7 @@ class TwiceBatched(BatchedDataLoader):
 
 
 class Other(DataLoader):
-    """Overrides no method, only an attribute."""
+    """A subclass that overrides no methods; it only has one more attribute."""
 
     label = "other"
 
@@ -169,11 +169,11 @@ with_each_subclass = pytest.mark.parametrize("class_", [Twice, TwiceBatched])
 
 
 @with_each_subclass
-def test_rows_of_an_abandoned_pass_are_not_yielded_again(class_: Any) -> None:
+def test_new_pass_yields_no_buffered_rows_of_an_abandoned_pass(class_: Any) -> None:
     reader = ItemReader(items(number=list(np.arange(6))), batched=False)
     loader = class_(reader, batch_size=4)
     for _ in loader:
-        reader.last_row_consumed = True  # so that it can be reset
+        reader.last_row_consumed = True  # otherwise `reset` would raise an error
         break
     assert numbers(loader)[0] == [0, 1, 2, 3]
 

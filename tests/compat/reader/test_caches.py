@@ -57,7 +57,9 @@ class TestReaders:
             assert read(reader) == 2 * list(range(10))
         assert len(list(calls.iterdir())) == 3
 
-    def test_cache_distinguishes_columns_and_functions(self, url: str, tmp_path: Path) -> None:
+    def test_cache_distinguishes_columns_filters_and_functions(
+        self, url: str, tmp_path: Path
+    ) -> None:
         width = TransformSpec(
             lambda frame: frame.assign(b=frame.shape[1])[["b"]], selected_fields=["b"]
         )
@@ -118,7 +120,7 @@ class TestLocalDiskCache:
     """The cache class without a reader."""
 
     @pytest.mark.parametrize("damage", [b"", b"x", None], ids=["empty", "short", "one bit"])
-    def test_damaged_cache_file_is_computed_again(
+    def test_value_of_damaged_cache_file_is_computed_again(
         self, tmp_path: Path, damage: bytes | None
     ) -> None:
         cache = LocalDiskCache(str(tmp_path), 10_000, 10)
@@ -138,7 +140,7 @@ class TestLocalDiskCache:
         assert cache.get("c", lambda: None) is not None
         assert cache.get("a", lambda: None) is None  # the entry that was stored first was evicted
 
-    def test_least_recently_used_values_are_evicted_with_that_policy(self, tmp_path: Path) -> None:
+    def test_lru_policy_evicts_least_recently_used_value(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1, eviction_policy="least-recently-used")
         for number, key in enumerate("ab"):
             cache.get(key, kilobytes(2))
@@ -170,7 +172,9 @@ class TestLocalDiskCache:
         left.touch()
         cache.cleanup()
         assert not left.parent.exists()
-        monkeypatch.setattr(os, "replace", lambda *_: os.remove("gone"))  # by another process
+        monkeypatch.setattr(
+            os, "replace", lambda *_: os.remove("gone")
+        )  # another process has removed the file
         assert cache.get("d", lambda: 1) == 1
 
     def test_cache_on_full_disk_warns_once_and_computes_values(
@@ -189,7 +193,7 @@ class TestLocalDiskCache:
         assert f"the cache in {tmp_path}/c cannot store" in str(warning.message)
         assert len(list((tmp_path / "c").iterdir())) == 1
 
-    def test_value_above_the_limit_is_not_cached(self, tmp_path: Path) -> None:
+    def test_value_larger_than_the_limit_is_not_cached(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1)
         cache.get("small", kilobytes(1))
         cache.get("large", kilobytes(6))
@@ -228,7 +232,7 @@ class TestLocalDiskCache:
         cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
         assert cache.get("k", lambda: 1) == cache.get("k", lambda: 2) == 1
 
-    def test_file_that_cannot_be_removed_is_logged(
+    def test_cleanup_that_cannot_remove_files_warns(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(path: Path, missing_ok: bool = False) -> None:

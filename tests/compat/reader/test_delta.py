@@ -53,7 +53,7 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three files of two row groups each, with deletion vectors; text is the id, null if odd."""
+    """A table of three files with deletion vectors; ``text`` is the id, or null if it is odd."""
     folder = tmp_path_factory.mktemp("delta") / "table"
     rows = [(n, None if n % 2 else str(n)) for n in range(ROWS)]
     adds = [
@@ -88,7 +88,7 @@ def ids(path: Path, **options: Any) -> list[int]:
     return [row[0] for row in read(path, **options)]
 
 
-# One step each: a change to the table, and its rows afterwards.
+# Each of these functions changes the table, and returns it with its expected rows.
 State = tuple[Path, list[Row], dict[str, set[int]]]
 texts = st.none() | st.text("ab%/ ", max_size=3)
 some_rows = st.lists(st.tuples(st.integers(0, 30), texts), min_size=1, max_size=12)
@@ -130,7 +130,7 @@ def merge(state: State, rows: list[Row]) -> State:
 
 
 def remove(state: State, rows: list[Row]) -> State:
-    """Delete by deletion vectors, as Spark does; a file's earlier deletion vector is replaced."""
+    """Delete with deletion vectors, as Spark does; replace a file's earlier deletion vector."""
     path, found, dead = state
     keys = {key for key, _ in rows}
     vectors = {}
@@ -236,7 +236,9 @@ def test_rows_and_n_grams_contain_only_live_rows(table: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_conversions_keep_row_groups_of_live_rows(table: Path, tmp_path: Path, keep: bool) -> None:
+def test_conversion_with_or_without_row_groups_writes_only_live_rows(
+    table: Path, tmp_path: Path, keep: bool
+) -> None:
     dataset = convert(str(table), str(tmp_path / "mds"), keep_row_groups=keep)
     assert [dataset.sample(i)["id"] for i in range(len(dataset))] == ALIVE
     assert dataset.shard_sizes == ((6, 9, 9, 9) if keep else (len(ALIVE),))
@@ -263,7 +265,7 @@ def test_version_and_timestamp_select_table_version(tmp_path: Path) -> None:
         make_batch_reader(dataset.file_urls, version=1)
 
 
-def test_filesystem_argument_or_incomplete_name_with_table_raises_error(table: Path) -> None:
+def test_unsupported_arguments_with_delta_table_raise_error(table: Path) -> None:
     import fsspec
 
     other = fsspec.filesystem("dir", path=str(table.parent), target_protocol="file")
@@ -276,7 +278,7 @@ def test_filesystem_argument_or_incomplete_name_with_table_raises_error(table: P
 
 
 def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None:
-    """CONVERT TO DELTA leaves such a dataset; other versions of the table have other files."""
+    """CONVERT TO DELTA keeps the metadata; new metadata would describe only one version."""
     path = tmp_path / "t"
     fields = [
         UnischemaField("id", np.int64, (), None, False),
@@ -303,7 +305,7 @@ def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("versions", [(0, 0), (0, 1)])
-def test_ranks_that_read_two_versions_warn(
+def test_ranks_that_read_different_table_versions_warn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versions: tuple[int, int]
 ) -> None:
     folder = tmp_path / "table"

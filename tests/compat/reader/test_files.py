@@ -1,4 +1,4 @@
-"""Files of datasets: lists of them instead of a directory, and `reader.dataset`."""
+"""Lists of files instead of the URL of a directory, and the attribute `reader.dataset`."""
 
 import copy
 import pickle
@@ -30,7 +30,7 @@ from mdstorm_backend.parquet import open_parquet
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
-    """Numbers from 0 in several shards."""
+    """The numbers from 0 to 499 in several shards."""
     dataset = write_numbers(tmp_path / "mds", 500)
     assert len(dataset.shard_sizes) > 3
     return dataset
@@ -49,7 +49,7 @@ def test_listed_shards_become_batches_in_order_of_list(dataset: Dataset) -> None
     assert numbers(dataset.file_urls[1]) == numbers([dataset.file_urls[1]]) == [everything[1]]
 
 
-def test_state_of_a_file_list_resumes_over_the_dataset(dataset: Dataset) -> None:
+def test_state_of_reader_over_file_list_resumes_over_directory(dataset: Dataset) -> None:
     with make_batch_reader(dataset.file_urls, **IN_ORDER) as reader:
         first = next(reader).number.tolist()
         state = reader.state_dict()
@@ -137,7 +137,7 @@ def test_dataset_attribute_lists_its_files(directory: Path) -> None:
         assert dataset.schema.field("id").type == pa.int64()
 
 
-def test_dataset_attribute_lists_all_files_if_fewer_are_read(directory: Path) -> None:
+def test_dataset_attribute_lists_all_files_even_if_only_some_are_read(directory: Path) -> None:
     arguments = {"predicate": in_set([2], "day"), "shuffle_row_drop_partitions": 2}
     with opened(directory, **arguments) as reader:
         assert [len(reader.dataset), len(reader.dataset.pieces)] == [20, 2]
@@ -154,13 +154,13 @@ def test_dataset_attribute_lists_mds_shards(tmp_path: Path) -> None:
         assert (len(dataset), dataset.fingerprint) == (500, stored.fingerprint)
 
 
-def test_schema_of_a_decoded_dataset_is_the_schema_of_its_files() -> None:
+def test_dataset_attribute_of_decoded_dataset_has_schema_of_its_files() -> None:
     codecs = Path(__file__).parents[1] / "etl" / "golden" / "codecs"
     with make_reader(codecs.as_uri()) as reader:
         assert pa.types.is_binary(reader.dataset.schema.field("png").type)
 
 
-def test_missing_attribute_raises_error_with_its_replacement(directory: Path) -> None:
+def test_missing_attribute_raises_error_that_names_replacement(directory: Path) -> None:
     with opened(directory) as reader:
         with pytest.raises(MissingAttributeError, match=r"no 'partitions'.*partition_keys"):
             _ = reader.dataset.partitions

@@ -64,7 +64,9 @@ def test_converter_and_conversion_read_requested_snapshot(table: Table, tmp_path
         convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]
 
 
-def test_every_entry_point_reads_a_metadata_file_and_a_branch(table: Table, tmp_path: Path) -> None:
+def test_every_entry_point_reads_a_branch_from_url_of_metadata_file(
+    table: Table, tmp_path: Path
+) -> None:
     first = table.snapshots()[0].snapshot_id
     with table.manage_snapshots() as manage:
         manage.create_branch(first, "audit")
@@ -84,7 +86,9 @@ def test_every_entry_point_reads_a_metadata_file_and_a_branch(table: Table, tmp_
     assert CliRunner().invoke(main, verified).exit_code == 0
 
 
-def test_pyiceberg_table_is_read_at_version_of_its_object(table: Table, tmp_path: Path) -> None:
+def test_pyiceberg_table_is_read_at_current_snapshot_of_the_object(
+    table: Table, tmp_path: Path
+) -> None:
     given: Any = table
     assert numbers(given) == [0, 1, 4, 5]
     assert numbers(given, version=table.snapshots()[0].snapshot_id) == list(range(6))
@@ -98,7 +102,7 @@ def test_pyiceberg_table_is_read_at_version_of_its_object(table: Table, tmp_path
     assert numbers(given) == [0, 1, 4, 5, 9]
 
 
-def test_credentials_of_a_pyiceberg_table_become_options_of_its_storage(table: Table) -> None:
+def test_credentials_of_a_pyiceberg_table_become_storage_options(table: Table) -> None:
     table.io.properties.update(
         {
             "s3.access-key-id": "key",

@@ -1,4 +1,4 @@
-"""Loops over a reader that end with an error: the state resumes after the user's last item."""
+"""A state after an error or interrupt in a loop resumes after the last item that it received."""
 
 import json
 import os
@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 ROWS, SIZE = 120, 7
-#: Functions that hand a batch over: an interrupt is delayed until they have returned.
+#: Functions that pass a batch to the user: an interrupt is delayed until they have returned.
 HANDING_OVER = ("taken", "_batches_of", "_items_of")
 
 
@@ -41,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def _ctrl_c(ctrl_c_raises: None) -> None:
-    """Raise KeyboardInterrupt in the main thread, but not while a batch is changing hands."""
+    """Raise KeyboardInterrupt in the main thread, but not within `HANDING_OVER` or logging."""
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and (frame.f_code.co_name in HANDING_OVER or in_logging(frame)):
@@ -55,7 +55,7 @@ def _ctrl_c(ctrl_c_raises: None) -> None:
 
 @dataclass
 class Moment:
-    """Interrupts or raises an error for its first row only, in any thread or process."""
+    """Interrupts or raises an error once, at a given row, in any thread or process."""
 
     marker: Path
     row: int
@@ -96,7 +96,7 @@ class All(PredicateBase):
 
 
 def opened(url: str, kind: str, where: str, pool: str, moment: Moment) -> Any:
-    """Return a reader, or a loader over one, that calls `moment` in a function of the user."""
+    """Return a reader, or a loader over one, that calls `moment` in a user's function."""
     options: dict[str, Any] = {
         "num_epochs": 1,
         "seed": 4,
@@ -135,7 +135,7 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows of a loop until it raised an error, after `stop` items or an interrupt."""
+    """Return the rows that a loop received before an error, which it may raise after `stop` items."""
     found: list[int] = []
     with suppress(error):
         for number, item in enumerate(loader, 1):
@@ -159,7 +159,7 @@ IN_PROCESS = [
     for pool in ("dummy", "thread")
     if where != "collate" or kind.endswith("Loader")
 ]
-#: Each worker process imports mdstorm, which takes seconds.
+#: Only a few combinations, because each worker process takes seconds to import mdstorm.
 IN_WORKERS = [
     (kind, where, "process")
     for kind in ("rows", "BatchedDataLoader")
@@ -212,7 +212,7 @@ def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_pat
 
 
 class InterruptedLock:
-    """A lock that is interrupted once, after it was released."""
+    """A lock that raises KeyboardInterrupt after it was released `times` times."""
 
     def __init__(self, times: int) -> None:
         self._lock, self._times = RLock(), times
@@ -229,7 +229,7 @@ class InterruptedLock:
 
 @pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 @pytest.mark.parametrize("times", [1, 5, 11, 12])
-def test_reader_interrupted_as_its_lock_is_released_continues_with_that_item(
+def test_reader_interrupted_after_lock_release_loses_no_item(
     url: str, make: Any, times: int
 ) -> None:
     def ids(items: Any) -> list[int]:

@@ -54,7 +54,7 @@ def three(row: Any) -> Any:
     return {**row, "id": np.ones(3)}
 
 
-#: The function of this transform returns arrays of three elements.
+#: A transform that declares arrays of two elements, but returns arrays of three.
 PAIR = TransformSpec(three, [("id", np.int64, (2,), False)])
 
 
@@ -64,9 +64,9 @@ def batch_of_a_stopped_reader(parquet: str) -> Any:
     return next(stopped)
 
 
-#: The mistake, given the URLs of Parquet and MDS; the builtin that is raised; the message.
+#: Each row: a wrong call, given the URLs of Parquet and MDS; the builtin error; the message.
 MISTAKES: list[Row] = [
-    # places
+    # URLs and storage
     (lambda p, m: row_reader("data"), ValueError, 'prepend "file://"'),
     (lambda p, m: reader(None), ValueError, "must be a string, found None"),
     (lambda p, m: reader([]), ValueError, "must be non-empty"),
@@ -135,7 +135,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: make_petastorm_dataset(converter(m)), TypeError, "make_tf_dataset"),
     (lambda p, m: tf_tensors(p), TypeError, "is not a reader: create one with make_reader"),
     (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
-    # too early, too late
+    # calls at the wrong time
     (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),
     (lambda p, m: reader(p).load_state_dict({}), ValueError, "the whole dict that state_dict()"),
 ]

@@ -27,7 +27,7 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Items:
-    """A reader whose iterators end without losing its position."""
+    """A wrapper of a reader, which keeps its position when an iterator ends."""
 
     def __init__(self, reader: Any) -> None:
         self.reader = reader
@@ -40,7 +40,7 @@ class Items:
 
 def again(loader: Any) -> None:
     if isinstance(loader, Items):
-        assert not list(loader.reader)  # after the last row, the end has to be requested
+        assert not list(loader.reader)  # the end is only reached by another request
         loader.reader.reset()
 
 
@@ -49,7 +49,7 @@ def stop(loader: Any) -> None:
 
 
 def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
-    """Return a chain and the rows of one epoch."""
+    """Return a chain and the expected rows of one epoch."""
     draw = random.Random(-seed)
     over = draw.choice(["reader", "reader", DataLoader, BatchedDataLoader])
     make_one = draw.choice([make_reader, make_batch_reader])

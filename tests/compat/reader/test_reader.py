@@ -179,7 +179,7 @@ def test_statistics_of_row_reader_count_whole_row_groups(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-def test_statistics_of_loader_also_count_for_its_reader(kind: Any, url: str) -> None:
+def test_statistics_of_loader_equal_statistics_of_its_reader(kind: Any, url: str) -> None:
     reader = batch_reader(url, num_epochs=1)
     loader = kind(reader, batch_size=5)
     for passes in (1, 2):
@@ -190,7 +190,7 @@ def test_statistics_of_loader_also_count_for_its_reader(kind: Any, url: str) -> 
     assert loader.statistics(last_pass=True).batches == 3
 
 
-def test_loader_over_other_reader_has_no_statistics() -> None:
+def test_statistics_of_loader_over_another_reader_class_raise_error() -> None:
     loader = DataLoader(ItemReader([], batched=True))
     with pytest.raises(UnsupportedArgumentError, match="make_batch_reader"):
         loader.statistics()

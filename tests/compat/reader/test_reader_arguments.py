@@ -1,4 +1,4 @@
-"""The arguments of readers, wherever they are named: their effect and their checks.
+"""The arguments of readers: effects, checks, and equal signatures in all places.
 
 Petastorm's own behaviour is in tests/conformance.
 """
@@ -101,7 +101,7 @@ def test_unsupported_columns_are_omitted_with_a_warning(tmp_path: Path) -> None:
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 
 DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
-#: Arguments that the methods of the converter have themselves.
+#: Arguments that the converter's methods declare explicitly.
 OF_METHODS = {"num_epochs", "workers_count"}
 #: Arguments that a converter sets itself.
 OF_TABLES = {"version", "timestamp"}
@@ -125,7 +125,7 @@ def test_typed_keywords_equal_the_fields_of_reader_arguments() -> None:
 
 
 @READERS
-def test_signatures_have_every_field_with_its_default(make: Callable[..., Any]) -> None:
+def test_reader_signatures_have_every_argument_with_its_default(make: Callable[..., Any]) -> None:
     parameters = dict(inspect.signature(make).parameters)
     del parameters[next(iter(parameters))]
     parameters.pop("pyarrow_serialize", None)
@@ -134,7 +134,7 @@ def test_signatures_have_every_field_with_its_default(make: Callable[..., Any]) 
 
 
 @READERS
-def test_arguments_added_to_petastorms_are_keyword_only(make: Callable[..., Any]) -> None:
+def test_arguments_that_petastorm_does_not_have_are_keyword_only(make: Callable[..., Any]) -> None:
     parameters = inspect.signature(make).parameters.values()
     keywords = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
     assert keywords.keys() == AddedReaderKeywords.__annotations__.keys()

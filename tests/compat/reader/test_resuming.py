@@ -61,7 +61,7 @@ def test_state_resumes_with_the_remaining_items(thirty: str, way: str, taken: in
 
 
 @pytest.mark.parametrize("way", ["rows", "elastic rows"])
-def test_epoch_set_after_state_within_row_group_begins_with_whole_row_group(
+def test_set_epoch_after_load_within_row_group_begins_with_whole_row_group(
     thirty: str, way: str
 ) -> None:
     with WAYS[way](thirty) as reader:
@@ -122,7 +122,7 @@ def test_state_of_loader_over_reader_leaves_out_batch_fetched_ahead(
         assert [batch["id"].tolist() for batch in resumed] == whole[used + 1 - ahead :]
 
 
-def test_state_after_the_end_resumes_with_the_next_pass(thirty: str) -> None:
+def test_state_after_end_of_pass_resumes_with_the_next_pass(thirty: str) -> None:
     with make_reader(thirty, seed=3, shuffle_rows=True) as reader:
         first = [described(row) for row in reader]
         state = reader.state_dict()
@@ -251,7 +251,7 @@ def test_loader_begins_its_next_pass_with_the_epoch_of_set_epoch(
     assert epochs[0] != epochs[1] != epochs[2]
 
 
-def test_loader_made_while_a_thread_sets_the_epoch_of_its_reader_begins_with_it(
+def test_loader_made_while_a_thread_sets_epoch_of_its_reader_begins_with_that_epoch(
     thirty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, set_epoch, has_run = reader_of(thirty, "exact"), Loader.set_epoch, Event()
@@ -369,7 +369,9 @@ def test_all_ranks_finish_epoch_of_unequal_row_groups(
 
 
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-def test_state_of_reader_below_loader_raises(thirty: str, kind: Any) -> None:
+def test_state_of_reader_below_loader_raises_error_that_names_loader(
+    thirty: str, kind: Any
+) -> None:
     with make_batch_reader(thirty, seed=3, num_epochs=1) as reader:
         reader.state_dict()
         loader = kind(reader, batch_size=4)
@@ -393,7 +395,7 @@ def reader_state(url: str) -> dict[str, Any]:
         return reader.state_dict()
 
 
-def test_earlier_epoch_does_not_move_first_epoch_of_next_reader_back(thirty: str) -> None:
+def test_set_epoch_to_earlier_epoch_does_not_move_next_reader_back(thirty: str) -> None:
     continue_as_another_process()
 
     def reader() -> Any:

@@ -101,7 +101,7 @@ def among(values: Any) -> Callable[[Any], Any]:
 
 
 def below_global(limit: int) -> Callable[[Any], Any]:
-    """Return a function of a notebook, whose variables are global."""
+    """Return a function as a notebook defines it, where variables are global."""
     variables = {"limit": limit}
     exec("def test(id):\n    return id < limit", variables)
     found: Callable[[Any], Any] = variables["test"]  # type: ignore[assignment]
@@ -109,7 +109,7 @@ def below_global(limit: int) -> Callable[[Any], Any]:
 
 
 def commented(number: int) -> Callable[[Any], Any]:
-    """Return functions that differ only in comments and docstrings."""
+    """Return a function with this number in its docstring and in a comment."""
     variables: dict[str, Any] = {}
     exec(
         f"def test(id):\n    'Docstring {number}'\n    # comment {number}\n    return id < 600",
@@ -135,7 +135,7 @@ def of(function: Any) -> dict[str, Any]:
 
 
 SPLIT = partial(by.in_pseudorandom_split, [0.5, 0.5], predicate_field="id")
-#: Arguments when the state is taken, and when it is loaded.
+#: Different arguments when the state is saved and when it is loaded.
 OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"filters": [("id", "<", 600)]}, {"filters": [("id", "<", 900)]}),
     ({"filters": [("id", "<", 600)]}, {}),
@@ -214,7 +214,7 @@ def test_state_of_another_selection_raises_error(
 
 @in_either_order
 @pytest.mark.parametrize(("there", "here"), SAME, ids=range(len(SAME)))
-def test_equal_selection_written_differently_resumes(
+def test_state_of_equal_selection_written_differently_resumes(
     converter: SparkDatasetConverter, order: str, there: Any, here: Any
 ) -> None:
     load(converter, order, there, here)
@@ -226,7 +226,7 @@ def test_error_names_both_selections(converter: SparkDatasetConverter) -> None:
         load(converter, "exact", *OTHER[0])
 
 
-def test_predicates_with_equal_values_in_any_order_are_equal() -> None:
+def test_description_of_set_predicate_is_sorted_and_short() -> None:
     letters = [*string.ascii_lowercase]
     assert described_predicate(by.in_set(letters, "x")) == f"in_set({letters}, 'x')"
     texts = {described_predicate(by.in_intersection(range(n), "id")) for n in (100, 101)}
@@ -257,7 +257,7 @@ print(described_predicate(by.in_reduce(two, lambda found: found[0])))
 """
 
 
-def test_text_of_a_predicate_is_the_same_in_every_process() -> None:
+def test_description_of_a_predicate_is_the_same_in_every_process() -> None:
     texts = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
@@ -285,7 +285,7 @@ class World:
         self.size, self.batch_size = draw.randint(2, 5), draw.choice([1, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99])
-        # The selected rows are spread, or all at one end, so that some ranks have none.
+        # The selected rows are spread evenly, or all at one end, so that some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = frozenset(n for n in range(1_000) if n * factor % 1_000 >= 10 * self.drops)
         self.kind = draw.choice(["predicate", "filters", "transform", "both"])
@@ -351,7 +351,7 @@ class World:
 
 
 def check_worlds(converter: SparkDatasetConverter, seeds: range) -> int:
-    """Check worlds; return how many were refused, because a function left too few rows."""
+    """Check random worlds; return how many raised an error because too few rows were left."""
     refused = 0
     for seed in seeds:
         world = World(converter, seed)

@@ -130,7 +130,7 @@ def write(spark, name, schema, make_row, *, partition_by=(), summary=False):
 
 
 def as_json(value):
-    """Return ``[type, …]``, which is enough to compare class, dtype, shape and value."""
+    """Return a value as JSON, together with its class, dtype and shape."""
     if value is None:
         return None
     if isinstance(value, Decimal):
