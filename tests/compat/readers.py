@@ -1,4 +1,4 @@
-"""Readers for tests of loaders: mdstorm's, over small Parquet files, and another class."""
+"""Readers for tests of loaders: mdstorm's over small Parquet files, and another reader class."""
 
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ def row_reader(url: str, **arguments: Any) -> Any:
     return _MADE[-1]
 
 
-#: For tests of both readers.
+#: Runs a test with both kinds of readers.
 with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
 
@@ -65,7 +65,7 @@ def continue_as_another_process() -> None:
 
 
 class ItemReader:
-    """The interface that loaders use, over a list of items."""
+    """A reader over a list of items, with the interface that loaders use."""
 
     ngram = None
     num_epochs = 1
@@ -101,13 +101,13 @@ class ItemReader:
 
 
 def items(**columns: Sequence[Any]) -> list[Any]:
-    """Items of some columns: rows of values, or batches of arrays."""
+    """Return items with these columns: rows of single values, or batches of arrays."""
     type_ = namedtuple("item", list(columns))  # type: ignore[misc]
     return [type_(*values) for values in zip(*columns.values(), strict=True)]
 
 
 def numbers(batches: Iterable[Any]) -> list[list[int]]:
-    """Return the column ``number`` of some batches of tensors."""
+    """Return the column ``number`` of each batch of tensors."""
     return [batch["number"].tolist() for batch in batches]
 
 

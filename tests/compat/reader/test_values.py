@@ -1,4 +1,4 @@
-"""The values of batches and of rows, type by type, and decimals as numbers."""
+"""The types of values in batches and in rows, and decimals converted to floats."""
 
 import datetime as dt
 import math
@@ -60,7 +60,7 @@ NAN = float("nan")
 def test_batch_columns_have_petastorms_types(
     tmp_path: Path, values: Any, type_: Any, expected: Any
 ) -> None:
-    """Other types are in tests/conformance/programs/types.py."""
+    """Other types are tested in tests/conformance/programs/types.py."""
     found = batch_of(tmp_path, pa.array(values, type_))
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(found, expected)
@@ -133,7 +133,7 @@ def parquet(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["parquet", "mds"])
 def url(request: Any, parquet: str, tmp_path: Path) -> str:
-    """The same rows, with decimals, in both formats."""
+    """URL of a dataset with decimals: the Parquet file, or the same rows converted to MDS."""
     if request.param == "parquet":
         return parquet
     return str(convert(parquet, f"file://{tmp_path}/mds").url)
@@ -224,7 +224,9 @@ def test_tensorflow_warns_that_decimals_are_strings(parquet: str) -> None:
     ids=["not read", "decimal", "float64", "a function"],
 )
 def test_chosen_type_of_decimals_does_not_warn(parquet: str, options: dict[str, Any]) -> None:
-    assert len(list(DataLoader(batch_reader(parquet, **options), 4))) == 1  # or an error
+    assert (
+        len(list(DataLoader(batch_reader(parquet, **options), 4))) == 1
+    )  # a warning would be an error
 
 
 def test_tensor_loader_raises_error_with_the_remedy_for_decimals(parquet: str) -> None:

@@ -73,7 +73,7 @@ def _restored_field(root: str, values: str) -> str:
 
 
 class Calls:
-    """An object whose pickle is a call of `function`."""
+    """An object whose pickle calls `function` when it is loaded."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.call = (function, arguments)

@@ -70,7 +70,7 @@ def test_unsupported_scalar_raises_error(
     assert caught.value.column == "f"
 
 
-def test_scalar_codec_with_a_shape_raises_error() -> None:
+def test_scalar_codec_for_field_with_shape_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="must be an empty tuple"):
         ScalarCodec(types.LongType()).encode(field(np.int64, (2,), None), 1)
 
@@ -128,7 +128,7 @@ def test_array_of_another_type_or_shape_raises_error(codec: Any, value: Any, mes
         codec.encode(field(np.float32, (2, None), codec), value)
 
 
-def test_objects_are_never_pickled() -> None:
+def test_object_arrays_raise_error_instead_of_being_pickled() -> None:
     for codec in (NdarrayCodec(), CompressedNdarrayCodec()):
         with pytest.raises(EncodingTypeError, match="which no reader loads"):
             codec.encode(field(np.object_, (None,), codec), np.array([None, 1]))
@@ -156,7 +156,7 @@ def npy_of(shape: tuple[int, ...], dtype: Any = np.uint8) -> bytes:
     return file.getvalue()
 
 
-def test_header_of_a_huge_array_allocates_no_memory() -> None:
+def test_header_that_states_a_huge_array_raises_error() -> None:
     file = npy_of((1 << 40,)) + bytes(100)
     with pytest.raises(EncodingError, match="the data is shorter"):
         NdarrayCodec().decode(field(np.uint8, (None,), None), file)
@@ -181,7 +181,7 @@ def test_archive_is_decompressed_only_up_to_its_stated_size(
         for _ in range(1 << 8):
             member.write(bytes(1 << 20))
     stored = bytearray(file.getvalue())
-    stored[6] = 0  # the checksum is not after the data, as in archives of numpy.savez
+    stored[6] = 0  # no checksum after the data, as in archives of numpy.savez
     tracemalloc.start()
     try:
         with pytest.raises(EncodingError, match=message):

@@ -1,4 +1,4 @@
-"""Columns decoded together: arrays as NumPy reads its files, scalars as their type."""
+"""Whole columns are decoded at once: arrays as NumPy loads them, scalars as their field's type."""
 
 import io
 from typing import Any
@@ -169,7 +169,7 @@ def test_damaged_archive_raises_error() -> None:
         (np.array([5, 6]), pa.string(), pa.array(["5", "6"])),
     ],
 )
-def test_values_are_cast_without_changing_them(
+def test_scalars_are_cast_to_the_type_without_changing_values(
     values: Any, type_: pa.DataType, expected: Any
 ) -> None:
     found = cast_scalars(values, type_)

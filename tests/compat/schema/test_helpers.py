@@ -1,4 +1,4 @@
-"""The helpers around schemas: rows decoded one by one, processes, file systems."""
+"""Helpers of programs: decoding of single rows, paths of datasets, and file systems."""
 
 import pickle
 from decimal import Decimal

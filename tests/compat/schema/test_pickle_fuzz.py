@@ -87,7 +87,7 @@ def test_random_instructions_are_read_or_raise_error(instructions: list[bytes]) 
 
 
 @given(PLAIN, st.integers(0, pickle.HIGHEST_PROTOCOL))
-def test_plain_values_are_read_as_they_are(value: Any, protocol: int) -> None:
+def test_plain_values_are_read_unchanged(value: Any, protocol: int) -> None:
     assert read_pickle(pickle.dumps(value, protocol)) == value
 
 

@@ -89,7 +89,7 @@ def test_scalar_codec_of_spark_array_type_is_restored_from_pickle() -> None:
     assert found == TYPES.ArrayType(TYPES.LongType(), False)
 
 
-def test_written_pickle_can_be_read_by_python() -> None:
+def test_written_pickle_can_be_read_by_standard_pickle() -> None:
     data = dump_unischema(EVERYTHING).replace(b"petastorm.", b"mdstorm.")
     found = pickle.loads(data)  # noqa: S301  # our own, with our own classes
     assert isinstance(found, Unischema)
@@ -161,7 +161,7 @@ def test_instructions_that_petastorm_does_not_use_raise_error(
 @pytest.mark.parametrize(
     "change", [b"}X\x04\x00\x00\x00nameNsb", b"N}X\x04\x00\x00\x00nameNs\x86b", b"NNs", b"Na"]
 )
-def test_pickle_cannot_change_a_name_for_the_next_pickle(name: bytes, change: bytes) -> None:
+def test_pickle_cannot_change_how_the_next_pickle_reads_a_name(name: bytes, change: bytes) -> None:
     stand_in = read_pickle(name + b".")
     before = dict(vars(stand_in))
     with pytest.raises(UnsafePickleError, match="while reading it"):
@@ -171,7 +171,7 @@ def test_pickle_cannot_change_a_name_for_the_next_pickle(name: bytes, change: by
 
 
 @pytest.mark.parametrize("place", ["codec", "shape", "numpy_dtype", "name", "_name", "_fields"])
-def test_nested_call_raises_error_at_any_place(place: str, tmp_path: Path) -> None:
+def test_call_in_any_attribute_of_pickled_schema_raises_error(place: str, tmp_path: Path) -> None:
     trap = Calls(os.mkdir, str(tmp_path / "hacked"))
     values = {"name": "a", "numpy_dtype": np.int64, "shape": (), "codec": None, "nullable": False}
     if place in values:
@@ -186,7 +186,7 @@ def test_nested_call_raises_error_at_any_place(place: str, tmp_path: Path) -> No
     assert not (tmp_path / "hacked").exists()
 
 
-def test_allowed_name_in_wrong_place_raises_error() -> None:
+def test_pickle_of_other_object_than_schema_or_index_raises_error() -> None:
     for wrong in (OrderedDict(), set(), [1], (1,), Decimal(1), None, 3, "text", b"bytes"):
         with pytest.raises(UnsafePickleError):
             load_unischema(pickle.dumps(wrong, 2))
@@ -225,7 +225,7 @@ def index_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
     ],
 )
 @pytest.mark.parametrize("protocol", [3, 4, 5])
-def test_scalars_are_keys_of_indexes(
+def test_scalars_are_read_as_keys_of_indexes(
     key: Any, protocol: int, index_pickle: Callable[..., bytes]
 ) -> None:
     data = index_pickle(defaultdict(set, {key: {0, 5}}), protocol)
@@ -245,7 +245,7 @@ def test_values_that_are_not_scalars_as_index_keys_raise_error(
         load_indexes(index_pickle({key: {0}}))
 
 
-def test_scalars_of_python_2_are_keys_of_indexes() -> None:
+def test_scalars_pickled_by_python_2_are_read_as_keys_of_indexes() -> None:
     """Python 2 did not distinguish bytes from strings."""
     dtype = b"cnumpy\ndtype\nU\x02i8K\x00K\x01\x87R(K\x03U\x01<NNNI-1\nI-1\nK\x00tb"
     scalar = b"cnumpy.core.multiarray\nscalar\n" + dtype + b"U\x08" + b"\xff" * 8 + b"\x86R"
@@ -308,7 +308,7 @@ def test_pickle_with_huge_shared_arguments_raises_error() -> None:
         load_indexes(shared + b"h\x00h\x01Ra" * 10_000 + b".")
 
 
-def test_shared_content_is_not_copied_for_each_value(
+def test_index_values_that_share_content_raise_error(
     index_pickle: Callable[..., bytes],
 ) -> None:
     make, (dtype, content) = np.bytes_(b"x" * 1000).__reduce__()
@@ -324,7 +324,7 @@ def test_index_keys_with_equal_hashes_raise_error(index_pickle: Callable[..., by
         load_indexes(index_pickle(flood))
 
 
-def test_shared_row_groups_are_not_copied_for_each_value(
+def test_index_values_that_share_row_groups_raise_error(
     index_pickle: Callable[..., bytes],
 ) -> None:
     shared = set(range(300))
@@ -334,7 +334,7 @@ def test_shared_row_groups_are_not_copied_for_each_value(
     assert load_indexes(apart)["i"].row_groups == dict.fromkeys(range(300), shared)
 
 
-def test_memo_indexes_and_stated_lengths_allocate_no_memory() -> None:
+def test_huge_memo_indexes_and_stated_lengths_allocate_no_memory() -> None:
     for data in (
         b"Nr\xff\xff\xff\xff.",
         b"N" + b"r\xff\xff\xff\x7f" + b"N" * 10 + b".",

@@ -56,7 +56,7 @@ def test_codec_is_ignored_when_fields_are_compared() -> None:
         assert not one == different  # noqa: SIM201
 
 
-def test_views_have_the_given_fields_then_the_matched_ones() -> None:
+def test_view_has_given_fields_first_then_fields_matched_by_patterns() -> None:
     view = SCHEMA.create_schema_view([NAME, "i.*"])
     assert view._name == "Sch_view"
     assert list(view.fields) == ["name", "id", "image"]
@@ -108,7 +108,7 @@ def test_rows_can_be_pickled() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64, np.float16, Decimal, np.datetime64, int])
-def test_scalar_without_codec_and_spark_type_raises_error(dtype: Any) -> None:
+def test_scalar_without_codec_of_type_unknown_to_spark_raises_error(dtype: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="Was not able to map type"):
         Unischema("S", [UnischemaField("a", dtype, ())]).as_spark_schema()
 
@@ -215,14 +215,14 @@ def test_inferred_schema_lists_partition_columns_first(tmp_path: Path) -> None:
         ]
 
 
-def test_columns_keep_their_types_without_partitions(tmp_path: Path) -> None:
+def test_inferred_schema_of_unpartitioned_files_keeps_column_types(tmp_path: Path) -> None:
     pq.write_table(pa.table({"f": [0.5], "b": [True], "y": [b"x"]}), tmp_path / "a.parquet")
     for path in (tmp_path, tmp_path / "a.parquet"):
         schema = Unischema.from_arrow_schema(pq.ParquetDataset(path))
         assert [f.numpy_dtype for f in schema.fields.values()] == [np.float64, np.bool_, np.bytes_]
 
 
-def test_schema_of_another_object_raises_error() -> None:
+def test_inferring_schema_of_unsupported_object_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="has no Arrow schema"):
         Unischema.from_arrow_schema("url")
 
@@ -280,7 +280,7 @@ class OwnScalars(ScalarCodec):
 
 
 @pytest.mark.parametrize("codec", [OwnArrays(), OwnScalars(NamedSparkType("byte"))], ids=type)
-def test_user_codecs_are_omitted(codec: Any) -> None:
+def test_user_defined_codecs_are_omitted_from_json(codec: Any) -> None:
     schema = Unischema("S", [UnischemaField("a", np.int8, (2,), codec)])
     assert through_json(schema).fields["a"].codec is None
 
@@ -303,7 +303,7 @@ def test_invalid_schema_json_raises_error(change: dict[str, Any]) -> None:
             unischema_from_json(wrong)
 
 
-def test_spark_types_are_known_by_their_names() -> None:
+def test_spark_types_are_restored_from_their_names() -> None:
     for type_ in (
         types.LongType(),
         types.StringType(),

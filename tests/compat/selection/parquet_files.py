@@ -18,7 +18,7 @@ from mdstorm_backend.read.shard import SampleSource
 def write(
     directory: str | Path, table: pa.Table, *, rows: int | None = None, by: Sequence[str] = ()
 ) -> ParquetDataset:
-    """Write row groups of `rows` rows, into directories of the columns `by`."""
+    """Write a table in row groups of `rows` rows, or partitioned by the columns `by`."""
     if by:
         pq.write_to_dataset(table, str(directory), partition_cols=list(by))
     else:
@@ -43,5 +43,5 @@ def batch_of(table: pa.Table) -> tuple[Batch, Schema]:
 
 
 def column(source: SampleSource, name: str) -> list[Any]:
-    """Return the values of a column without nulls, of all shards."""
+    """Return the values of a column in all shards; it must have no nulls."""
     return [value for batch in read_all(source) for value in batch[name].tolist()]

@@ -31,7 +31,7 @@ def columns_at(timestamps: Any) -> dict[str, list[Any]]:
 
 
 def stamps(ngram: NGram, timestamps: Any) -> list[list[Any]]:
-    """Return the timestamps of the n-grams, which both ways must form alike."""
+    """Return the timestamps of n-grams, after checking that rows and columns form equal ones."""
     found = ngram.form_ngram(rows_at(timestamps), SCHEMA)
     formed = list(ngram._mdstorm_of_columns(SCHEMA, columns_at(timestamps)))
     assert formed == [ngram.make_namedtuple(SCHEMA, item) for item in found]
@@ -43,7 +43,7 @@ def pairs(threshold: Any, overlap: bool = True) -> NGram:
 
 
 @pytest.mark.parametrize("unit", ["us", "ms", "D"])
-def test_threshold_with_a_time_unit_is_compared(unit: str) -> None:
+def test_threshold_in_any_time_unit_is_compared_with_timestamps(unit: str) -> None:
     days = [np.datetime64(day, "D").astype("datetime64[us]") for day in (1, 3, 9, 11)]
     threshold = np.timedelta64(2, "D").astype(f"timedelta64[{unit}]")
     assert stamps(pairs(threshold), days) == [days[:2], days[2:]]
@@ -99,7 +99,7 @@ def test_n_grams_of_columns_equal_n_grams_of_rows(
 
 
 class TestExpressions:
-    """Regular expressions stand for fields until the schema is known."""
+    """N-grams may name fields by regular expressions, which are resolved with a schema."""
 
     def test_regular_expressions_are_resolved_with_a_schema(self) -> None:
         ngram = NGram({0: [SCHEMA.vb, "v.*"], 2: []}, 5, "t.")

@@ -32,7 +32,7 @@ def included(predicate: by.PredicateBase, table: pa.Table, batched: bool = False
 
 
 class Asking(by.PredicateBase):
-    """A user's predicate, which calls a function."""
+    """A user-defined predicate that calls `function`."""
 
     def __init__(self, fields: list[str], function: Any) -> None:
         self.fields = fields
@@ -137,13 +137,13 @@ def test_null_arrays_match_no_elements() -> None:
     assert mask.tolist() == [False, False, True]
 
 
-def test_numbers_outside_the_column_type_match_nothing() -> None:
+def test_numbers_that_the_column_type_cannot_hold_match_nothing() -> None:
     table = pa.table({"x": pa.array([0.1, 0.5], pa.float32())})
     assert included(by.in_set([0.1, 0.5, 2**2000], "x"), table) == [1]
 
 
 @BOTH
-def test_rows_keep_their_order_and_columns_their_types(batched: bool) -> None:
+def test_filtered_batch_keeps_order_of_rows_and_types_of_columns(batched: bool) -> None:
     batch, schema = batch_of(IDS)
     filter_ = PredicateFilter(by.in_set([5, 1], "id"), schema, batched)
     kept = filter_(batch)
@@ -159,7 +159,7 @@ def test_rows_keep_their_order_and_columns_their_types(batched: bool) -> None:
     assert filter_(nothing)["id"].dtype == np.int64
 
 
-def test_row_function_gets_the_values_of_the_row_reader() -> None:
+def test_function_called_for_each_row_gets_values_of_row_reader() -> None:
     seen: list[Any] = []
     in_row = by.in_lambda(["id", "name", "pair"], lambda *row: seen.append(row))
     assert included(in_row, IDS) == []
@@ -226,7 +226,7 @@ class TestFunctionsOfSeries:
         frame = seen[0]
         assert (type(frame), list(frame.columns), len(seen)) == (pd.DataFrame, ["id", "pair"], 1)
         assert frame.index.equals(pd.RangeIndex(6))
-        # Changes that the predicate makes to its frame have no effect outside.
+        # The predicate's changes to its frame do not affect the batch.
         assert batch["id"].tolist() == [0, 1, 2, 3, 4, 5]
 
     def test_nested_user_predicate_gets_a_frame(self) -> None:
@@ -263,7 +263,7 @@ class TestFunctionsOfSeries:
         ]:
             assert included(by.in_reduce([small, named], function), IDS, batched=True) == expected
 
-    def test_failed_predicate_raises_error_with_both_attempts(self) -> None:
+    def test_error_of_predicate_for_a_row_has_error_for_series_as_cause(self) -> None:
         with pytest.raises(KeyError) as raised:
             included(by.in_lambda(["id"], lambda i: {}[int(i)]), IDS, batched=True)
         assert isinstance(raised.value.__cause__, TypeError)

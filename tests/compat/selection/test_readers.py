@@ -1,4 +1,4 @@
-"""The rows that readers return: of a whole dataset, of shards in pieces, of several readers."""
+"""The rows that readers return from a selection, from parts of shards, and from several readers."""
 
 import pickle
 from pathlib import Path
@@ -65,7 +65,7 @@ READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader], ids=
 
 
 @READERS
-@pytest.mark.filterwarnings("ignore:No matching data is available")  # to one of the ranks
+@pytest.mark.filterwarnings("ignore:No matching data is available")  # one rank may have no rows
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -108,7 +108,7 @@ def ngrams(url: str, **options: Any) -> list[tuple[int, int, int]]:
 
 
 def test_each_n_gram_is_read_once(url: str) -> None:
-    """For any number of readers, and of parts into which each shard is cut."""
+    """It is read once for any number of readers, and of parts into which each shard is cut."""
     expected = ngrams(url, shuffle_row_groups=False)
     assert len(expected) >= 20
     assert all(c == b + 1 == a + 2 for a, b, c in expected)

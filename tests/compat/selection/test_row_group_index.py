@@ -112,7 +112,7 @@ def test_indexes_are_found_for_a_dataset_opened_by_pyarrow(directory: Path) -> N
     assert found["of s"].get_row_group_indexes("a") == GROUPS["s"]["a"]
 
 
-def test_shards_of_mds_are_row_groups(directory: Path, mds: Path) -> None:
+def test_index_of_mds_dataset_maps_values_to_shards(directory: Path, mds: Path) -> None:
     expected = get_row_group_indexes(open_parquet(str(directory)))
     found = get_row_group_indexes(open_dataset(str(mds)))
     assert list(found) == list(expected)
@@ -168,7 +168,7 @@ def test_damaged_index_raises_error(tmp_path: Path) -> None:
             get_row_group_indexes(dataset)
 
 
-def test_index_of_other_row_groups_is_ignored(tmp_path: Path) -> None:
+def test_outdated_row_group_index_is_ignored_or_raises_error(tmp_path: Path) -> None:
     write(tmp_path, TABLE, rows=2)
     build(tmp_path.as_uri())
     dataset = write(tmp_path, TABLE, rows=3)
@@ -226,7 +226,7 @@ def test_invalid_indexers_raise_error(
         build_rowgroup_index(directory.as_uri(), None, indexers)
 
 
-def test_indexers_built_by_hand_are_added() -> None:
+def test_sum_of_indexers_contains_values_of_both() -> None:
     one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
     one.build_index([{"a": 1}], 0)
     other.build_index([{"a": 1}, {"a": 2}], 1)

@@ -1,4 +1,4 @@
-"""The directory of converters' copies, and small converters that need no Spark."""
+"""Fixtures: the parent cache directory, and small converters that need no Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 
 @pytest.fixture
 def cache_dir(tmp_path: Path, set_conf: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The parent cache directory in the configuration of the session or of the process."""
+    """The parent cache directory, set in the session's conf or in an environment variable."""
     directory = tmp_path / "cache"
     if IS_REFUSING:
         monkeypatch.setenv("MDSTORM_PARENT_CACHE_DIR_URL", f"file://{directory}")
@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def default_delete_handler() -> Iterator[None]:
-    """Restore the default handler after the test."""
+    """Restore the default handler of deletions after the test."""
     yield
     register_delete_dir_handler(None)
 

@@ -26,7 +26,7 @@ Read = Callable[..., list[Rows]]
 def converter_of(
     directory: Path, columns: Columns, fields: Fields, **options: Any
 ) -> SparkDatasetConverter:
-    """Make a converter like the one for a frame with these columns."""
+    """Write an MDS dataset with these columns; return a converter like that of a DataFrame."""
     dataset = write_dataset(directory, columns, fields, **options)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
 
@@ -56,7 +56,7 @@ def with_tf(
         ]
 
 
-#: For tests of both frameworks.
+#: Runs a test with both frameworks.
 with_either = pytest.mark.parametrize("read", [with_torch, with_tf], ids=["torch", "tf"])
 
 
@@ -72,7 +72,7 @@ def numbers(batches: list[Rows]) -> list[list[int]]:
 
 
 def directories(cache_dir: Path) -> int:
-    """Copies in a parent cache directory."""
+    """Return the number of copies in a parent cache directory."""
     return len(list(cache_dir.glob("*-appid-*")))
 
 
@@ -102,7 +102,7 @@ WAYS = {
     "make_reader": of_reader(make_reader),
 }
 with_each = pytest.mark.parametrize("numbers", WAYS.values(), ids=WAYS)
-#: All loaders in both orders. In the elastic order they behave alike, so one is enough in the gate.
+#: All loaders in both orders. In the elastic order they behave alike, so most are marked as long.
 with_each_in_either_order = pytest.mark.parametrize(
     ("numbers", "order"),
     [

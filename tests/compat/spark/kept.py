@@ -1,4 +1,4 @@
-"""Finished copies of DataFrames, without Spark."""
+"""Directories like finished copies of DataFrames, written without Spark."""
 
 import os
 import time
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from mdstorm_backend.storage import Location
 
-#: Prefix of the names of copies.
+#: Prefix of the directory names of copies.
 NAME = "20260102030405-appid-local-1-"
 
 
@@ -20,7 +20,7 @@ def write_copy(parent: Path, number: int) -> str:
 
 
 def set_age(url: str, age: float) -> None:
-    """Pretend that the last process with a converter of a copy ended `age` seconds ago."""
+    """Make a copy look as if it was last used `age` seconds ago."""
     last_use = time.time() - age
     for path in Path(url.removeprefix("file://")).iterdir():
         os.utime(path, (last_use, last_use))

@@ -24,7 +24,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 
 @with_either
-def test_epochs_never_end_by_default(ten: SparkDatasetConverter, read: Read) -> None:
+def test_pass_of_loader_is_endless_by_default(ten: SparkDatasetConverter, read: Read) -> None:
     batches = numbers(read(ten, batch_size=4, shuffle_row_groups=False, take=1000))
     assert len(batches) == 1000
     assert list(chain(*batches)) == [i % 10 for i in range(4000)]
@@ -76,7 +76,7 @@ def test_loader_passes_are_complete_before_and_after_with_statement(
 def ranks(
     converter: SparkDatasetConverter, read: Read, count: int, **arguments: Any
 ) -> list[list[list[int]]]:
-    """Numbers by rank, batch and row."""
+    """Return the batches of numbers that each rank reads."""
     arguments = {**IN_ORDER, "shard_count": count, **arguments}
     return [
         [batch["number"] for batch in read(converter, cur_shard=rank, **arguments)]
@@ -243,7 +243,7 @@ def four_hundred(tmp_path: Path) -> SparkDatasetConverter:
     [
         ("make_torch_dataloader", {"order": "exact"}),
         ("make_torch_dataloader", {"order": "elastic"}),
-        ("make_tf_dataset", {}),  # TensorFlow reads more than requested
+        ("make_tf_dataset", {}),  # TensorFlow reads ahead
         ("make_tf_dataset", {"prefetch": 0}),
     ],
 )

@@ -72,7 +72,7 @@ def test_cache_dir_settings_have_documented_precedence(
             monkeypatch.setenv(VARIABLE, variable)
         assert parent_cache_dir(spark, argument) == wins
     monkeypatch.delenv(VARIABLE)
-    with pytest.raises(ValueError, match="Please set the spark config"):  # before anything else
+    with pytest.raises(ValueError, match="Please set the spark config"):  # checked first
         make_spark_converter(spark.range(1), compression_codec="no such codec")
 
 

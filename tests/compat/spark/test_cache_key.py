@@ -84,7 +84,7 @@ def test_cache_key_with_other_options_makes_another_copy(
         assert rows(other) == [3]
 
 
-def test_existing_copy_gets_cache_key_that_ignores_plans(spark: Any, cache_dir: Path) -> None:
+def test_cache_key_reuses_existing_copy_also_for_another_plan(spark: Any, cache_dir: Path) -> None:
     first = make_spark_converter(spark.range(5))
     named = make_spark_converter(spark.range(5), cache_key="rows")
     found = make_spark_converter(spark.range(6), cache_key="rows")
@@ -119,13 +119,13 @@ def test_converter_its_loaders_and_pickles_keep_copy_in_use(spark: Any, cache_di
 
 
 @pytest.mark.parametrize("content", ["", '{"directory": "file:///nowhere"}', None])
-def test_unusable_cache_key_note_does_not_stop_conversion(
+def test_unusable_cache_key_file_does_not_prevent_conversion(
     spark: Any, cache_dir: Path, content: str | None
 ) -> None:
     first = make_spark_converter(spark.range(5), cache_key="rows")
     (note,) = cache_dir.glob("_mdstorm_cache_key_*")
     if content is None:
-        first.delete()  # the note is not removed
+        first.delete()  # keeps the cache key file
     else:
         note.write_text(content)
     second = make_spark_converter(spark.range(6), cache_key="rows")

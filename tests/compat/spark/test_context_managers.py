@@ -1,4 +1,4 @@
-"""Users' own loaders, and Petastorm's context managers used by hand."""
+"""Loaders made by a `data_loader_fn`, and Petastorm's context managers without a converter."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ READER = {**IN_ORDER, "workers_count": 1}
 
 
 class Recorder:
-    """A loader that keeps its constructor's arguments."""
+    """A loader that records the arguments of its constructor."""
 
     def __init__(self, **keywords: Any) -> None:
         self.keywords = keywords
@@ -58,7 +58,7 @@ class TestDataLoaderFunction:
         assert manager.petastorm_reader_kwargs == {"seed": 1, "num_epochs": 3, "workers_count": 2}
         assert manager.data_loader_fn is Recorder
 
-    def test_reader_of_data_loader_fn_stops_with_the_context(
+    def test_reader_of_data_loader_fn_stops_when_context_is_left(
         self, ten: SparkDatasetConverter
     ) -> None:
         manager = ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER)
@@ -70,7 +70,7 @@ class TestDataLoaderFunction:
                 next(manager.reader)
 
 
-class TestByHand:
+class TestWithoutConverter:
     """Context managers that are made without a converter, with Petastorm's arguments."""
 
     def test_tf_manager_over_files_yields_batches(self, ten: SparkDatasetConverter) -> None:

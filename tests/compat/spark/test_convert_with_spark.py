@@ -14,7 +14,9 @@ GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
 
 @runs_python_on_executors
-def test_convert_with_spark_infers_same_partition_types(spark: Any, tmp_path: Path) -> None:
+def test_convert_with_spark_infers_same_partition_types_as_without(
+    spark: Any, tmp_path: Path
+) -> None:
     for directory in ("n=1/d=2024-01-01", "n=02/d=2024-01-02", "n=3/d=1.50"):
         write(tmp_path / "source" / directory, numbers(5))
     with_spark, without = (

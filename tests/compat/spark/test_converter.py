@@ -32,7 +32,9 @@ def test_attributes_and_directory_of_converter_match_petastorm(spark: Any, cache
     assert len(converter.file_urls) == 3
 
 
-def test_column_names_with_dots_and_same_letters_are_converted(spark: Any, cache_dir: Path) -> None:
+def test_column_names_with_dots_or_differing_in_case_are_converted(
+    spark: Any, cache_dir: Path
+) -> None:
     df = spark.sql("SELECT 1.5D AS `a.b`, array(2.5D) AS `c.d`, 1 AS x, 2 AS X")
     (batch,) = with_torch(make_spark_converter(df), **IN_ORDER)
     assert batch == {"a.b": [1.5], "c.d": [[2.5]], "x": [1], "X": [2]}
@@ -74,7 +76,7 @@ def test_float_conversion_is_logged_once_in_a_process(
 
 
 class NotAFrame:
-    """An object with a `schema`, as many objects have."""
+    """An object that has a `schema`, but is not a DataFrame."""
 
     schema = None
 

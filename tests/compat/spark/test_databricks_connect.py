@@ -1,4 +1,4 @@
-"""Databricks' client instead of pyspark, connected to Spark's own Connect server."""
+"""databricks-connect instead of pyspark, connected to Spark's own Connect server."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectSer
 
 
 def run(program: str, directory: Path, remote: str = "") -> list[str]:
-    """Run a program of databricks-connect, with or without a remote in the environment."""
+    """Run a program with databricks-connect; `remote` is the value of SPARK_REMOTE, if any."""
     foreign = ("SPARK_", "DATABRICKS_", "PYSPARK_SUBMIT", "PYSPARK_GATEWAY")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     packages = ":".join(str(_ROOT / name) for name in ("compat", "mds_backend", "migrate"))

@@ -1,4 +1,4 @@
-"""`make_spark_converter(…, decimals=)`: decimals that can be trained on."""
+"""`make_spark_converter(…, decimals=)`: decimals stored as floats, on which models can train."""
 
 import pickle
 from decimal import Decimal
@@ -22,7 +22,7 @@ COLUMNS = {"id": range(4), "x": [Decimal(n) / 2 for n in range(4)]}
 
 @pytest.fixture
 def halves(tmp_path: Path) -> SparkDatasetConverter:
-    """Decimals after a conversion with default arguments."""
+    """A converter over decimals, which a conversion with default arguments keeps."""
     return converter_of(tmp_path / "halves", COLUMNS, {"id": "long", "x": "decimal(21,1)"})
 
 
@@ -53,7 +53,9 @@ def test_decimals_are_the_same_in_staged_and_direct_copies(spark: Any, cache_dir
     assert tables[0].equals(tables[1])
 
 
-def test_copies_with_other_decimals_are_not_shared(spark: Any, cache_dir: Any) -> None:
+def test_copies_with_different_decimals_arguments_are_not_shared(
+    spark: Any, cache_dir: Any
+) -> None:
     df = spark.sql(HALVES)
     made = {
         name: make_spark_converter(df, decimals=name)

@@ -24,7 +24,7 @@ READERS = pytest.mark.parametrize("make", [make_batch_reader, make_reader])
 
 
 def file(number: int) -> bytes:
-    """An image whose brightness is its number."""
+    """Return a JPEG file of a grey image, whose brightness is `number`."""
     stream = io.BytesIO()
     Image.new("RGB", (32, 24), (number, number, number)).save(stream, "JPEG")
     return stream.getvalue()

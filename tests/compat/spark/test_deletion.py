@@ -1,4 +1,4 @@
-"""`delete()`, and the handler behind it."""
+"""`SparkDatasetConverter.delete()`, and the handler that it calls."""
 
 import logging
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_delete_removes_cached_shards_of_copy(
         assert len(converters) == kept
 
 
-def test_delete_keeps_foreign_files(
+def test_delete_keeps_files_that_mdstorm_did_not_write(
     ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine = path_of(ten) / "notes.txt"
@@ -63,7 +63,9 @@ def test_delete_keeps_foreign_files(
     )
 
 
-def test_delete_keeps_foreign_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_delete_keeps_directory_that_mdstorm_did_not_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     names = ["index.json", "part-00000-0.00000.mds", "shard.00000.mds"]
     for name in names:
         (tmp_path / name).write_text("mine")

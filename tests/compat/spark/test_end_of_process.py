@@ -60,7 +60,7 @@ def test_copies_with_keep_or_cache_key_survive_process(tmp_path: Path) -> None:
     assert all((directory / "index.json").is_file() for directory in expected)
 
 
-#: Spark is not needed: the marker file alone makes a directory one of mdstorm's copies.
+#: Needs no Spark: any directory with the marker file counts as one of mdstorm's copies.
 DOOMED = """
 import os, sys, weakref
 from mdstorm._spark.deletion import delete_at_exit, delete_dir
@@ -80,7 +80,7 @@ main = os.getpid()
 """
 
 
-def test_copies_are_removed_at_exit_but_not_by_forks(tmp_path: Path) -> None:
+def test_copies_are_removed_at_exit_but_not_by_forked_processes(tmp_path: Path) -> None:
     end = """
 kept = doomed("kept until the end")
 delete_dir(doomed("deleted"))
@@ -95,7 +95,9 @@ os.waitpid(child, 0)
     assert "Delete cache data" not in done.stderr
 
 
-def test_delete_handler_runs_after_uncaught_exception_and_may_fail(tmp_path: Path) -> None:
+def test_delete_handler_runs_after_uncaught_exception_and_its_errors_are_logged(
+    tmp_path: Path,
+) -> None:
     end = """
 import logging
 logging.basicConfig()
@@ -120,7 +122,7 @@ raise ValueError("uncaught")
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     pytest.importorskip("s3fs")
     with closing(S3Server()) as server:
-        # A host name, which has to be resolved.
+        # Use a host name instead of an address, so that it has to be resolved.
         monkeypatch.setenv("AWS_ENDPOINT_URL", server.url.replace("127.0.0.1", "localhost"))
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
             monkeypatch.setenv(name, "testing")
@@ -253,7 +255,9 @@ def begun(parent: Path, name: str = NAME) -> Location:
     return location
 
 
-def test_next_job_removes_only_own_unfinished_copies_of_a_day_ago(tmp_path: Path) -> None:
+def test_next_job_removes_only_unfinished_copies_of_mdstorm_older_than_a_day(
+    tmp_path: Path,
+) -> None:
     old = begun(tmp_path)
     fresh = begun(tmp_path, NAME.replace("-local-", "-fresh-"))
     fresh.write(SHARD, [b"x"])

@@ -57,9 +57,9 @@ FIELDS = {
 }
 
 
-@pytest.fixture(scope="module", params=["records", "texts beside", "parquet"])
+@pytest.fixture(scope="module", params=["records", "with texts", "parquet"])
 def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
-    """Shards of records, shards of samples of any size, and row groups."""
+    """MDS shards of samples of one size, MDS shards of samples of any size, or row groups."""
     folder = tmp_path_factory.mktemp("data") / "data"
     columns, fields = COLUMNS, FIELDS
     if request.param == "parquet":
@@ -68,7 +68,7 @@ def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDa
         table = {name: pa.array(columns[name], types[type_]) for name, type_ in fields.items()}
         pq.write_table(pa.table(table), folder / "part.parquet", row_group_size=170)
         return SparkDatasetConverter(None, [f"file://{folder}/part.parquet"], ROWS)
-    if request.param == "texts beside":
+    if request.param == "with texts":
         columns = {**columns, "text": [str(n) for n in range(ROWS)]}
         fields = {**fields, "text": "string"}
     return converter_of(folder, columns, fields, shard_size=9000, batch_rows=100)
@@ -230,7 +230,7 @@ def test_column_that_cannot_be_stacked_is_named_in_error(tmp_path: Path, batches
         (["flag", "a"], True, np.float32),
         (["label", "flag"], True, np.int64),
         (["n", "m"], "int32", np.int32),
-        (["label", "flag"], "uint16", np.int32),  # promoted like a column
+        (["label", "flag"], "uint16", np.int32),  # as for a single column
         (["a", "b"], "float16", np.float16),
         (["a", "b"], np.dtype("int64"), np.int64),
     ],
@@ -258,7 +258,7 @@ def test_stack_casts_to_given_dtype_or_numpy_result_type(
     ("first", "second", "stacked"),
     [
         ("uint16", "float32", np.float32),
-        ("uint16", "uint8", np.int32),  # promoted like a column
+        ("uint16", "uint8", np.int32),  # as for a single column
         ("uint32", "float32", np.float64),
         ("uint32", "uint16", np.int64),
         ("uint16", "int16", np.int32),

@@ -1,4 +1,4 @@
-"""`fill_nulls` for columns of arrays gives the same values in place and converted."""
+"""`fill_nulls` for columns of arrays gives the same values for files in place and for copies."""
 
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,7 @@ def test_null_arrays_in_place_are_filled_as_in_a_copy(
         read(converter, schema_fields=["m"], **options, **IN_ORDER)
         for converter in (in_place, copy)
     ]
-    if name in ("empty", "nothing"):  # lists of tensors or one, as nothing states a length
+    if name in ("empty", "nothing"):  # no known length: one tensor or a list
         found = [[as_lists(batch) for batch in batches] for batches in found]
     assert repr(found[0]) == repr(found[1])
 
@@ -66,13 +66,15 @@ def test_null_arrays_in_place_are_filled_as_in_a_copy(
 def test_arrays_of_other_length_than_first_row_group_raise_error(
     tmp_path: Path, read: Read
 ) -> None:
-    """Null arrays may have been filled to that length, so the wrong row is not known."""
+    """Nulls may already be filled to the first length, so the error cannot name a wrong row."""
     url = write_parquet(tmp_path, {"m": [[1.0, 2.0], None, [3.0]]}, row_group_size=1)
     with pytest.raises((InvalidArgumentError, tf.errors.OpError), match=r"'m' .*\(2,\).*convert"):
         read(make_spark_converter(url), fill_nulls={"m": 0}, **{**IN_ORDER, "batch_size": 1})
 
 
-def test_filled_column_that_is_not_read_names_schema_fields(tmp_path: Path) -> None:
+def test_fill_nulls_of_column_not_read_raises_error_that_names_schema_fields(
+    tmp_path: Path,
+) -> None:
     url = write_parquet(tmp_path, {"id": [1, 2], "m": [None, [[1.0]]]})
     for options in ({"fill_nulls": {"m": 0}}, {"null_masks": ["m"]}):
         with pytest.raises(ArgumentTypeError, match=r"\['m'\].*schema_fields"):

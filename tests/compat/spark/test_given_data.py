@@ -56,7 +56,7 @@ def test_mds_directory_is_read_in_place(tmp_path: Path, read: Read) -> None:
 def test_delete_of_converter_in_place_keeps_user_files(
     data: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Petastorm removes these files."""
+    """Petastorm's `delete` would remove these files."""
     directory = data
     if kind == "mds":
         directory = tmp_path / "mds"
@@ -82,7 +82,7 @@ def test_delete_of_converter_in_place_keeps_user_files(
         ({"compression_codec": "snappy"}, "compression_codec='snappy' applies to a copy"),
     ],
 )
-def test_arguments_of_copies_raise_error_for_data_in_place(
+def test_arguments_that_apply_to_copies_raise_error_for_data_in_place(
     data: Path, arguments: Any, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
@@ -140,7 +140,7 @@ def test_converter_over_parquet_files_keeps_their_order(data: Path, read: Read) 
             converter = SparkDatasetConverter(directory, files, len(expected))
             (batch,) = read(converter, schema_fields=["id"], **IN_ORDER)
             assert batch["id"] == expected
-    converter.delete()  # without a directory it has no copy to delete
+    converter.delete()  # does nothing: without a directory, there is no copy
     assert len(list(data.glob("*.parquet"))) == 2
 
 
@@ -228,7 +228,7 @@ def test_data_loader_fn_reads_table_version_of_converter(table: Path) -> None:
         assert found == ALIVE
 
 
-def test_converter_over_single_files_of_table_raises_error(table: Path) -> None:
+def test_converter_over_some_files_of_table_raises_error(table: Path) -> None:
     url = f"file://{table}"
     converter = SparkDatasetConverter(url, [f"{url}/k=a/f.parquet"], 5)
     with pytest.raises(NotImplementedError, match="is a Delta table, whose files may hold"):
@@ -245,6 +245,6 @@ def test_version_as_loader_argument_raises_error(table: Path) -> None:
 
 
 @pytest.mark.usefixtures("cache_dir")
-def test_version_of_frame_raises_error(spark: Any) -> None:
+def test_version_argument_with_data_frame_raises_error(spark: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="use Spark, spark"):
         make_spark_converter(spark.range(1), version=1)

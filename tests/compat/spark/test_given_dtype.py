@@ -1,4 +1,4 @@
-"""`dtype=` for data that are read in place: files of Parquet and datasets of MDS."""
+"""`dtype=` for data that is read in place: Parquet files and MDS datasets."""
 
 import pickle
 from collections.abc import Callable
@@ -95,7 +95,7 @@ def test_dtype_of_data_in_place_applies_in_tensorflow(
     tmp_path: Path, write: Callable[[Path], str]
 ) -> None:
     converter = make_spark_converter(write(tmp_path / "data"), dtype="float32")
-    floats = [name for name in FLOATS if name != "uneven"]  # Parquet states no shapes for them
+    floats = [name for name in FLOATS if name != "uneven"]  # TensorFlow needs a known shape
     made = converter.make_tf_dataset(schema_fields=["id", *floats], **IN_ORDER)
     specs = made.element_spec._asdict()
     assert {name: spec.dtype for name, spec in specs.items()} == {
@@ -165,7 +165,7 @@ def test_dtype_of_reader_applies_to_its_schema_and_rows(tmp_path: Path, make: An
 
 @with_either
 def test_filters_compare_values_in_given_dtype(tmp_path: Path, read: Read) -> None:
-    """The row groups' bounds apply to the values before the cast."""
+    """The statistics of row groups describe the values before the cast."""
     url = write_parquet(tmp_path, {"x": [0.1, 0.2]}, row_group_size=1)
     converter = make_spark_converter(url, dtype="float32")
     condition = [("x", ">", 0.1)]  # float32(0.1) is greater

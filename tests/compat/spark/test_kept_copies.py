@@ -1,4 +1,4 @@
-"""Copies under a `cache_key` that many processes request, over sources that change."""
+"""Copies with a `cache_key`: several processes request one at once, and sources change."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ print(find_or_convert(frame, {"parent": parent}, convert, "one"))
 
 
 def must_not_convert() -> str:
-    raise AssertionError("there is a copy")
+    raise AssertionError("there is already a copy")
 
 
 def copies_in(parent: Path) -> list[str]:
@@ -70,11 +70,11 @@ def test_eight_processes_with_one_key_write_one_copy(tmp_path: Path) -> None:
     assert [process.returncode for process in running] == [0] * 8
     assert urls == set(copies_in(parent))
     assert len(urls) == 1
-    assert len(list(parent.iterdir())) == 2  # the copy and the note, without a claim
+    assert len(list(parent.iterdir())) == 2  # the copy and the cache key file; no claim file
 
 
 class TestClaims:
-    """`CacheKey.find_or_convert`: who converts, and who waits."""
+    """`CacheKey.find_or_convert`: which process converts, and which ones wait."""
 
     def test_one_of_eight_threads_converts(self, tmp_path: Path) -> None:
         made: list[str] = []
@@ -127,13 +127,13 @@ class TestClaims:
 
         def pause(seconds: float) -> None:
             pauses.append(seconds)
-            if len(pauses) == 3:  # the process is not alive, so the claim is not renewed
+            if len(pauses) == 3:  # as old as the claim of a dead process
                 os.utime(claim, (1e9, 1e9))
 
         monkeypatch.setattr(kept_copies.time, "sleep", pause)
         url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
         assert url == copies_in(tmp_path)[0]
-        assert len(pauses) == 4  # three while it waited, one for its own claim
+        assert len(pauses) == 4  # three pauses while waiting, and one for its own claim
         assert not claim.exists()
 
     def test_waiting_ends_with_copy_of_other_process(
@@ -148,7 +148,7 @@ class TestClaims:
         assert "another process converts cache_key='one'" in caplog.text
         assert (tmp_path / key.claim_name).exists()  # it belongs to the other process
 
-    def test_waiting_for_longest_time_ends_with_conversion(
+    def test_process_converts_after_waiting_for_the_longest_time(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         key = CacheKey(tmp_path.as_uri(), "one")
@@ -157,7 +157,7 @@ class TestClaims:
         url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
         assert copies_in(tmp_path) == [url]
 
-    def test_second_of_two_conversions_is_removed(self, tmp_path: Path) -> None:
+    def test_second_copy_of_simultaneous_conversions_is_removed(self, tmp_path: Path) -> None:
         key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
 
         def convert() -> str:
@@ -170,7 +170,7 @@ class TestClaims:
 
     def test_failed_conversion_leaves_no_claim(self, tmp_path: Path) -> None:
         key = CacheKey(tmp_path.as_uri(), "one")
-        with pytest.raises(AssertionError, match="there is a copy"):
+        with pytest.raises(AssertionError, match="there is already a copy"):
             key.find_or_convert("source", must_not_convert, None)
         assert list(tmp_path.iterdir()) == []
 
@@ -178,7 +178,7 @@ class TestClaims:
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         key = CacheKey("file:///proc/nothing", "one")
-        with pytest.raises(AssertionError, match="there is a copy"):
+        with pytest.raises(AssertionError, match="there is already a copy"):
             key.find_or_convert("source", must_not_convert, None)
         assert "could not write to file:///proc/nothing" in caplog.text
 
@@ -188,7 +188,7 @@ class TestReplacedCopies:
 
     @pytest.fixture
     def convert(self, tmp_path: Path) -> Callable[[int], str]:
-        """Convert the source of a day, each on a later day."""
+        """Return a function that converts the source of a day, a day after the previous call."""
         key = CacheKey(tmp_path.as_uri(), "daily")
 
         def convert(day: int) -> str:
@@ -209,7 +209,7 @@ class TestReplacedCopies:
         first, second = convert(1), convert(2)
         assert (convert(1), convert(2)) == (first, second)
 
-    def test_copy_in_use_is_kept_until_it_is_not(
+    def test_replaced_copy_is_kept_while_it_is_in_use(
         self, tmp_path: Path, convert: Callable[[int], str]
     ) -> None:
         urls = [convert(0), convert(1)]
@@ -223,7 +223,7 @@ class TestReplacedCopies:
         assert (convert(3), copies_in(tmp_path)) == (urls[2][:-1] + "3", copies_in(tmp_path)[-2:])
 
     @pytest.mark.usefixtures("default_delete_handler")
-    def test_copy_that_cannot_be_removed_remains_in_note(
+    def test_replaced_copy_that_cannot_be_removed_is_removed_later(
         self,
         tmp_path: Path,
         convert: Callable[[int], str],
@@ -256,7 +256,7 @@ class TestRenewed:
         renewed.renew_all()
         assert not renewed.is_alive(location, "_mdstorm")
 
-    def test_missing_file_is_not_written(self, tmp_path: Path) -> None:
+    def test_renewal_does_not_create_a_missing_file(self, tmp_path: Path) -> None:
         use = Renewed(tmp_path.as_uri(), "_mdstorm")
         use.renew()
         assert list(tmp_path.iterdir()) == []
