@@ -32,7 +32,7 @@ def write(frame: Any, url: str, columns: dict[str, str]) -> None:
     dataframe_to_mds(frame, mds_kwargs={"out": f"{url}/out", "columns": columns})
 
 
-#: The mistake, given a session and a URL to write to; the builtin; the message.
+#: Each row: a wrong call, given a session and a URL to write to; the builtin error; the message.
 MISTAKES: list[Row] = [
     (lambda s, u: make_spark_converter(s.range(1)), ValueError, "pass parent_cache_dir_url=… or s"),
     (lambda s, u: convert(s.range(1), "cache"), ValueError, "write file:///"),

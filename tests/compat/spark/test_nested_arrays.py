@@ -83,7 +83,7 @@ def test_nested_arrays_of_several_shapes_become_lists_or_ragged_tensors(tmp_path
     assert in_tf(uneven)[1].to_list() == UNEVEN
 
 
-def test_shape_of_nested_column_is_the_same_for_some_of_the_files(tmp_path: Path) -> None:
+def test_reader_of_some_files_keeps_shape_of_nested_column_of_all_files(tmp_path: Path) -> None:
     rows = [[[1.0]], [[2.0]], [[3.0, 4.0]]]
     for name, more in {"ragged": [], "uneven": [[[5.0], []]]}.items():
         values = [*rows, *more]
@@ -146,7 +146,7 @@ def test_transform_of_nested_column_gets_and_returns_arrays(tmp_path: Path) -> N
     [([[[1.0, 2.0]], [[3.0]]], 1), ([[[1.0]], [[3.0]], *SHAPES], 2)],
     ids=["each of one", "one of several"],
 )
-def test_transformed_shards_of_different_shapes_are_joined(
+def test_transformed_shards_of_different_shapes_are_joined_in_a_batch(
     tmp_path: Path, rows: Any, batch_rows: int
 ) -> None:
     spec = TransformSpec(doubled)
@@ -202,7 +202,7 @@ def test_nested_strings_and_binaries_become_lists_or_ragged_tensors(
     assert in_tf(made)[1].to_list() == encoded(values)
 
 
-def test_copy_with_other_encodings_is_not_reused(
+def test_copy_of_earlier_version_with_other_encodings_is_not_reused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdstorm._spark import copies
@@ -234,7 +234,7 @@ def test_nested_arrays_of_parquet_in_place_are_omitted_unless_selected(tmp_path:
     assert batch.v.dtype == np.float32
 
 
-def test_uneven_nested_arrays_of_parquet_in_place_are_named_in_tensorflow(tmp_path: Path) -> None:
+def test_error_in_tensorflow_names_uneven_nested_column_of_parquet_in_place(tmp_path: Path) -> None:
     table = pa.table({"v": pa.array([[[1, 2], [3]], [[1], [2, 3]]])})
     pq.write_table(table, tmp_path / "a.parquet")
     made = make_spark_converter(f"file://{tmp_path}/a.parquet")

@@ -39,7 +39,7 @@ def nulls(tmp_path: Path, name: str) -> SparkDatasetConverter:
 @with_either
 @pytest.mark.parametrize("pool", ["thread", pytest.param("process", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["predicate", "filters"])
-def test_nulls_in_filtered_rows_raise_no_error(
+def test_nulls_in_rows_that_are_filtered_out_raise_no_error(
     tmp_path: Path, read: Read, how: str, pool: str
 ) -> None:
     columns = {"id": [0, 1, 2], "v": [True, None, False]}
@@ -88,7 +88,7 @@ def _decoded(value: Any) -> Any:
         ("boolean", ["v"], {"v": [True, False], "v_is_null": [False, True]}),
     ],
 )
-def test_transform_gets_nulls_as_in_petastorm_and_masks(
+def test_transform_gets_null_masks_and_nulls_as_in_petastorm(
     tmp_path: Path, name: str, masks: list[str], expected: dict[str, list[Any]]
 ) -> None:
     seen = []

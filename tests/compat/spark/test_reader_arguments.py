@@ -70,7 +70,7 @@ def test_arguments_without_effect_are_accepted(ten: SparkDatasetConverter, read:
 
 @pytest.fixture
 def wide(tmp_path: Path) -> SparkDatasetConverter:
-    """Plain columns and nested ones."""
+    """A converter over plain and nested columns."""
     columns = {
         "zeta": [1],
         "alpha": [2.0],
@@ -93,7 +93,7 @@ def wide(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @with_either
-def test_nested_columns_are_left_out_with_warning(wide: SparkDatasetConverter, read: Read) -> None:
+def test_nested_columns_are_omitted_with_a_warning(wide: SparkDatasetConverter, read: Read) -> None:
     with pytest.warns(UserWarning, match="has an unsupported field") as caught:
         (batch,) = read(wide, num_epochs=1)
     assert list(batch) == ["zeta", "alpha", "alpha_2", "words"]
@@ -101,14 +101,14 @@ def test_nested_columns_are_left_out_with_warning(wide: SparkDatasetConverter, r
     assert re.findall(r"Column '(\w+)'", text) == ["struct", "map", "deep"]
 
 
-def test_left_out_column_warns_once(wide: SparkDatasetConverter) -> None:
+def test_omitted_nested_column_warns_only_once(wide: SparkDatasetConverter) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default")
         next(iter(wide.make_torch_dataloader(num_epochs=1)))
         next(iter(wide.make_torch_dataloader(num_epochs=1)))
         fields = ["struct", "map", "deep"]
         (batch,) = wide.make_torch_dataloader(num_epochs=1, schema_fields=fields)
-    assert len(caught) == 3  # columns
+    assert len(caught) == 3  # one per column
     assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[{"a": 1}]]}
 
 

@@ -100,7 +100,7 @@ def test_copies_with_other_options_or_parents_are_not_shared(
     assert first.cache_dir_url == again.cache_dir_url
 
 
-def test_frames_with_clock_or_functions_are_compared_by_plan(
+def test_frames_with_current_time_or_functions_are_reused_if_plans_are_equal(
     classic_spark: Any, cache_dir: Path
 ) -> None:
     double = functions.udf(lambda x: x * 2, "long")
@@ -201,7 +201,7 @@ def test_failed_conversion_is_repeated(spark: Any, cache_dir: Path, tmp_path: Pa
 
 
 def frame(*files: str, plan: int = 7, schema: str = "[]") -> Any:
-    """A frame that remembers its first hash, as those of Spark Connect do."""
+    """A stand-in for a frame of Spark Connect, which caches its first hash."""
     fresh = SimpleNamespace(semanticHash=lambda: plan)
     return SimpleNamespace(
         select=lambda star: fresh,
@@ -220,7 +220,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def url_of(path: Path) -> str:
-    """The URL as Spark returns it."""
+    """Return the URL of a file in Spark's spelling."""
     return path.as_uri().replace("file:///", "file:/")
 
 

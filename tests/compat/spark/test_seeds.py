@@ -83,7 +83,7 @@ def test_new_loaders_continue_after_epoch_of_loaded_state(
 
 
 @in_either_order
-def test_state_of_samples_after_another_loader_resumes_in_its_own_epoch(
+def test_state_of_loader_over_samples_resumes_in_its_epoch_after_another_loader(
     thousand: SparkDatasetConverter, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
@@ -107,7 +107,7 @@ def test_state_of_samples_after_another_loader_resumes_in_its_own_epoch(
 
 
 @with_each_in_either_order
-def test_seed_without_shard_arguments_is_random(
+def test_default_seed_without_shard_arguments_is_random(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
     one, other = (numbers(thousand, order=order, **SHUFFLED) for _ in range(2))

@@ -56,7 +56,7 @@ def test_damaged_shard_raises_error_by_default(tmp_path: Path, write: Any, read:
 @with_either
 @with_both
 @pytest.mark.parametrize("batch_size", [10, 4])
-def test_damaged_rows_are_skipped_and_batches_keep_their_number(
+def test_damaged_rows_are_skipped_and_number_of_batches_is_kept(
     tmp_path: Path, write: Any, read: Read, batch_size: int
 ) -> None:
     converter = write(tmp_path / "data")
@@ -120,9 +120,7 @@ def test_readers_skip_damaged_row_groups_and_loaders_count_them(tmp_path: Path) 
 
 
 @with_either
-def test_damaged_first_shard_of_converter_and_reader_is_skipped_without_schema_in_index(
-    tmp_path: Path, read: Read
-) -> None:
+def test_damaged_first_shard_is_skipped_if_index_has_no_schema(tmp_path: Path, read: Read) -> None:
     written = converter_of(tmp_path, COLUMNS, {"n": "long", "text": "string"}, tasks=4)
     index = json.loads((tmp_path / "index.json").read_text())
     del index["mdstorm"]

@@ -61,7 +61,7 @@ COLUMNS = (
 
 
 class _DriverOnly(LocalFileSystem):
-    """A disk that only this process can reach: executors do not know its protocol."""
+    """A file system that only this process can use: executors do not support its protocol."""
 
     protocol = "driveronly"
 
@@ -111,7 +111,7 @@ def test_staged_ml_vectors_become_arrays(classic_spark: Any, cache_dir: Path) ->
     assert open_dataset(converter.cache_dir_url).schema["v"].encoding == "ndarray:float32"
 
 
-def test_storage_that_executors_cannot_write_is_staged(
+def test_copy_to_storage_that_executors_cannot_write_is_staged(
     spark: Any, tmp_path: Path, driver_only: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     staging = tmp_path / "staging"
@@ -130,7 +130,7 @@ def test_storage_that_executors_cannot_write_is_staged(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_session_without_python_on_executors_is_staged(
+def test_copy_in_session_without_python_on_executors_is_staged(
     spark: Any, cache_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv(STAGING_VARIABLE, "auto")
@@ -176,7 +176,9 @@ def test_driver_without_credentials_raises_credentials_error(
 
 
 @runs_python_on_executors
-def test_file_that_driver_cannot_see_makes_directory_unwritable(spark: Any, tmp_path: Path) -> None:
+def test_directory_with_files_invisible_to_driver_counts_as_unwritable(
+    spark: Any, tmp_path: Path
+) -> None:
     class Elsewhere(Location):
         def child(self, name: str) -> "Elsewhere":
             return Elsewhere(super().child(name).url)
@@ -189,7 +191,7 @@ def test_file_that_driver_cannot_see_makes_directory_unwritable(spark: Any, tmp_
 
 
 def without_the_rights_of_root(directory: Path) -> Path:
-    """Return a Python without root's right to ignore permissions."""
+    """Return the path of a Python that runs without root's right to ignore permissions."""
     setpriv = shutil.which("setpriv")
     drop = [setpriv, "--bounding-set", "-dac_override"]
     if not setpriv or subprocess.run([*drop, "true"], check=False).returncode:
@@ -201,7 +203,7 @@ def without_the_rights_of_root(directory: Path) -> Path:
 
 
 @runs_python_on_executors
-def test_directory_without_write_permission_of_executors_is_staged(
+def test_copy_to_directory_that_executors_may_not_write_is_staged(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
     """The executors' Python processes may not write there, but the JVM and the driver may."""

@@ -59,15 +59,15 @@ READS = [read_in_python, read_in_take, read_ahead]
 
 @dataclass
 class Chain:
-    """The arguments that all datasets of a chain share, and the rows that they have read."""
+    """The arguments of all datasets of a chain, and the rows that they have read."""
 
     converter: SparkDatasetConverter
     draw: random.Random
     arguments: dict[str, Any]
-    #: The number of ranks must not change within an epoch: only a rank knows its position.
+    #: None draws a number of ranks for each dataset; not all arguments allow it to change.
     world_size: int | None
     batch_size: int | None
-    #: The states of all ranks are equal.
+    #: Whether all ranks resume from the state of one rank.
     share_state: bool
     rows: Counter[int] = field(default_factory=Counter)
     states: list[Any] = field(default_factory=lambda: [None])
@@ -103,7 +103,7 @@ class Chain:
 
 
 def chain_of(seed: int, converters: list[SparkDatasetConverter]) -> tuple[Chain, Counter[int]]:
-    """Return a random chain, and the rows that it should read in all."""
+    """Return a random chain, and the rows that it should read in total."""
     draw = random.Random(seed)
     arguments: dict[str, Any] = {
         "num_epochs": draw.choice([1, 1, 2]),

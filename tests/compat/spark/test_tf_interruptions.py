@@ -1,4 +1,4 @@
-"""TensorFlow loops that end early: the state is after the last batch the user received."""
+"""TensorFlow loops that end early: the state resumes after the last batch the user received."""
 
 import _thread
 import json
@@ -25,7 +25,7 @@ READ: dict[str, Any] = {"num_epochs": 1, "seed": 3, "shuffle_row_groups": True}
 
 
 class StopError(Exception):
-    """The error of user code or of a function."""
+    """The error that a user's loop or function raises."""
 
 
 class Moment:
@@ -83,7 +83,7 @@ def taken_until(
     interrupt_after: Callable[[float], None] = lambda seconds: None,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Return the items of a loop that an error ends; with `stop`, it raises at that item."""
+    """Return the items of a loop before an error, which it raises itself at item `stop`."""
     items: list[Any] = []
     item = None
     with suppress(error):
@@ -94,14 +94,14 @@ def taken_until(
                 raise error
         interrupt_after(0.0)
     if item is not None and (not items or item is not items[-1]):
-        items.append(item)  # the loop ended before it could keep what it has
+        items.append(item)  # received, but the loop ended before it recorded the item
     return numbers(items)
 
 
 def remaining_after(
     seen: list[int], dataset: Any, make: Callable[[str], Any], url: str
 ) -> list[int]:
-    """Return the rows after a state; none if all were seen, since it begins the next epoch then.
+    """Return the rows after a state; none if all were seen, as the state begins the next epoch.
 
     A finalizer of TensorFlow may receive Ctrl-C, and the loop continues.
     """

@@ -81,7 +81,7 @@ def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: lis
     ],
     ids=str,
 )
-def test_nulls_of_booleans_left_by_transform_raise_error(
+def test_boolean_nulls_that_transform_keeps_raise_error(
     tmp_path: Path, type_: Any, values: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, values, type_)
@@ -112,7 +112,7 @@ def test_nulls_returned_by_transform_raise_error_in_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_shard_of_only_nulls_joins_integers_as_nan(tmp_path: Path) -> None:
+def test_nulls_of_one_shard_become_nan_next_to_integers_of_another(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
 
     def drop_small(frame: pd.DataFrame) -> pd.DataFrame:
@@ -188,7 +188,7 @@ def test_declared_free_length_may_differ_between_batches(tmp_path: Path) -> None
     ],
     ids=["scalars", "arrays", "length"],
 )
-def test_transform_shape_unlike_stored_shape_raises_error_in_tensorflow(
+def test_undeclared_change_of_shape_by_transform_raises_error_in_tensorflow(
     tmp_path: Path, stored: list[Any], type_: Any, returned: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, stored, type_)
@@ -197,7 +197,7 @@ def test_transform_shape_unlike_stored_shape_raises_error_in_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_transform_result_unlike_declared_type_raises_error_in_tensorflow(tmp_path: Path) -> None:
+def test_transform_result_of_undeclared_type_raises_error_in_tensorflow(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
     for dtype, x in ((np.str_, 1), (np.int64, "a")):
         spec = TransformSpec(lambda frame, x=x: frame.assign(x=x), [("x", dtype, (), False)])
@@ -205,7 +205,7 @@ def test_transform_result_unlike_declared_type_raises_error_in_tensorflow(tmp_pa
             with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_ragged_column_may_become_arrays_of_one_length(tmp_path: Path) -> None:
+def test_transform_may_return_arrays_of_one_length_for_ragged_column(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2, 3], [4], []], array_of("long"))
     spec = TransformSpec(lambda frame: frame.assign(x=[np.arange(2)] * 2))
     (batch,) = with_tf(converter, transform_spec=spec, **BATCH)

@@ -18,7 +18,7 @@ from mdstorm.errors import InvalidArgumentError, TransformError
 from mdstorm.spark import SparkDatasetConverter
 
 INT, FLOAT = ("number", np.int64, (), False), ("half", np.float32, (), False)
-#: The function fails inside of TensorFlow, whose errors keep only the text.
+#: Errors of a function in either framework: TensorFlow's errors keep only the text of the cause.
 ERRORS = (TransformError, ZeroDivisionError, tf.errors.OpError)
 
 
@@ -91,7 +91,7 @@ def test_transform_result_with_undeclared_columns_raises_error(
 
 @pytest.mark.parametrize(("whole", "rows"), [({}, 3), ({"transform_whole_shards": True}, 9)])
 @with_either
-def test_transform_gets_slices_of_a_large_shard_unless_whole(
+def test_transform_gets_slices_of_a_large_shard_unless_whole_shards_are_requested(
     tmp_path: Path, read: Read, whole: dict[str, Any], rows: int
 ) -> None:
     columns, fields = {"number": range(9), "file": [bytes(1 << 20)] * 9}, {"number": "long"}
@@ -113,7 +113,7 @@ def test_state_resumes_within_transformed_shard(ten: SparkDatasetConverter) -> N
     assert torch.cat([batch["number"] for batch in second]).tolist() == [4, 5, 7, 8]
 
 
-def test_transform_in_process_pool_runs_in_processes(ten: SparkDatasetConverter) -> None:
+def test_transform_with_process_pool_runs_in_other_processes(ten: SparkDatasetConverter) -> None:
     spec = TransformSpec(lambda frame: frame.assign(number=os.getpid()))
     batches = with_torch(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)
     assert os.getpid() not in {pid for batch in batches for pid in batch["number"]}
@@ -130,7 +130,7 @@ def two(tmp_path: Path) -> SparkDatasetConverter:
 def returning(
     values: Any, dtype: Any = np.int64, shape: Any = (), **more: tuple[Any, Any, Any]
 ) -> TransformSpec:
-    """A transform that replaces `x`, and adds columns of other values, dtypes and shapes."""
+    """Return a transform that replaces `x`, and adds columns given by values, dtype and shape."""
     columns = {"x": (values, dtype, shape), **more}
 
     def replace(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Shares of rows from the launcher, and the warning if there are none."""
+"""Shares of rows that follow the launcher's variables, and the warning if there are no shares."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """Set the variables of one of several processes that torchrun has started."""
+    """Return a function that sets the variables of a rank, as torchrun does."""
     monkeypatch.setattr(options, "_warned", False)
 
     def set_rank(rank: int, size: int) -> None:
@@ -108,7 +108,7 @@ class TestAutomaticShares:
 
 
 class TestWarning:
-    """A warning appears if every process reads all rows, which only Petastorm's programs intend."""
+    """A warning appears if every process reads all rows, as is the default in Petastorm."""
 
     @with_each
     @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ class TestWarning:
             assert 'cur_shard="auto"' in text
             assert "cur_shard=0, shard_count=1" in text
 
-    def test_world_set_after_first_pass_causes_warning(
+    def test_launcher_variables_set_after_first_pass_cause_warning(
         self, thousand: SparkDatasetConverter, launch: Launch, caplog: pytest.LogCaptureFixture
     ) -> None:
         loader = thousand.make_torch_dataloader(16, **SHUFFLED)
@@ -143,7 +143,7 @@ class TestWarning:
         list(loader)
         assert len(caplog.records) == 1
 
-    def test_no_warning_where_tensorflow_strategy_shards(
+    def test_tf_dataset_in_tensorflow_cluster_does_not_warn(
         self, thousand: SparkDatasetConverter, launch: Launch, monkeypatch: Any, caplog: Any
     ) -> None:
         launch(1, 2)

@@ -1,4 +1,4 @@
-"""The servers of the storages and of the catalog, for tests of the functions that users call."""
+"""Servers of stores and of a catalog, for tests of public functions."""
 
 from collections.abc import Iterator
 
@@ -38,4 +38,4 @@ def catalog(
     yield found
     found.unity.reset()
     found.guard.reset()
-    found.behind.remove("tables/")  # otherwise the next table at a prefix would have these files
+    found.behind.remove("tables/")  # files of this test must not appear in later tables

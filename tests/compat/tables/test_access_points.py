@@ -30,7 +30,7 @@ HOST = f"points-{ACCOUNT}.s3-accesspoint.us-east-1.amazonaws.com"
 
 @pytest.fixture
 def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noqa: F811
-    """The host of each request that reaches the store; its access point is another host."""
+    """The host name in each request to the store; its access point has another host name."""
     from moto.s3control.models import s3control_backends
 
     points = s3control_backends[ACCOUNT]["aws"]
@@ -44,7 +44,7 @@ def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noq
 
 @pytest.fixture
 def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """Credentials that name the access point."""
+    """Make the catalog return credentials that name the access point."""
     vend = orders.unity.vend
 
     def vend_for_access_point(prefix: str, seconds: float) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def test_mds_is_written_and_read_through_an_access_point(
     assert {*hosts} == {HOST}
 
 
-def test_access_points_become_hosts_of_delta_rs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_access_point_becomes_endpoint_of_delta_rs(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     keys = {"key": "k", "secret": "s"}

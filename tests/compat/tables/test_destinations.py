@@ -34,7 +34,7 @@ def written(tmp_path: Path) -> Path:
         (NAME, {}, InvalidArgumentError, f"is the name of a table.*or './{NAME}' for a directory"),
     ],
 )
-def test_unusable_destination_raises_error_before_the_catalog_is_asked(
+def test_unusable_destination_raises_error_before_any_catalog_request(
     url: str,
     options: dict[str, Any],
     error: type[Exception],

@@ -1,4 +1,4 @@
-"""Every entry reads each row of a named table once, in this process and in worker processes."""
+"""Every entry point reads each row of a named table once, also in worker processes."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def by_row_reader(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[in
 
 
 def by_batch_reader(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[int]:
-    """The name may be in a list."""
+    """Pass the name in a list."""
     share = {"num_epochs": 1, "cur_shard": rank, "shard_count": ranks}
     with make_batch_reader([name], **share, **as_of) as batches:
         yield from (n for batch in batches for n in batch.n.tolist())
@@ -126,14 +126,14 @@ VERSIONS: list[tuple[dict[str, Any], list[int]]] = [
 def read_all(
     entries: dict[str, Read], name: str, rank: int, ranks: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield the rows that each entry reads of each version."""
+    """Yield the rows that each entry point reads from each version."""
     for entry, read in entries.items():
         for as_of, _ in VERSIONS:
             yield from ((f"{entry} {[*as_of]}", n) for n in read(name, rank, ranks, **as_of))
 
 
 class Opening(torch_data.IterableDataset):  # type: ignore[misc, name-defined]
-    """Each worker process opens the table, and reads its share."""
+    """Opens the table in each worker process, and reads the worker's share."""
 
     def __init__(self, read: Callable[[str, int, int], Iterator[Any]], name: str) -> None:
         self.read, self.name = read, name
@@ -156,7 +156,7 @@ def read_in_a_program(method: str | None, name: str) -> list[tuple[str, int]]:
 @pytest.mark.long
 @SPELLINGS
 @pytest.mark.parametrize("method", [None, "fork", "spawn"], ids=str)
-def test_every_entry_reads_each_row_once_by_a_name(
+def test_every_entry_point_reads_each_row_of_named_table_once(
     method: str | None,
     name: str,
     orders: Catalog,  # noqa: F811
@@ -201,7 +201,7 @@ OF_MDS: dict[str, Callable[[str], Any]] = {
 
 @SPELLINGS
 @pytest.mark.parametrize("entry", OF_MDS)
-def test_entry_that_reads_only_mds_explains_how_to_read_a_name(
+def test_error_of_entry_point_for_mds_explains_how_to_read_a_table_name(
     entry: str,
     name: str,
     orders: Catalog,  # noqa: F811

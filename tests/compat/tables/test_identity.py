@@ -27,7 +27,7 @@ def test_parent_obtains_credentials_for_workers_without_an_identity(
     method: str,
     orders: Catalog,  # noqa: F811
 ) -> None:
-    orders.unity.lifetime = 3.0  # what the parent has is of no use to them
+    orders.unity.lifetime = 3.0  # the parent's first credentials expire too soon
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
         how: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": method}
         loader = StreamingDataLoader(made.dataset, batch_size=3, worker_init_fn=forget, **how)
@@ -54,7 +54,7 @@ def test_refusal_for_worker_without_identity_raises_error_with_cause(
 
 
 @pytest.mark.long
-def test_worker_that_opens_a_name_without_an_identity_names_the_variables(
+def test_error_in_worker_without_an_identity_names_the_variables(
     orders: Catalog,  # noqa: F811
 ) -> None:
     loader = torch_data.DataLoader(

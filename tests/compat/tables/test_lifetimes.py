@@ -56,7 +56,7 @@ def events(catalog: Catalog, tmp_path: Path) -> Catalog:
 def test_epoch_of_ten_lifetimes_has_each_row_once(
     method: str | None, catalog: Catalog, tmp_path: Path
 ) -> None:
-    """Also with shuffling and workers; a process requests credentials at most once per lifetime."""
+    """With or without workers, a process requests credentials at most once per lifetime."""
     put(catalog, tmp_path, MANY, FEW)
     lifetimes, lifetime = 10, 2.0
     catalog.unity.lifetime = lifetime
