@@ -1,4 +1,4 @@
-"""The errors of the API: each is also the builtin that existing code catches."""
+"""The errors of the API: each is also a builtin error, which existing code may catch."""
 
 import inspect
 import pickle
@@ -37,7 +37,7 @@ def test_list_of_errors_is_complete() -> None:
     assert sorted([*BASES, *mdstorm_backend.errors.__all__]) == sorted(errors.__all__)
     classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert {name for name in classes if not name.startswith("_")} <= set(errors.__all__)
-    for name in mdstorm_backend.errors.__all__:  # shared by the two
+    for name in mdstorm_backend.errors.__all__:  # the same classes in both packages
         assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)
 
 
@@ -50,7 +50,7 @@ def test_each_error_is_an_mdstorm_error_and_a_builtin(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", errors.__all__)
-def test_message_ends_with_the_link_to_its_section_if_there_is_a_site(
+def test_error_message_ends_with_link_to_its_section_if_site_url_is_set(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = getattr(errors, name)("what was found, where, what to do")

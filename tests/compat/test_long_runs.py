@@ -62,7 +62,7 @@ for number in range(1, cycles + 1):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 rows of Parquet and of MDS."""
+    """A Parquet file and an MDS dataset, of 60 rows each."""
     place = tmp_path_factory.mktemp("cycles")
     table = pa.table({"n": np.arange(60), "x": np.ones(60)})
     pq.write_table(table, place / "a.parquet", row_group_size=10)

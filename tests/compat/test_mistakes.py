@@ -44,7 +44,7 @@ def resumed(mds: str, other: Any) -> None:
 
 
 def transformed(mds: str, function: Any, *edited: Any) -> Any:
-    """Return a batch that a function on the rows has made."""
+    """Return a batch that a transform function has made."""
     return torch_batch(mds, transform_spec=TransformSpec(function, edit_fields=edited))
 
 
@@ -56,7 +56,7 @@ def deleted(mds: str) -> SparkDatasetConverter:
 
 
 def torch_of_copy(mds: str) -> Any:
-    """Return a batch of a copy that was made by a process that has ended."""
+    """Return a batch of a copy that was removed when the process that made it ended."""
     gone = SparkDatasetConverter(f"{mds}/20250101000000-appid-local-1", [f"{mds}/a.mds"], 8)
     return next(iter(copy.copy(gone).make_torch_dataloader()))
 
@@ -76,7 +76,7 @@ def streamed(mds: str) -> Any:
 
 
 def lazy(mds: str, **arguments: Any) -> StreamingDataset:
-    """Return a dataset that opens when it is first used."""
+    """Return a dataset that is opened on first use."""
     return StreamingDataset(local=mds.removeprefix("file://"), order=ExactOrder(), **arguments)
 
 
@@ -84,12 +84,12 @@ def wide(rows: Any) -> Any:
     return rows.assign(y=[np.zeros(2, np.float32)] * len(rows))
 
 
-#: Columns that a function declares to add.
+#: Columns that a transform declares: scalars, and arrays of three.
 Y, Y3 = ("y", np.float32, (), False), ("y", np.float32, (3,), False)
 
 ODD = in_lambda(["id"], lambda id: id % 2 == 1)
 
-#: The mistake, given the URLs of Parquet and MDS; the builtin that is raised; the message.
+#: Each row: a wrong call, given the URLs of Parquet and MDS; the builtin error; the message.
 MISTAKES: list[Row] = [
     # arguments of loaders
     (lambda p, m: torch_batch(m, batch_size="32"), ValueError, "integer or None, found '32'"),
@@ -183,7 +183,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: convert(m, keep="yes"), TypeError, "keep must be True or False"),
     (lambda p, m: convert(m, cache_key=""), TypeError, "cache_key must be a non-empty"),
     (lambda p, m: by_hand(m, m, 8), TypeError, "file_urls must be a list"),
-    # states, too early, too late
+    # lengths, states, and calls at the wrong time
     (lambda p, m: len(loader(m)), TypeError, "num_epochs=None never"),
     (lambda p, m: loader(m).load_state_dict({"epoch": 1}), ValueError, "['epoch'], is not a state"),
     (lambda p, m: resumed(m, streamed(m)), ValueError, "the order 'exact'"),

@@ -68,7 +68,7 @@ def resumed(mds: str, state: Any) -> None:
     loader(mds).load_state_dict(state)
 
 
-#: The mistake, given the URLs of Parquet and MDS; the builtin that is raised; the message.
+#: Each row: a wrong call, given the URLs of Parquet and MDS; the builtin error; the message.
 MISTAKES: list[Row] = [
     # schemas, codecs, rows
     (lambda p, m: schema("a", "int63", ()), ValueError, "numpy_dtype 'int63': pass a NumPy type"),

@@ -1,4 +1,4 @@
-"""The names that code written for Petastorm imports, and attributes that are free for users."""
+"""The names that code for Petastorm imports, and private names that cannot clash with users'."""
 
 import dis
 import importlib
@@ -74,7 +74,7 @@ def test_dir_works_with_a_mocked_framework(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def parameters(function: object) -> str:
-    """The parameters that may be positional, as in the source code."""
+    """Return the parameters that may be positional, without annotations."""
     found = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
     plain = (p.replace(annotation=p.empty) for p in found if p.kind is p.POSITIONAL_OR_KEYWORD)
     return ", ".join(map(str, plain))
@@ -162,7 +162,7 @@ def test_private_names_are_from_petastorm_or_have_mdstorm_prefix(name: str) -> N
     assert [one for one in sorted(ours) if not one.startswith("_mdstorm_")] == []
 
 
-def test_level_of_the_package_logger_applies_to_the_engine(
+def test_level_of_mdstorm_logger_applies_to_mdstorm_backend(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     engine = logging.getLogger("mdstorm_backend.cache.space")

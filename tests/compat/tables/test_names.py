@@ -73,7 +73,9 @@ def run(*arguments: str) -> Result:
 
 
 @SPELLINGS
-def test_every_entry_reads_a_table_by_its_name(name: str, orders: Catalog, tmp_path: Path) -> None:
+def test_every_entry_point_reads_a_table_by_name(
+    name: str, orders: Catalog, tmp_path: Path
+) -> None:
     assert numbers(make_batch_reader(name, num_epochs=1)) == NEWEST
     with pytest.warns(UserWarning, match="the schema is inferred"):
         assert numbers(make_reader(name, num_epochs=1)) == NEWEST
@@ -122,8 +124,10 @@ def test_reader_of_a_name_resumes_from_its_state(orders: Catalog) -> None:
     assert sorted(first + rest) == NEWEST
 
 
-def test_state_of_dropped_table_raises_error_on_new_table_with_its_name(orders: Catalog) -> None:
-    """Also refuse the state if an external table is created over the same files."""
+def test_state_of_dropped_table_raises_error_in_reader_of_new_table_with_same_name(
+    orders: Catalog,
+) -> None:
+    """An external table that is created again over the same files also counts as new."""
     with make_batch_reader(NAME, num_epochs=1) as reader:
         next(reader)
         state = reader.state_dict()
@@ -199,9 +203,7 @@ def test_existing_directory_takes_precedence_over_a_table_name(
     assert by_torch(make_spark_converter(f"uc://{NAME}")) == NEWEST
 
 
-def test_table_name_is_read_on_databricks_where_other_paths_raise_error(
-    orders: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_name_is_read_on_databricks(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABRICKS_RUNTIME_VERSION", "17.3")
     assert by_torch(make_spark_converter(NAME)) == NEWEST
 
@@ -238,7 +240,7 @@ def test_table_without_readable_files_raises_error_before_credentials_are_reques
     assert not orders.guard.requests
 
 
-def test_table_on_r2_is_read_at_an_endpoint(
+def test_table_on_r2_is_read_at_endpoint_of_account_or_options(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The endpoint of the account is used unless the options contain another one."""
@@ -278,10 +280,10 @@ def test_table_without_a_manifest_is_read(orders: Catalog) -> None:
         ("no", "GRANT EXTERNAL USE SCHEMA ON SCHEMA main.sales .*External data access"),
     ],
 )
-def test_refused_credentials_raise_error_with_cause(
+def test_catalog_that_refuses_credentials_raises_error_with_cause(
     message: str, words: str, orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Raise the error even if credentials in the environment could read the files."""
+    """The error is raised even if credentials in the environment could read the files."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing-secret")
     monkeypatch.setenv("AWS_ENDPOINT_URL", orders.behind.url)
@@ -295,7 +297,7 @@ def test_refused_credentials_raise_error_with_cause(
 
 @pytest.mark.parametrize("is_lookup", [True, False])
 def test_refused_iceberg_table_raises_error_with_cause(is_lookup: bool, catalog: Catalog) -> None:
-    """A catalog may refuse to describe the table, in Iceberg's words, or to give credentials."""
+    """The catalog refuses to describe the table, as an Iceberg catalog, or to give credentials."""
     pytest.importorskip("pyiceberg")
     catalog.unity.add("main.ice.berg", None, "ICEBERG")
     catalog.unity.metadata["main.ice.berg"] = f"s3://{BUCKET}/t/metadata/1.metadata.json"
@@ -421,7 +423,7 @@ def test_workspace_that_is_not_configured_raises_credentials_error(
 def test_default_databricks_profile_configures_each_process(
     orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process knows only the host, and the SDK reads no profile if it gets a host."""
+    """Other processes only get the host, and the SDK reads no profile if a host is given."""
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name)
     profile = f"[DEFAULT]\nhost = {orders.unity.url}\ntoken = {TOKEN}\n"
@@ -442,7 +444,7 @@ def test_default_databricks_profile_configures_each_process(
 UNREACHABLE = "http://127.0.0.1:9"
 
 
-def test_requested_workspace_is_reached_if_the_configured_one_is_not(
+def test_requested_workspace_is_used_if_configured_workspace_is_unreachable(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workspace, "clients", {})
@@ -469,7 +471,7 @@ token = {token}
 
 @pytest.fixture
 def write_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that writes profiles, which then configure the workspace alone."""
+    """Return a function that writes a file of profiles, the only configuration of the workspace."""
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
@@ -513,7 +515,7 @@ def test_token_of_a_profile_is_sent_only_to_its_host(
     assert Workspace(url).host == url, "by the token of the environment"
 
 
-def test_profile_that_the_settings_choose_is_used(
+def test_default_profile_of_the_settings_is_used(
     orders: Catalog, write_profiles: Callable[..., None]
 ) -> None:
     config = pytest.importorskip("databricks.sdk.core").Config
@@ -562,7 +564,7 @@ ENTRIES_OF_SHORT_NAMES: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("entry", ENTRIES_OF_SHORT_NAMES)
-def test_missing_path_of_two_parts_raises_error_that_asks_for_three(
+def test_missing_two_part_name_raises_error_that_shows_three_parts(
     entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -590,7 +592,7 @@ def test_missing_path_of_two_parts_raises_error_that_asks_for_three(
     ],
     ids=" ".join,
 )
-def test_command_on_missing_two_part_name_asks_for_three_parts(
+def test_command_on_missing_two_part_name_prints_that_names_have_three_parts(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -598,7 +600,7 @@ def test_command_on_missing_two_part_name_asks_for_three_parts(
     assert (result.exit_code, "name has three parts" in result.output) == (3, True)
 
 
-def test_two_part_name_on_databricks_asks_for_three_parts(
+def test_two_part_name_on_databricks_raises_error_that_shows_three_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -607,7 +609,7 @@ def test_two_part_name_on_databricks_asks_for_three_parts(
         make_spark_converter(SHORT)
 
 
-def test_existing_path_of_two_parts_is_read(
+def test_existing_path_that_looks_like_a_two_part_name_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -618,7 +620,7 @@ def test_existing_path_of_two_parts_is_read(
     assert open_dataset("my.mds")[0]["n"] == 77
 
 
-def test_missing_sdk_raises_error_with_the_extra(
+def test_missing_sdk_raises_error_that_names_the_extra_to_install(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import sys

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 @pytest.fixture
 def options(s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The options without which the data at `URL` cannot be read."""
+    """The storage options that are needed to read the data at `URL`."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     given = {"endpoint_url": s3_without_keys.url, "key": "testing", "secret": "testing-secret"}
     sink = pa.BufferOutputStream()
@@ -53,7 +53,7 @@ def test_converter_of_a_path_reads_with_its_storage_options(options: dict[str, A
     assert by_torch(converter, storage_options={**options, "key": "another"}) == ROWS
 
 
-def test_storage_options_of_a_converter_pickle_only_without_secrets(
+def test_converter_with_storage_options_is_pickled_only_without_secrets(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     converter = make_spark_converter(URL, storage_options=options)
@@ -66,7 +66,7 @@ def test_storage_options_of_a_converter_pickle_only_without_secrets(
     assert by_torch(pickle.loads(pickle.dumps(converter))) == ROWS  # noqa: S301
 
 
-def test_storage_options_are_checked_and_do_not_apply_to_frames(options: dict[str, Any]) -> None:
+def test_wrong_or_incomplete_storage_options_raise_error(options: dict[str, Any]) -> None:
     wrong: Any = "endpoint"
     with pytest.raises(ArgumentTypeError, match="storage_options must be a dict"):
         make_spark_converter(URL, storage_options=wrong)

@@ -39,7 +39,7 @@ def taken(dataset: Any) -> list[Any]:
 
 
 def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
-    """A reader of another kind with the column ``number``."""
+    """A reader of another class with the column ``number``."""
     reader = ItemReader(items(number=values), batched=batched)
     reader.schema = Unischema("S", [UnischemaField("number", np.int64, ())])  # type: ignore[attr-defined]
     return reader
@@ -64,7 +64,7 @@ class TestElements:
 
 
 class TestBatching:
-    """Batches are slices of blocks, and equal the batches that TensorFlow makes row by row."""
+    """Batches are slices of blocks, and equal the batches that TensorFlow makes of single rows."""
 
     @pytest.mark.parametrize("drop", [False, True])
     def test_unbatched_and_rebatched_rows_equal_batches_of_tensorflow(
@@ -119,7 +119,7 @@ class TestPasses:
         assert taken(dataset) == IN_GROUPS[1:]
         assert taken(dataset) == IN_GROUPS
 
-    def test_readers_of_another_kind_are_reset_at_their_end(self) -> None:
+    def test_reader_of_another_class_is_reset_at_its_end(self) -> None:
         batches = other_reader([np.arange(3), np.arange(2)], batched=True)
         rows = other_reader(list(range(3)), batched=False)
         for reader, expected in ((batches, [[0, 1, 2], [0, 1]]), (rows, [0, 1, 2])):
@@ -130,7 +130,9 @@ class TestPasses:
 class TestStates:
     @pytest.mark.parametrize("done", [0, 250, 999, 1000])
     @with_either
-    def test_rows_resume_after_any_number(self, thousand: str, reader: Any, done: int) -> None:
+    def test_state_after_any_number_of_rows_resumes_with_next_row(
+        self, thousand: str, reader: Any, done: int
+    ) -> None:
         def make() -> Any:
             dataset = make_petastorm_dataset(reader(thousand, shuffle_rows=True, seed=3))
             return dataset.unbatch() if reader is batch_reader else dataset
@@ -183,7 +185,9 @@ class TestStates:
             second.load_state_dict(first.state_dict())
             assert taken(second) == whole[done:]
 
-    def test_rows_of_several_lengths_resume(self, tmp_path: Path) -> None:
+    def test_state_over_arrays_of_several_lengths_resumes_with_next_row(
+        self, tmp_path: Path
+    ) -> None:
         url = write_parquet(tmp_path / "ragged", {"number": [[0], [1, 1], [2], [3, 3]]}, 2)
         first, second = (make_petastorm_dataset(row_reader(url)) for _ in range(2))
         assert taken(islice(first, 3)) == [[0], [1, 1], [2]]
@@ -203,7 +207,7 @@ class TestStates:
         assert taken(islice(second, 100)) == whole[1][250:350]
         assert taken(second) == whole[2]
 
-    def test_rows_taken_before_load_count_within_a_single_block(self, thousand: str) -> None:
+    def test_loading_current_state_within_block_resumes_with_next_row(self, thousand: str) -> None:
         def make() -> Any:
             return make_petastorm_dataset(row_reader(thousand, shuffle_rows=True, seed=3))
 
@@ -262,7 +266,7 @@ def test_n_grams_are_dicts_of_namedtuples(tmp_path: Path) -> None:
     assert len(list(dataset)) == 2
 
 
-def test_n_grams_start_over_after_a_failure(tmp_path: Path) -> None:
+def test_pass_over_n_grams_after_an_error_starts_at_the_beginning(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "sequence", {"time": range(4)})
     ngram = NGram({0: ["time"]}, 1, "time")
     dataset = make_petastorm_dataset(row_reader(url, schema_fields=ngram))
@@ -277,7 +281,7 @@ def test_n_grams_start_over_after_a_failure(tmp_path: Path) -> None:
 v1 = tf.compat.v1
 
 
-def test_shuffling_queue_shuffles_rows(ten: str) -> None:
+def test_tf_tensors_with_shuffling_queue_return_each_row_once(ten: str) -> None:
     with row_reader(ten) as reader, tf.Graph().as_default(), v1.Session() as session:
         row = tf_tensors(reader, shuffling_queue_capacity=10, min_after_dequeue=5)
         assert session.graph.get_operation_by_name(RANDOM_SHUFFLING_QUEUE_SIZE)
@@ -411,7 +415,7 @@ class TestNulls:
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize("names", [["number"], ["text"], ["number", "text"]])
     @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
-    def test_nulls_of_rows_raise_error_at_their_row(
+    def test_nulls_of_row_reader_raise_error_that_names_columns(
         self, url: str, names: list[str], skip: int
     ) -> None:
         reader = row_reader(url, schema_fields=names, num_epochs=2)

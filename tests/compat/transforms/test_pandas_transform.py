@@ -1,4 +1,4 @@
-"""A transform on one shard's rows: the function's input, and the use of its frame."""
+"""A transform of one shard's rows: the function's input, and the values that it returns."""
 
 import datetime as dt
 import warnings
@@ -33,7 +33,7 @@ def listed(values: Values) -> list[Any]:
 
 
 def test_empty_arrays_have_the_declared_type() -> None:
-    """NumPy converts an empty list to float64."""
+    """NumPy would convert an empty list to float64."""
     for cells in ([[1, 2], []], [[], None]):
         values = run(cells, np.int32, (None,))
         assert values.type == pa.list_(pa.int32())

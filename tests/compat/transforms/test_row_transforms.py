@@ -1,4 +1,4 @@
-"""`TransformSpec`: the remaining columns, rows and values."""
+"""`TransformSpec`: the columns, rows and values after a transform."""
 
 from pathlib import Path
 from typing import Any
@@ -151,7 +151,7 @@ class TestArrays:
         found = declare(pa.array([[1, None], [2]]), dtype, (None,))
         assert found.to_pylist() == [[1, None], [2]]
 
-    def test_cells_of_several_shapes_are_cast(self) -> None:
+    def test_arrays_of_several_shapes_in_a_column_are_cast(self) -> None:
         cells = np.fromiter([np.ones((1, 2)), None, np.ones((2, 2))], object, 3)
         found = declare(cells, np.float32, (None, 2))
         dtypes = [None if cell is None else cell.dtype for cell in found]
@@ -193,7 +193,7 @@ def test_numbers_declared_as_strings_raise_error() -> None:
 
 
 @pytest.mark.parametrize("values", [pa.nulls(2), pa.array([True, None])], ids=["nulls", "booleans"])
-def test_columns_with_nulls_are_unchanged(values: Any) -> None:
+def test_columns_with_nulls_declared_as_booleans_are_unchanged(values: Any) -> None:
     assert declare(values, np.bool_) is values
 
 

@@ -24,7 +24,7 @@ from mdstorm.predicates import in_lambda
 
 
 class MineError(Exception):
-    """An error with additional arguments."""
+    """An error whose constructor has two arguments."""
 
     def __init__(self, first: int, second: str) -> None:
         super().__init__(first, second)
@@ -44,7 +44,7 @@ def processes(url: str, function: Any, fields: Any = (), **arguments: Any) -> An
 
 def test_process_pool_runs_functions_and_keeps_the_order(url: str) -> None:
     def work(frame: pd.DataFrame) -> pd.DataFrame:
-        # A function that cannot be imported from a module, and another function that it calls.
+        # A local function, which workers cannot import from a module.
         frame["pid"] = os.getpid()
         frame["image"] = [np.full((2, 3), i) for i in frame["id"]]
         return frame
@@ -69,7 +69,7 @@ def test_error_in_a_process_is_raised_unchanged(url: str) -> None:
     with processes(url, fail) as reader, pytest.raises(MineError) as caught:
         next(reader)
     assert caught.value.args == (7, "seven")
-    assert "in fail" in str(caught.value.__cause__)  # where it came from
+    assert "in fail" in str(caught.value.__cause__)  # the traceback in the worker
 
 
 def test_a_process_that_dies_raises_error(url: str) -> None:
@@ -93,14 +93,14 @@ class Calling:
 
 
 def pool_of(function: Any) -> Any:
-    """One worker process that calls a function."""
+    """Return a pool of one worker process, which calls `function`."""
     return ProcessTransform(Calling(function), 1)
 
 
 class TestPool:
     """When the processes of a pool start and end."""
 
-    def test_errors_that_cannot_be_loaded_become_runtime_errors(self) -> None:
+    def test_errors_that_cannot_be_unpickled_become_runtime_errors(self) -> None:
         class OddError(Exception):
             def __init__(self, first: int, *, second: int) -> None:
                 super().__init__(f"{first} and {second}")
@@ -156,7 +156,7 @@ class TestPool:
             assert parent.stdout is not None
             assert parent.stdout.readline() == "begun\n"
             parent.kill()
-            # The worker also has the other end of the pipe.
+            # This read ends only when the worker has ended as well, because it also holds the pipe.
             assert parent.stdout.read() == ""
 
     def test_forked_process_starts_its_own_workers(self) -> None:
@@ -202,7 +202,7 @@ def test_process_transform_can_be_pickled(url: str) -> None:
     copy.close()
 
 
-def test_function_that_a_process_cannot_load_raises_error(tmp_path: Path) -> None:
+def test_function_that_a_process_cannot_unpickle_raises_error(tmp_path: Path) -> None:
     class Unloadable:
         def __reduce__(self) -> Any:
             return int, ("no number",)
@@ -216,7 +216,7 @@ def test_function_that_a_process_cannot_load_raises_error(tmp_path: Path) -> Non
 
 @pytest.fixture
 def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import a module with a given text, repeatedly."""
+    """Return a function that imports a module with a given text, and can be called repeatedly."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
