@@ -1,4 +1,4 @@
-"""The dataset that the programs train on."""
+"""Datasets that the programs train on."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.mds_backend.small_datasets import write_dataset
 ROWS = 1_009
 
 
-#: A number that is divisible by global batches of 126 rows.
+#: A multiple of 126, the number of rows in a global batch.
 EVEN_ROWS = 1_008
 
 

@@ -73,7 +73,7 @@ class Run:
         return NumberedBatches([[json.loads(line) for line in rank] for rank in lines])
 
     def check_resumes(self, rows: int) -> None:
-        """Check that the first run read all rows of its epochs, and the second run the rest.
+        """Check that the first run read all rows of its epochs, and the second the remaining rows.
 
         With the same number of ranks, they train on the same batches.
         """
@@ -112,7 +112,7 @@ def launch(
     warning: str = "",
     **environment: str,
 ) -> Run:
-    """Run a program in a directory for its records, which may contain those of an earlier run.
+    """Run a program in a directory for its records, which may have records of an earlier run.
 
     Parameters
     ----------
@@ -192,8 +192,7 @@ def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> Non
     runpy.run_path(words[0], run_name="__main__")
 
 
-#: Variables for one thread per rank, no GPU, no telemetry, and no use of the network, which is
-#: missing.
+#: Variables for one thread per rank, no GPU, no telemetry, and no network access.
 _QUIET = {
     "OMP_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",
@@ -207,7 +206,7 @@ _QUIET = {
 
 def torchrun(processes: int) -> list[str]:
     """Return the command that starts this many ranks on this machine."""
-    # A port that is free when the first rank asks for it.
+    # With port 0, the first rank chooses a free port.
     rendezvous = ["--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0"]
     count = f"--nproc-per-node={processes}"
     return [sys.executable, "-m", "torch.distributed.run", *rendezvous, "--nnodes=1", count]

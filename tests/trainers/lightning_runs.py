@@ -19,7 +19,7 @@ EPOCHS = 4
 
 
 class Model(pl.LightningModule):  # type: ignore[misc]
-    """Keeps the rows of each epoch.
+    """A model that records the rows of each epoch.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ class Model(pl.LightningModule):  # type: ignore[misc]
         return [optimizer], [{"scheduler": schedule, "interval": "step"}]
 
 
-class MadeAnew(pl.LightningDataModule):  # type: ignore[misc]
-    """Makes a loader for each epoch, if the Trainer reloads loaders."""
+class LoaderPerEpoch(pl.LightningDataModule):  # type: ignore[misc]
+    """Makes a new loader for each epoch if the Trainer reloads loaders."""
 
     def __init__(self, converter: Any) -> None:
         super().__init__()
@@ -82,14 +82,14 @@ class OwnIteration(StreamingDataset):
 
 
 def data_of(kind: str, url: str) -> dict[str, Any]:
-    """Make the arguments of `fit` as another process would make them."""
+    """Return the data arguments of `fit`, as a new process would create them."""
     converter = converter_of(url)
     continue_as_another_process()
     if kind == "recreated":
-        return {"datamodule": MadeAnew(converter)}
+        return {"datamodule": LoaderPerEpoch(converter)}
     if kind.endswith("module"):
         options: dict[str, Any] = {"val": converter} if kind == "validated module" else {}
-        if kind == "transformed module":  # so that there is no length
+        if kind == "transformed module":  # a loader without a length
             options = {"transform_spec": TransformSpec(keep_all)}
         return {"datamodule": StreamingDataModule(train=converter, batch_size=100, **options)}
     if kind.endswith("reader"):

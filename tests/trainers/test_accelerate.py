@@ -46,7 +46,7 @@ def test_gather_for_metrics_gives_each_row_once(
     # Explicit shares are not split further.
     assert run.recorded("explicit").rows == each_once(ROWS)
     assert set(run.recorded("all-in-each").rows.values()) == {processes}
-    # Expected without padding.
+    # Without padding, each row is read once as well.
     assert run.recorded("uneven").rows == each_once(ROWS)
     assert len(set(run.recorded("uneven").steps)) == 1
     # MosaicML's order repeats rows where their number does not divide evenly.
@@ -57,7 +57,7 @@ def test_gather_for_metrics_gives_each_row_once(
 
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
-def test_training_resumes_by_states_or_by_skipping(
+def test_training_resumes_by_states_or_by_skipping_batches(
     even_url: str, processes: int, tmp_path: Path
 ) -> None:
     run = launch("accelerate_training.py", even_url, at=tmp_path, processes=processes)
@@ -108,7 +108,7 @@ def test_random_programs_read_each_row_once(url: str, processes: int, tmp_path: 
 
 
 class Shard(IterableDataset[Any]):
-    """Every other sample."""
+    """Yields every other sample of a dataset."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -120,7 +120,7 @@ class Shard(IterableDataset[Any]):
 
 
 class ByNumber(Dataset[Any]):
-    """Samples by their number, regardless of the share that the dataset would iterate over."""
+    """Returns any sample by its number, also samples outside of the dataset's share."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -140,7 +140,7 @@ def own_state() -> Iterator[None]:
 
 
 def prepare(loader: DataLoader[Any], processes: int = 2) -> Any:
-    """Prepare a loader for the first of several processes, with Accelerate's own function."""
+    """Prepare a loader with Accelerate's own function, for the first of several processes."""
     data_loader = pytest.importorskip("accelerate.data_loader")
     return data_loader.prepare_data_loader(loader, num_processes=processes, process_index=0)
 
@@ -168,7 +168,7 @@ def test_loader_that_every_process_reads_in_full_can_be_split(url: str) -> None:
     assert rows(prepare(DataLoader(ByNumber(share(url))))) == list(range(0, ROWS, 2))
 
 
-def test_loaders_of_foreign_datasets_are_split_by_accelerate(url: str) -> None:
+def test_loaders_of_other_datasets_are_split_by_accelerate(url: str) -> None:
     assert len(list(prepare(DataLoader([1] * 8)))) == 4  # type: ignore[arg-type]
 
 
@@ -210,7 +210,7 @@ def test_prepared_loader_begins_with_next_epoch_of_original(url: str) -> None:
 
 
 @pytest.mark.parametrize("fails_at", [0, 1, 5, 10])
-def test_state_after_error_while_batch_is_finished_resumes_with_that_batch(
+def test_state_after_error_of_batch_map_in_prepared_loader_resumes_with_that_batch(
     url: str, fails_at: int
 ) -> None:
     def failing(batch: Any) -> Any:
@@ -234,7 +234,7 @@ def test_state_after_error_while_batch_is_finished_resumes_with_that_batch(
 
 @pytest.mark.parametrize("transform", [None, Same()], ids=["known end", "unknown end"])
 @pytest.mark.parametrize("left", [1, 2, 3])
-def test_peek_at_last_batches_of_a_prepared_loader_keeps_them(
+def test_peek_at_one_of_the_last_batches_of_prepared_loader_loses_no_rows(
     url: str, left: int, transform: Any
 ) -> None:
     def loader() -> Any:
@@ -263,7 +263,7 @@ def with_one_batch_left(url: str) -> tuple[Any, dict[str, Any]]:
     return after, state
 
 
-def test_prepared_loader_counts_an_open_pass_at_its_last_batch_when_another_begins(
+def test_open_pass_of_prepared_loader_at_its_last_batch_is_complete_when_another_begins(
     url: str,
 ) -> None:
     loader, _ = with_one_batch_left(url)
@@ -276,7 +276,7 @@ def test_prepared_loader_counts_an_open_pass_at_its_last_batch_when_another_begi
     assert rows(loader) == list(range(ROWS))
 
 
-def test_end_of_a_pass_before_a_load_keeps_the_batch_of_a_later_peek(url: str) -> None:
+def test_old_pass_that_ends_after_a_load_does_not_drop_the_batch_of_a_peek(url: str) -> None:
     loader, state = with_one_batch_left(url)
     first = iter(loader)
     last = rows(islice(first, 1))
@@ -289,7 +289,7 @@ def test_end_of_a_pass_before_a_load_keeps_the_batch_of_a_later_peek(url: str) -
     assert rows(loader) == list(range(ROWS))
 
 
-def test_copy_of_prepared_batches_resumes_with_the_batch_fetched_ahead(url: str) -> None:
+def test_copy_of_prepared_dataset_begins_with_the_batch_fetched_ahead(url: str) -> None:
     dataset = StreamingDataset(local=url, order=ExactOrder())
     prepared = prepare(StreamingDataLoader(dataset, 100), processes=1)
     batches = iter(prepared)
@@ -299,7 +299,9 @@ def test_copy_of_prepared_batches_resumes_with_the_batch_fetched_ahead(url: str)
 
 
 @pytest.mark.parametrize("batch_size", [ROWS, ROWS - 1])
-def test_short_passes_of_prepared_loader_advance_epoch(url: str, batch_size: int) -> None:
+def test_passes_of_one_or_two_batches_of_prepared_loader_advance_epoch(
+    url: str, batch_size: int
+) -> None:
     order = ExactOrder(seed=1, shuffle_rows=True)
     loader = StreamingDataLoader(StreamingDataset(local=url, order=order), batch_size)
     prepared = prepare(loader, processes=1)

@@ -11,7 +11,7 @@ import pytest
 from tests.trainers.conftest import ROWS
 from tests.trainers.launching import Run, Start, each_once, fork, launch
 
-#: Composer imports torchvision, whose wheels do not load here.
+#: Contains a stand-in for torchvision: Composer imports it, but its wheels do not load here.
 STAND_IN = str(Path(__file__).parents[1] / "stand_in")
 
 pytestmark = pytest.mark.long
@@ -61,7 +61,7 @@ def fit(
         (fork, "converter", 2, "2ep"),
         (fork, "streaming", 1, "2ep"),
         (fork, "streaming", 2, "2ep"),
-        # On its own, the loader has no length, so Composer refuses to count epochs.
+        # The loader has no length, so Composer only accepts durations in batches.
         (fork, "transform", 1, "22ba"),
         (fork, "transform", 2, "12ba"),
     ],
@@ -91,7 +91,7 @@ def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
         ("transform", 1, "1-11.pt"),
     ],
 )
-def test_composer_resumes_after_an_epoch_with_the_next_one(
+def test_composer_resumes_from_end_of_epoch_with_next_epoch(
     url: str, tmp_path: Path, kind: str, processes: int, checkpoint: str
 ) -> None:
     how: Any = {"processes": processes, "duration": "22ba" if kind == "transform" else "2ep"}

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def extensions(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The directory in which DeepSpeed compiles its CPU communication once."""
+    """The directory in which DeepSpeed compiles its CPU communication, once for all tests."""
     return str(tmp_path_factory.mktemp("extensions"))
 
 

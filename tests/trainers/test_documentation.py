@@ -9,7 +9,7 @@ from tests.mds_backend.small_datasets import write_dataset
 from tests.trainers.launching import launch
 
 PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
-#: The blocks of Python code.
+#: The titles of the sections that contain Python code.
 SECTIONS = [
     title
     for title, text in re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE.read_text(), re.M | re.S)

@@ -13,7 +13,7 @@ SHARES = ("auto", "sharded by TensorFlow")
 
 @pytest.mark.long
 @pytest.mark.parametrize("backend", ["tensorflow", "torch", "jax"])
-def test_keras_reads_each_row_once_per_epoch_and_knows_the_batch_count(
+def test_keras_reads_each_row_once_per_epoch_and_gets_number_of_batches(
     url: str, tmp_path: Path, backend: str
 ) -> None:
     run = launch("keras_fit.py", url, at=tmp_path, KERAS_BACKEND=backend)
@@ -39,10 +39,10 @@ def test_keras_reads_each_row_once_per_epoch_and_knows_the_batch_count(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("strategy", "processes", "batches"),
-    # With several workers, the number is unknown, which TensorFlow reports as -2.
+    # With several workers, the number of batches is unknown, which TensorFlow reports as -2.
     [("MirroredStrategy", 1, 11), ("MultiWorkerMirroredStrategy", 2, -2)],
 )
-def test_replicas_of_a_strategy_share_the_rows_in_equal_steps(
+def test_replicas_of_tensorflow_strategy_share_the_rows_in_equal_steps(
     url: str, tmp_path: Path, strategy: str, processes: int, batches: int
 ) -> None:
     cluster = [sys.executable, str(PROGRAMS / "tf_cluster.py"), str(processes)]

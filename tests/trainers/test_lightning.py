@@ -80,7 +80,7 @@ def test_two_ranks_whose_model_counts_steps_resume_with_their_next_rows(
     run = fork("lightning_fit.py", url, kind, *again, at=tmp_path, processes=2)
 
     run.check_resumes_exactly()
-    if kind != "streaming":  # whose order repeats a row, so that ranks have the same number
+    if kind != "streaming":  # its order repeats a row for equal shares
         assert run.recorded("train0").rows == each_once(ROWS)
     assert run.recorded("resumed0").batches != run.recorded("resumed1").batches
 
@@ -138,7 +138,7 @@ def test_loader_made_before_the_launch_reads_each_row_once_and_resumes(
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["module", "converter", "transform", "streaming"])
-def test_two_ranks_resume_from_the_end_of_an_epoch_with_the_next(
+def test_two_ranks_resume_from_end_of_epoch_with_next_epoch(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     how = {"devices": 2, "strategy": "ddp", "epochs": 3, "save-at": None, "save-epochs": True}
@@ -188,6 +188,6 @@ def test_streaming_dataset_with_workers_reads_share_of_its_rank(
     for epoch in ("train0", "train1"):
         rows = run.recorded(epoch).rows
         assert set(rows) == set(range(ROWS))
-        assert rows.total() == ROWS + 1  # as in MosaicML's order, ranks have the same number
+        assert rows.total() == ROWS + 1  # a row is repeated, as in MosaicML's order
     if kind == "streaming":  # PyTorch's own loader has no state
         resume(url, kind, tmp_path, devices=2, strategy=strategy).check_resumes_exactly()

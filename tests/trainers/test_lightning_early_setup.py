@@ -97,7 +97,7 @@ def test_run_with_accumulated_gradients_resumes_with_next_row(
 
 
 class RestoringLate(pl.strategies.SingleDeviceStrategy):  # type: ignore[misc]
-    """Loads checkpoints after the optimizers have been made, as FSDP and DeepSpeed do."""
+    """A strategy that loads checkpoints after making the optimizers, as FSDP and DeepSpeed do."""
 
     @property
     def restore_checkpoint_after_setup(self) -> bool:
@@ -126,14 +126,14 @@ def test_epochs_after_a_checkpoint_keep_their_order(
 
 @pytest.fixture
 def no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove the hook that requests loaders again."""
+    """Remove mdstorm's hook that requests loaders again."""
     loop = pl.loops.fit_loop._FitLoop
     monkeypatch.setattr(loop, "on_load_checkpoint", loop.on_load_checkpoint.__wrapped__)
 
 
 @pytest.fixture
 def mended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load the states of loaders that were requested early, as a later Lightning may do."""
+    """Make Lightning load the states of loaders requested early, as a later version may do."""
     loop = pl.loops.fit_loop._FitLoop
 
     def loading_states(setup: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -158,7 +158,7 @@ def test_data_module_resumes_from_its_own_state(url: str, tmp_path: Path, kind: 
 
 @pytest.mark.usefixtures("no_hook", "mended")
 @pytest.mark.parametrize("kind", ["module", "transformed module", "converter", "transform"])
-def test_state_that_lightning_loads_again_changes_nothing(
+def test_run_resumes_with_next_row_if_lightning_also_loads_the_state(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     check_resumes(kind, url, tmp_path)
@@ -166,13 +166,15 @@ def test_state_that_lightning_loads_again_changes_nothing(
 
 @pytest.mark.usefixtures("mended")
 @pytest.mark.parametrize("kind", ["module", "transformed module", "converter", "transform"])
-def test_hook_with_a_lightning_that_loads_states_changes_nothing(
+def test_run_resumes_with_next_row_if_hook_and_lightning_load_the_state(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     check_resumes(kind, url, tmp_path)
 
 
-def test_checkpoint_without_position_of_the_module_resumes(url: str, tmp_path: Path) -> None:
+def test_checkpoint_without_position_of_data_module_resumes_with_next_row(
+    url: str, tmp_path: Path
+) -> None:
     whole = fit(
         data_of("module", url), tmp_path, epochs=EPOCHS, save_at=SAVED_AT, model=Model(COUNTS)
     )
@@ -184,7 +186,7 @@ def test_checkpoint_without_position_of_the_module_resumes(url: str, tmp_path: P
     assert resumed == [whole[0][SAVED_AT * 100 :], *whole[1:]]
 
 
-def test_module_over_other_data_begins_after_an_epoch_and_raises_within_one(
+def test_data_module_over_other_data_resumes_at_end_of_epoch_but_raises_within_epoch(
     url: str, even_url: str, tmp_path: Path
 ) -> None:
     fit(data_of("module", url), tmp_path, epochs=2, model=Model(COUNTS))
@@ -199,7 +201,7 @@ def test_module_over_other_data_begins_after_an_epoch_and_raises_within_one(
 
 
 @pytest.mark.parametrize("run", ["validate", "predict"])
-def test_evaluation_of_a_checkpoint_leaves_training_data_at_their_position(
+def test_evaluation_of_a_checkpoint_does_not_move_position_of_training_data(
     url: str, tmp_path: Path, run: str
 ) -> None:
     fit(data_of("module", url), tmp_path, epochs=1, save_at=SAVED_AT)
@@ -247,7 +249,7 @@ def test_step_count_is_correct_after_resuming_in_another_world(
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
-def test_length_of_training_data_is_hidden_after_a_state_of_another_world(
+def test_len_of_training_data_raises_error_after_load_of_state_of_another_world(
     url: str, world_size: int
 ) -> None:
     module = StreamingDataModule(train=converter_of(url), batch_size=100)

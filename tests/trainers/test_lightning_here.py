@@ -36,13 +36,13 @@ def test_endless_loader_raises_error_with_the_remedy(converter: Any) -> None:
         StreamingDataModule(val=converter, evaluation={"num_epochs": None})
 
 
-def test_data_module_over_another_object_raises_error(converter: Any) -> None:
+def test_data_module_over_a_loader_raises_error(converter: Any) -> None:
     loader = converter.make_torch_dataloader(num_epochs=1)
     with pytest.raises(ArgumentTypeError, match=r"trainer\.fit\(model, loader\)"):
         StreamingDataModule(train=loader)
 
 
-def test_repr_of_data_module_shows_converters_and_later_loaders(converter: Any) -> None:
+def test_repr_of_data_module_shows_converters_until_loaders_are_made(converter: Any) -> None:
     module = StreamingDataModule(train=converter, val=converter, batch_size=100)
     assert repr(module) == f"StreamingDataModule(train={converter!r}, val={converter!r})"
     loader = module.train_dataloader()
@@ -116,7 +116,7 @@ def test_checkpoint_of_loader_without_position_is_written_with_warning(
     assert (tmp_path / "epoch=0-step=4.ckpt").exists()
 
 
-def test_checkpoint_over_other_data_starts_at_the_beginning(
+def test_run_from_checkpoint_of_other_data_starts_at_the_beginning(
     url: str, even_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fit(data_of("converter", url), tmp_path, epochs=1)

@@ -11,7 +11,7 @@ from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 EPOCHS = 3
-#: Number of batches of an epoch, and of trained batches when one in its middle, or the last one,
+#: Number of batches in an epoch, and of batches trained before one in its middle, or the last one,
 #: fails.
 BATCHES = 11
 MIDDLE, LAST = 5, BATCHES - 1
@@ -27,7 +27,7 @@ class Failing(Model):
     Parameters
     ----------
     trained : int or None
-        On how many batches, in all epochs; None to train to the end.
+        Number of batches before the error, over all epochs; None for no error.
     hook : str
         The method that raises the error.
     saves_to : Path or None
@@ -224,7 +224,7 @@ def test_run_that_fails_twice_trains_on_each_batch(
 @pytest.mark.parametrize(
     ("hook", "trained"), [("training_step", 2), ("on_train_epoch_start", BATCHES)]
 )
-def test_steps_are_counted_from_the_batch_in_training_in_another_world(
+def test_step_count_is_correct_after_failed_batch_in_another_world(
     url: str, tmp_path: Path, hook: str, trained: int
 ) -> None:
     options = {"accumulate_grad_batches": 3}
@@ -239,7 +239,7 @@ def test_steps_are_counted_from_the_batch_in_training_in_another_world(
 
 
 class TakingTwo(pl.LightningModule):  # type: ignore[misc]
-    """Takes two batches in each step, and keeps the state of the loader after the first step."""
+    """A model that takes two batches in each step, and records the loader's states."""
 
     def __init__(self, loader: Any) -> None:
         super().__init__()

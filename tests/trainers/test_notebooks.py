@@ -1,4 +1,4 @@
-"""The example notebooks that need trainers, tuners or both run from top to bottom."""
+"""The example notebooks that need a training framework run from top to bottom."""
 
 from pathlib import Path
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 def train(
     url: str, at: Path, number: int, data: int, tensor: int | None = None, steps: int = 0
 ) -> NumberedBatches:
-    """Resume where the previous run stopped, for this many steps or to the end.
+    """Train from where the previous run stopped, for this many steps or to the end.
 
     In a mesh, which has tensor-parallel groups of this many ranks, the rows of each group are
     returned once.
@@ -45,7 +45,7 @@ def test_state_of_rank_0_resumes_with_more_or_fewer_ranks(url: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("data", "tensor"), [(4, 1), (1, 2)])
-def test_checkpoint_of_a_mesh_resumes_in_another_one(
+def test_checkpoint_of_a_mesh_resumes_in_another_mesh(
     url: str, tmp_path: Path, data: int, tensor: int
 ) -> None:
     first = train(url, tmp_path, 0, 2, 2, steps=4)

@@ -27,7 +27,7 @@ class Rows:
 
 
 class Recorder(keras.layers.Layer):  # type: ignore[misc]
-    """Passes `values` on, and records the row numbers."""
+    """A layer that returns `values` unchanged, and records the row numbers."""
 
     def __init__(self, rows: Rows) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Recorder(keras.layers.Layer):  # type: ignore[misc]
 
 
 class StopError(Exception):
-    """The job is stopped."""
+    """Raised when the job is stopped."""
 
 
 class Stop(keras.callbacks.Callback):  # type: ignore[misc]
@@ -118,7 +118,7 @@ class Program:
             taken -= in_pass
 
     def batches_of_passes(self, read_before: int) -> Any:
-        """Yield the batches of each pass that `fit` reads after some rows."""
+        """Yield the number of batches in each pass of `fit`, if some rows were read before."""
         if self.num_epochs is None:
             yield 1 << 30
             return

@@ -16,7 +16,7 @@ mixin: Any = pytest.importorskip("mdstorm.transformers").StreamingTrainerMixin
 
 
 class Model(torch.nn.Module):
-    """Keeps the rows that it is trained on."""
+    """A model that records the rows that it is trained on."""
 
     def __init__(self, seen: list[int]) -> None:
         super().__init__()

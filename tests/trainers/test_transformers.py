@@ -6,7 +6,7 @@ import pytest
 from tests.trainers.conftest import EVEN_ROWS, ROWS
 from tests.trainers.launching import NumberedBatches, Start, each_once, fork, launch
 
-#: The rows of trainer_with_mixin.py.
+#: The parts of trainer_with_mixin.py, each of which records its rows.
 PARTS = ("converter", "accumulated", "collated", "loader", "dataset", "workers")
 
 

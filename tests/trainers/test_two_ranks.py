@@ -1,4 +1,4 @@
-"""Programs on two ranks under torchrun whose ranks differ: correct, or with a warning."""
+"""Programs under torchrun whose two ranks behave differently lose no rows."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ def run(program: str, url: str, order: str, at: Path, **options: Any) -> Run:
 
 
 def check_epochs(found: Run, order: str, epochs: int = 2, part: str = "epoch") -> None:
-    """Check that each epoch has each row once; the elastic order repeats one row to be even."""
+    """Check that each epoch has each row once; the elastic order repeats one, for equal shares."""
     for epoch in range(epochs):
         recorded = found.recorded(f"{part}{epoch}")
         surplus = recorded.rows - each_once(ROWS)
@@ -41,7 +41,7 @@ def test_ranks_with_transforms_have_equal_batch_counts(
     check_epochs(run("transforms", url, order, tmp_path), order)
 
 
-#: The correct programs, and their epochs.
+#: The correct programs, and their numbers of epochs.
 QUIET = {"validates": 2, "two": 4, "accumulates": 2, "ahead": 3, "persistent": 2, "resumes": 2}
 
 
@@ -72,7 +72,7 @@ def test_ranks_restarted_by_torchrun_lose_no_rows(
         *(pytest.param(2 + n % 3, 50 * n, 50 * (n + 1), marks=pytest.mark.long) for n in range(6)),
     ],
 )
-def test_random_worlds_with_filters_and_transforms_lose_no_row_and_end(
+def test_random_worlds_with_filters_and_transforms_lose_no_row_and_do_not_hang(
     url: str, tmp_path: Path, processes: int, first: int, stop: int
 ) -> None:
     found = launch("random_worlds.py", url, first, stop, at=tmp_path, processes=processes)

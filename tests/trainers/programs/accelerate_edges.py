@@ -1,4 +1,4 @@
-"""Prepared loaders of few rows, and invalid arguments; arguments: URL_OF_5_ROWS URL."""
+"""Prepared loaders over few rows, and loaders that raise errors; arguments: URL_OF_5_ROWS URL."""
 
 import sys
 from typing import Any
@@ -26,8 +26,8 @@ for batch in accelerator.prepare(loader_of(few, batch_size=8)):
     assert batch["number"].shape == (8,)
     record(accelerator.gather_for_metrics(batch["number"]), "few")
 
-# A state before the last batch, of which the second rank also has no row. Loaders with other
-# batches, prepared or not, resume from it.
+# A state before the last batch, in which the second rank also has no row. Loaders with another
+# batch size, prepared or not, resume from it.
 loader = accelerator.prepare(loader_of(few, batch_size=2))
 batches = iter(loader)
 first = accelerator.gather_for_metrics(next(batches)["number"])
@@ -47,7 +47,7 @@ for part, batch_size in (("same", 2), ("other", 1)):
     rows = [accelerator.gather_for_metrics(batch["number"]) for batch in after_the_end]
     record(torch.cat(rows), f"next-{part}")
 
-# A state that the loader, or its dataset, loaded before it was prepared.
+# A state that was loaded before the loader was prepared, by the loader or by its dataset.
 for part in ("loader", "dataset"):
     plain = loader_of(few, batch_size=2, cur_shard="auto")
     record(next(iter(plain))["number"], f"loaded-by-{part}")
@@ -67,8 +67,8 @@ for _, batch in zip(range(10), endless, strict=False):
     assert not accelerator.gradient_state.end_of_dataloader
 endless.close()
 
-# Single samples, which Accelerate would split, are already a share of the rows: each rank raises an
-# error, even if only the first one would read.
+# These samples are already a share of the rows, which Accelerate would split again: each rank
+# raises an error, even if only the first rank would read.
 for dispatches in (False, True):
     splitting = Accelerator(
         cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatches)

@@ -15,7 +15,7 @@ EPOCHS, BATCH_SIZE, ACCUMULATED = 2, 63, 3
 
 
 class Training:
-    """A script's objects, constructed again as in a second run."""
+    """The objects of a training script; another instance is like another run."""
 
     def __init__(self, part: str, loader: Any, **options: Any) -> None:
         self.part = part

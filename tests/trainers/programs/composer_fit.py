@@ -28,7 +28,7 @@ class Model(ComposerModel):
 
 
 class Recorder(Callback):
-    def batch_start(self, state, logger):  # of which a forward may get a part
+    def batch_start(self, state, logger):  # the whole batch: forward may get a part of it
         record(state.batch["number"], f"{part}{int(state.timestamp.epoch)}")
 
 

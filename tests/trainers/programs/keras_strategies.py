@@ -18,7 +18,7 @@ if name == "MirroredStrategy":
 else:
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
-from keras_support import (  # noqa: E402 - no op before the strategy
+from keras_support import (  # noqa: E402 - no ops may be created before the strategy
     Recorder,
     Steps,
     fit_until_stopped,

@@ -13,7 +13,7 @@ else:
 
 
 class Recorder(keras.layers.Layer):
-    """Passes `values` on, and records the row numbers."""
+    """A layer that returns `values` unchanged, and records the row numbers."""
 
     #: The name of the records.
     part = "rows"
@@ -60,7 +60,7 @@ class Steps(keras.callbacks.Callback):
 
 
 class PreemptionError(Exception):
-    """Raised where a job is preempted."""
+    """Raised when a job is preempted."""
 
 
 class Checkpoint(keras.callbacks.Callback):
@@ -79,7 +79,7 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def fit_until_stopped(model, dataset, steps_per_batch=1):
-    """Return the state of the dataset when training was stopped."""
+    """Train until the job is preempted, and return the state of the dataset."""
     checkpoint = Checkpoint(dataset, steps_per_batch)
     try:
         model.fit(dataset, verbose=0, shuffle=False, callbacks=[checkpoint])

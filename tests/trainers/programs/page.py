@@ -17,7 +17,7 @@ url, section = sys.argv[1:]
 
 
 class Linear(torch.nn.Module):
-    """Takes the columns by name, as Hugging Face's Trainer gives them."""
+    """A model that takes the columns by name, as Hugging Face's Trainer passes them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class World:
         self.batch_size = draw.choice([3, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99]) if self.filters or self.kind == "function" else 0
-        # The remaining rows are spread, or all at one end, so that some ranks have none.
+        # The remaining rows are spread evenly, or all at one end, so that some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = {n for n in range(ROWS) if n * factor % ROWS * 100 >= ROWS * self.drops}
         self.shuffle = {
@@ -84,7 +84,7 @@ class World:
     def train(self) -> list[list[int]] | None:
         """Return the rows of each batch of this rank; None if a function leaves too few."""
         batches, trained = self.loader(), []
-        if self.kind == "function":  # ranks that are refused leave the others alone
+        if self.kind == "function":  # an error on one rank must not block the others
             try:
                 batches = list(batches)
             except TransformError:

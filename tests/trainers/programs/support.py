@@ -31,8 +31,8 @@ _OF_CONVERTER = {
 
 
 def loader_of(url: str, kind: str) -> Any:
-    """Return a loader of a converter, with or without a length; or one over a dataset."""
-    from torch.utils.data import DataLoader  # which programs of Keras do not need
+    """Return a loader of a converter, with or without a length, or a loader over a dataset."""
+    from torch.utils.data import DataLoader  # Keras programs do not need torch
 
     from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
@@ -52,7 +52,7 @@ def keep_all(frame: Any) -> Any:
 
 
 def record(batch: Iterable[int], part: str = "rows") -> None:
-    """Record the row numbers of a batch; `part` names a group that is counted, such as an epoch."""
+    """Record the row numbers of a batch; rows are counted for each `part`, such as an epoch."""
     directory = Path(os.environ["MDSTORM_TEST_RECORDS"])
     with (directory / f"{part}-{_rank()}.jsonl").open("a") as file:
         file.write(json.dumps([int(number) for number in batch]) + "\n")
@@ -77,5 +77,5 @@ def _note(message: str) -> None:
     _warn_user(message)
 
 
-if "MDSTORM_TEST_RECORDS" in os.environ:  # tests also import this
+if "MDSTORM_TEST_RECORDS" in os.environ:  # not set in tests that import this module
     agreement.warn_user = _note

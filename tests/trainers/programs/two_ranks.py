@@ -30,7 +30,9 @@ def main(url: str, program: str, order: str) -> None:
         return
     here = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     for each in QUIET:
-        store = f"file://{os.getcwd()}/{each.__name__}"  # or a rank finds the group before
+        store = (
+            f"file://{os.getcwd()}/{each.__name__}"  # otherwise, a rank may find the previous group
+        )
         dist.init_process_group("gloo", init_method=store, **here)
         each(converter_of(url), order, dist.get_rank())
         dist.barrier()
@@ -177,7 +179,7 @@ QUIET = (
     an_epoch_ahead,
     with_persistent_workers,
     resumes,
-    validates_on_rank_0,  # the last: rank 0 has made more loaders, which begin later epochs
+    validates_on_rank_0,  # must be last: rank 0 makes more loaders, which begin later epochs
 )
 
 main(*sys.argv[1:])
