@@ -82,5 +82,5 @@ def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
 
 
 def epochs(output: str) -> list[str]:
-    """The line that a program prints for each epoch whose rows it has counted."""
+    """Return the lines in which a program prints the row counts of its epochs."""
     return re.findall(r"^(?:\[.*\])?epoch \d: (.*)", output, re.MULTILINE)

@@ -132,7 +132,7 @@ class Host(_Namespaces):
     Attributes
     ----------
     name, address, port : str
-        Its own, and its place on the switch.
+        Its name and address, and its port on the switch.
     disk : Path
         Where this process sees its ``tmp``, ``dbfs`` and ``Volumes``.
     environment : dict of str to str
@@ -162,7 +162,7 @@ class Host(_Namespaces):
         }
 
     def start(self, *command: object, **environment: str) -> Program:
-        """Start a program in ``/tmp`` of the host, with further variables."""
+        """Start a program in ``/tmp`` of the host, with additional environment variables."""
         entered = ("net", "mnt", "uts", "ipc", "pid_for_children")
         options = ("--net", "--mount", "--uts", "--ipc", "--pid")
         enter = [f"{o}={self.handles}/{e}" for o, e in zip(options, entered, strict=True)]
@@ -196,7 +196,7 @@ class Host(_Namespaces):
 
     @contextmanager
     def network(self) -> Iterator[None]:
-        """Switch this thread to the network of the host: sockets made in the block stay there."""
+        """Move this thread to the host's network; sockets made in the block stay in it."""
         with open("/proc/thread-self/ns/net") as before, open(f"{self.handles}/net") as there:
             _enter(there.fileno())
             try:
@@ -272,7 +272,7 @@ class Network:
         host.run("tc", *["qdisc", "del", "dev", "eth0", "root"])
 
     def close(self) -> None:
-        """End all hosts."""
+        """Turn off all hosts and the switch."""
         for part in (*self._hosts.values(), self._switch):
             part.end()
 

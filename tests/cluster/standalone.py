@@ -31,14 +31,14 @@ _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Standalone:
-    """A master, and a worker on each of some hosts.
+    """A master on one host, and a worker on each of several hosts.
 
     Parameters
     ----------
     master : Host
-        Where the master runs, and drivers.
+        The host of the master and of drivers.
     workers : sequence of Host
-        Where executors run, one for each application, with one core.
+        The hosts of executors: one for each application, with one core.
     environment : mapping of str to str
         Further variables of drivers and executors.
     """

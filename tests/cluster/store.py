@@ -9,7 +9,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 
 class Store(S3Server):
-    """The server, in a thread of this process, in the network of `host`.
+    """An S3 server in a thread of this process, in the network of `host`.
 
     Attributes
     ----------

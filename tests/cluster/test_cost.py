@@ -24,7 +24,7 @@ exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
 
 
 class Used(NamedTuple):
-    """Return the resource use of hosts so far: seconds, CPU-seconds, and MB of a Python worker."""
+    """The resource use of hosts: seconds, CPU-seconds, and the peak MB of a Python process."""
 
     seconds: float
     cpu_seconds: float

@@ -19,7 +19,7 @@ ROOT = EXAMPLES.parents[1]
 TRAIN = EXAMPLES / "train_torchrun.py"
 READ = PROGRAMS / "read_half.py"
 
-#: The user, mdstorm's directory, and the hours by which the clock is ahead of the file system's.
+#: Prints the user, mdstorm's directory, and by how many hours the clock is ahead of the disk's.
 SHOW = """
 import os, pathlib, tempfile, time, mdstorm
 with tempfile.NamedTemporaryFile() as file:
@@ -69,9 +69,9 @@ def elsewhere(hosts: list[Host]) -> Iterator[list[object]]:
 def different(
     network: Network, hosts: list[Host], elsewhere: list[object]
 ) -> Iterator[list[object]]:
-    """Another link, user and path of mdstorm on the second host."""
+    """Another network speed, user and path of mdstorm on the second host."""
     network.slow_down(hosts[1], "20mbit")
-    rights = "+dac_override"  # to read this machine's Python, whoever owns it
+    rights = "+dac_override"  # to read this machine's Python as any user
     user = ("setpriv", "--reuid=1234", f"--inh-caps={rights}", f"--ambient-caps={rights}")
     yield [*user, *elsewhere]
     network.speed_up(hosts[1])
@@ -128,7 +128,7 @@ def test_ranks_with_different_batch_sizes_raise_error(
     arguments = (numbers.url, "s3://bucket/sizes.pt")
     started = torchrun(hosts, Path("/tmp/train.py"), *arguments, processes=1, **store.environment)
     output = "".join(program.finish(fails=True) for program in started)
-    assert "Is there a distributed collective mismatch in your code?" in output  # requested by gloo
+    assert "Is there a distributed collective mismatch in your code?" in output  # from Gloo
 
 
 def test_two_versions_of_mdstorm_share_one_cache(
@@ -145,7 +145,7 @@ def test_two_versions_of_mdstorm_share_one_cache(
 
 @pytest.fixture
 def ahead(hosts: list[Host], different: list[object]) -> list[object]:
-    """The clock of the second host is an hour ahead as well."""
+    """Also set the clock of the second host ahead by an hour."""
     if not shutil.which("cc"):
         pytest.skip("needs a compiler of C, as cc")
     hosts[1].run("cc", "-shared", "-fPIC", "-o", "/tmp/ahead.so", PROGRAMS / "ahead.c")

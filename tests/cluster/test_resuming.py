@@ -28,7 +28,7 @@ def test_training_continues_after_host_leaves_and_returns(
 
     def start(host: Host) -> None:
         options = {"nodes": "1:2", "processes": 1, "restarts": 3, **store.environment}
-        # Otherwise, hosts that joined before another one look for each other at an old port.
+        # Otherwise, hosts that joined earlier look for each other at an old port.
         options["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         both, arguments = [network["one"], host], (numbers.url, f"s3://bucket/{name}")
         started.extend(torchrun(both, TRAIN, *arguments, on=[host], **options))
@@ -72,7 +72,7 @@ def stopped(store: Store, hosts: list[Host], numbers: Numbers) -> bytes:
 
 
 @pytest.mark.parametrize("names", ["one", "one two three"])
-def test_checkpoint_of_two_hosts_resumes_on_one_and_three(
+def test_checkpoint_of_two_hosts_resumes_on_one_and_on_three_hosts(
     network: Network, store: Store, numbers: Numbers, stopped: bytes, names: str
 ) -> None:
     name = f"{uuid.uuid4().hex}.pt"

@@ -15,7 +15,7 @@ ROOT = EXAMPLES.parents[1]
 
 @pytest.fixture
 def mount(network: Network, hosts: list[Host], request: pytest.FixtureRequest) -> Iterator[str]:
-    """The mount point; the directory of its files is the same for all hosts."""
+    """The mount point of a volume, whose files all hosts share."""
     path = request.param
     serve = f"cd {ROOT} && tail -f /dev/null | python -m tests.servers.volume /srv {path}"
     machines = [*hosts, network["driver"]]

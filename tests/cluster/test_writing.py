@@ -158,7 +158,7 @@ def full(hosts: list[Host]) -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["fails", "is done elsewhere"])
-def test_full_disk_is_named_and_leaves_complete_dataset_or_none(
+def test_full_disk_is_reported_and_dataset_is_complete_or_absent(
     network: Network,
     store: Store,
     spark_cluster: Standalone,
@@ -180,7 +180,7 @@ def test_full_disk_is_named_and_leaves_complete_dataset_or_none(
         assert store.objects("full/") == {}
 
 
-def test_killed_driver_leaves_no_dataset_or_the_old_one_and_next_job_writes_it(
+def test_killed_driver_leaves_no_or_the_old_dataset_and_next_job_succeeds(
     network: Network,
     store: Store,
     hosts: list[Host],
