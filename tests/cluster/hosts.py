@@ -88,7 +88,7 @@ class Program:
 
 
 class _Namespaces:
-    """Namespaces that live as long as one separate process."""
+    """Linux namespaces that exist as long as one separate process."""
 
     def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(

@@ -37,7 +37,9 @@ def test_training_continues_after_host_leaves_and_returns(
 
     def come_back() -> None:
         start(network["three"])
-        started[0].wait_for("closing signal SIGTERM")  # by its torchrun, to start again with both
+        started[0].wait_for(
+            "closing signal SIGTERM"
+        )  # torchrun ends it, to restart with both hosts
 
     def lose() -> None:
         network["three"].end()

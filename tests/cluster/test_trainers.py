@@ -20,7 +20,7 @@ QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 @pytest.fixture(scope="module")
 def url(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The dataset of the tests of one host."""
+    """The dataset of tests/trainers, uploaded to the store."""
     directory = tmp_path_factory.mktemp("trainers") / "data"
     written(directory, ROWS)
     for path in directory.iterdir():

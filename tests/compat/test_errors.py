@@ -9,7 +9,7 @@ import pytest
 import mdstorm_backend.errors
 from mdstorm import errors
 
-#: Builtin base classes of the errors that the engine does not define.
+#: Base classes of the errors that mdstorm_backend does not define.
 BASES = {
     "CompressionCodecError": (ValueError, RuntimeError),
     "DecodeFieldError": (RuntimeError,),

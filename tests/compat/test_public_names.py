@@ -46,7 +46,7 @@ def test_dir_lists_the_public_names() -> None:
     for package in (mdstorm, mdstorm_backend, mdstorm_migrate):
         assert {*package.__all__} <= {*dir(package)}
         others = {*dir(package)} - {*package.__all__}
-        # The modules of Petastorm, and those that depend on installed libraries.
+        # Only modules: Petastorm's, and modules that depend on installed libraries.
         assert all(inspect.ismodule(getattr(package, name)) for name in others), package
 
 

@@ -98,7 +98,7 @@ class Run:
         assert self.recorded("resumed1").rows == each_once(rows)
 
 
-#: `launch` or `fork`.
+#: A function that starts a program: `launch` or `fork`.
 Start = Callable[..., Run]
 
 

@@ -75,7 +75,7 @@ class LoaderPerEpoch(pl.LightningDataModule):  # type: ignore[misc]
 
 
 class OwnIteration(StreamingDataset):
-    """Defines its own iteration, so PyTorch makes the batches."""
+    """A dataset that defines its own iteration, so that PyTorch makes the batches."""
 
     def __iter__(self) -> Any:
         yield from super().__iter__()

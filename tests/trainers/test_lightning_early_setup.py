@@ -214,7 +214,7 @@ def test_evaluation_of_a_checkpoint_does_not_move_position_of_training_data(
     assert sorted(fit({"datamodule": module}, tmp_path, epochs=1)[0]) == [*range(ROWS)]
 
 
-def test_state_loaded_without_trainer_moves_the_training_data(url: str) -> None:
+def test_state_loaded_without_trainer_moves_position_of_training_data(url: str) -> None:
     converter = converter_of(url)
     modules = [StreamingDataModule(train=converter, batch_size=100, seed=1) for _ in range(2)]
     batches = iter(modules[0].train_dataloader())

@@ -151,7 +151,9 @@ class TestCopies:
         assert len(list_copies(str(tmp_path))) == 3
 
     @pytest.mark.parametrize("command", [["ls"], ["rm", "--unused"]])
-    def test_missing_parent_raises_error(self, tmp_path: Path, command: list[str]) -> None:
+    def test_missing_parent_directory_prints_error(
+        self, tmp_path: Path, command: list[str]
+    ) -> None:
         refused = run("cache", *command, "--parent", f"{tmp_path.as_uri()}/nothing")
         assert refused.exit_code == 3
         assert f"there is nothing at {tmp_path.as_uri()}/nothing" in refused.stderr

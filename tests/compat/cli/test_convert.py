@@ -160,7 +160,7 @@ def test_overwrite_keeps_the_old_dataset_until_the_new_one_is_complete(
     assert len(open_dataset(str(target)).to_table()) == 5
 
 
-def test_fields_of_a_petastorm_dataset_are_kept(target: Path) -> None:
+def test_convert_stores_petastorm_fields_with_their_shapes_and_encodings(target: Path) -> None:
     source = GOLDEN / "codecs"
     done = run("convert", source, target)
     assert done.exit_code == 0, done.stderr

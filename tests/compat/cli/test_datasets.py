@@ -152,7 +152,7 @@ def test_reindex_rebuilds_a_lost_index_and_shows_the_next_command(dataset: Path)
     assert index.read_bytes() == before
 
 
-def test_reindex_prints_notes_as_warnings(dataset: Path) -> None:
+def test_reindex_with_missing_shard_prints_warning(dataset: Path) -> None:
     sorted(dataset.glob("*.mds"))[1].unlink()
     result = run("reindex", dataset, "--force", "--format", "json")
     assert result.stderr.startswith("warning: part-00000-0.00001.mds is missing")

@@ -67,7 +67,7 @@ def test_url_of_index_file_is_accepted_as_dataset_url(
 
 
 def all_commands() -> dict[str, click.Command]:
-    """Every command, keyed by the words before its arguments."""
+    """Return every command by its full name, such as ``cache ls``."""
     context = click.Context(main)
     found: dict[str, click.Command] = {"": main}
     for name in commands():
@@ -80,7 +80,7 @@ def all_commands() -> dict[str, click.Command]:
 
 
 def example_lines(command: click.Command) -> list[list[str]]:
-    """The arguments of the examples in a command's help."""
+    """Return the arguments of each example in a command's help."""
     lines = (command.epilog or "").splitlines()
     assert lines[:2] == ["\b", "Examples:"]
     return [shlex.split(line)[1:] for line in lines[2:]]

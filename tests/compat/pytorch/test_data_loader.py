@@ -176,7 +176,7 @@ class TestStates:
         resumed.load_state_dict(begun.state_dict())
         assert numbers(resumed) == numbers(whole)[20:]
 
-    def test_state_over_a_used_reader_raises_error(self, ten: str) -> None:
+    def test_state_of_loader_over_a_used_reader_raises_error(self, ten: str) -> None:
         reader = batch_reader(ten)
         next(reader)
         with pytest.raises(StateMismatchError, match="takes the items of its reader"):

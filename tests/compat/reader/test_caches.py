@@ -45,7 +45,7 @@ class TestReaders:
     ) -> None:
         calls = tmp_path / "calls"
         calls.mkdir()
-        # Counted in the environment, because a list in the closure would be part of the function.
+        # Calls are counted in files, because a list in the closure would be part of the cache key.
         monkeypatch.setenv("MDSTORM_TEST_CALLS", str(calls))
 
         def note(frame: pd.DataFrame) -> pd.DataFrame:

@@ -42,7 +42,7 @@ Row = tuple[int, str | None]
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 FIELDS = [field("id", "long"), field("text", "string")]
 ROWS = 60
-#: Rows of the table below; all rows of the first file are deleted.
+#: Deleted rows of the table below: all rows of the first file, and some others.
 DEAD = [*range(20), 21, 22, 23, 24, 39, 40, 59]
 ALIVE = [n for n in range(ROWS) if n not in DEAD]
 

@@ -1,4 +1,4 @@
-"""Random chains over readers and the loaders above them: no row is lost or doubled."""
+"""Random chains over readers and the loaders above them: no row is lost or repeated."""
 
 import random
 from collections import Counter

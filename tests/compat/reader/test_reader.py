@@ -1,4 +1,4 @@
-"""One cursor over a dataset: iterating, ending, starting again, stopping, statistics."""
+"""`Reader`, a cursor over a dataset: iteration, end, reset, stop, and statistics."""
 
 import multiprocessing
 import pickle

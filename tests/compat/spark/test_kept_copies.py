@@ -76,7 +76,7 @@ def test_eight_processes_with_one_key_write_one_copy(tmp_path: Path) -> None:
 class TestClaims:
     """`CacheKey.find_or_convert`: which process converts, and which ones wait."""
 
-    def test_one_of_eight_threads_converts(self, tmp_path: Path) -> None:
+    def test_only_one_of_eight_threads_with_one_key_converts(self, tmp_path: Path) -> None:
         made: list[str] = []
 
         def convert() -> str:

@@ -304,7 +304,7 @@ def test_staging_settings_have_documented_precedence(monkeypatch: pytest.MonkeyP
     ):
         monkeypatch.setenv(STAGING_VARIABLE, variable)
         settings = {"spark.master": "local[2]", STAGING_CONF: conf}
-        session: Any = SimpleNamespace(conf=settings)  # runs nothing
+        session: Any = SimpleNamespace(conf=settings)  # a stand-in
         found = staging_dir(session, "file:///cache", argument, None)
         assert found == ("file:///cache" if expected else None)
 

@@ -78,7 +78,7 @@ def test_table_is_read_through_the_access_point_of_its_credentials(
 
 @pytest.fixture
 def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: F811
-    """An Iceberg table in the store, with the rows `NEWEST`, as the name of its metadata file."""
+    """URL of the metadata file of an Iceberg table in the store, with the rows `NEWEST`."""
     tables = pytest.importorskip("tests.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": NEWEST}))

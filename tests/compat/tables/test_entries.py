@@ -144,7 +144,7 @@ class Opening(torch_data.IterableDataset):  # type: ignore[misc, name-defined]
 
 
 def read_in_a_program(method: str | None, name: str) -> list[tuple[str, int]]:
-    """Read all with two worker processes, or in this process."""
+    """Read with every entry point, in two worker processes or in this process."""
     # TensorFlow does not work in processes that were forked after its import.
     read = partial(read_all, WITHOUT_TENSORFLOW if method == "fork" else ENTRIES)
     if method is None:

@@ -37,7 +37,7 @@ def test_parent_obtains_credentials_for_workers_without_an_identity(
 
 
 @pytest.mark.long
-def test_refusal_for_worker_without_identity_raises_error_with_cause(
+def test_refused_credentials_for_worker_without_identity_raise_error_with_cause(
     orders: Catalog,  # noqa: F811
 ) -> None:
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:

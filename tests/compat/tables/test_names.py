@@ -537,7 +537,7 @@ def test_table_with_catalog_commits_raises_error_that_names_the_feature(
         make_batch_reader("main.sales.managed")
 
 
-def test_table_name_with_filesystem_or_in_a_list_raises_error(orders: Catalog) -> None:
+def test_table_name_with_filesystem_or_with_other_names_raises_error(orders: Catalog) -> None:
     import fsspec
 
     with pytest.raises(InvalidArgumentError, match="not through filesystem="):

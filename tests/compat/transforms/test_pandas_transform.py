@@ -43,7 +43,7 @@ def test_empty_arrays_have_the_declared_type() -> None:
 
 
 class TestNulls:
-    """Columns of nulls take the declared type."""
+    """Columns that only have nulls have the declared type."""
 
     def test_null_numbers_become_nan(self) -> None:
         values = run([None, None])

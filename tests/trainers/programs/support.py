@@ -41,7 +41,7 @@ def loader_of(url: str, kind: str) -> Any:
         loader = DataLoader if kind == "plain" else StreamingDataLoader
         return loader(dataset, batch_size=100, num_workers=2)
     options: dict[str, Any] = _OF_CONVERTER["converter" if kind == "transform" else kind]
-    if kind == "transform":  # which might drop rows, so that there is no length
+    if kind == "transform":  # it may drop rows, so the loader has no length
         options = {**options, "transform_spec": TransformSpec(keep_all)}
     return converter_of(url).make_torch_dataloader(batch_size=100, num_epochs=1, **options)
 
