@@ -14,7 +14,7 @@ from mdstorm_backend.read.mds_shard import MDSShard
 
 URL = "file:///data/x.mds"
 
-#: Column → its encoding, and the size of its values or None.
+#: The encoding of each column, and the size of its values (None if it varies).
 Encodings = dict[str, tuple[str, int | None]]
 
 _HEADER = b'{"format": "mds"}'
@@ -34,7 +34,7 @@ def shard_info(content: bytes, encodings: Encodings, samples: int, name: str) ->
 def foreign_shard(
     samples: list[bytes], encodings: Encodings, *, allow_unsafe_types: bool = False
 ) -> MDSShard:
-    """A shard in memory of samples that are encoded already."""
+    """Make a shard in memory from samples that are already encoded."""
     content = shard_bytes(samples)
     info = shard_info(content, encodings, len(samples), "x.mds")
     schema = Schema.from_shards([info]).opened(URL, allow_unsafe_types=allow_unsafe_types)
@@ -42,14 +42,14 @@ def foreign_shard(
 
 
 def variable(*values: bytes) -> bytes:
-    """A sample of variable-size values."""
+    """Encode a sample of variable-size values."""
     return struct.pack(f"<{len(values)}I", *map(len, values)) + b"".join(values)
 
 
 def foreign_dataset(
     directory: Path, shards: list[tuple[list[bytes], Encodings]], **options: bool
 ) -> Dataset:
-    """A dataset on disk of shards whose samples are encoded already."""
+    """Write a dataset whose samples are already encoded, and open it."""
     infos = []
     for number, (samples, encodings) in enumerate(shards):
         content = shard_bytes(samples)

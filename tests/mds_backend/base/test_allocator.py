@@ -1,4 +1,4 @@
-"""Freed memory is allocated again without page faults, even if a library set the thresholds."""
+"""Freed memory is reused without page faults, even after a library lowers malloc's thresholds."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(
     reason="other allocators have other thresholds",
 )
 
-#: Counts page faults of two passes after thresholds were lowered, as TensorFlow lowers them.
+#: Counts page faults in two passes, after lowering malloc's thresholds as TensorFlow does.
 COUNT = """
 import ctypes, resource, sys
 libc = ctypes.CDLL(None)
@@ -54,7 +54,7 @@ def _faults(program: str, *arguments: str, **environment: str) -> list[int]:
     return [int(n) for n in check_output(command, env={**os.environ, **environment}).split()]
 
 
-def test_freed_memory_is_reused_after_thresholds_were_lowered() -> None:
+def test_freed_memory_is_reused_after_malloc_thresholds_were_lowered() -> None:
     assert _faults(BLOCKS)[1] < PAGES_OF_BLOCKS / 100
 
 
@@ -65,11 +65,15 @@ def test_freed_memory_is_reused_after_thresholds_were_lowered() -> None:
         ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072"),
     ],
 )
-def test_thresholds_in_the_environment_are_not_changed(variable: str, value: str) -> None:
+def test_malloc_thresholds_set_in_the_environment_are_not_changed(
+    variable: str, value: str
+) -> None:
     assert min(_faults(BLOCKS, **{variable: value})) >= PAGES_OF_BLOCKS
 
 
-def test_each_pass_of_a_loader_reuses_memory_after_thresholds_were_lowered(tmp_path: Path) -> None:
+def test_passes_of_a_loader_reuse_memory_after_malloc_thresholds_were_lowered(
+    tmp_path: Path,
+) -> None:
     rows = 1 << 19
     columns = {f"x{i}": np.arange(rows, dtype=np.float64) for i in range(8)}
     dataset = write_dataset(tmp_path, columns, dict.fromkeys(columns, "double"))

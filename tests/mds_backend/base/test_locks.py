@@ -1,4 +1,4 @@
-"""A lock has one holder at a time in all processes, and is released if its holder ends."""
+"""A lock has one holder at a time across all processes, and is released when its holder exits."""
 
 import fcntl
 import os
@@ -45,7 +45,7 @@ def test_release_of_an_old_lock_leaves_the_next_one_locked(path: str) -> None:
     second = locked(path)
     assert Path(path).exists()
     first.release()
-    other = locked(f"{path} of another file")  # has the descriptor of the first one
+    other = locked(f"{path} of another file")  # reuses the first descriptor
     first.release()
     assert try_lock(path) is try_lock(f"{path} of another file") is None
     second.release()
@@ -79,7 +79,7 @@ def test_waiter_times_out_only_without_progress(path: str, monkeypatch: pytest.M
     held.release()
 
 
-def test_a_forked_child_neither_keeps_nor_ends_the_parents_lock(path: str) -> None:
+def test_forked_child_does_not_keep_or_release_the_lock_of_its_parent(path: str) -> None:
     held = locked(path)
     started, ended = os.pipe(), os.pipe()
     child = os.fork()

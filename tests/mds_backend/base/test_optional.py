@@ -1,4 +1,4 @@
-"""Optional libraries, the functions that are wrapped when they are loaded, and public names."""
+"""Missing optional libraries, functions that are wrapped on import, and public names."""
 
 import importlib
 import importlib.util
@@ -77,13 +77,15 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def put_in(module: ModuleType) -> None:
-    for name in ("double", "triple"):  # which does not exist
+    for name in ("double", "triple"):  # "triple" does not exist
         wrap(module, name, lambda function: lambda number: function(number) + 1)
 
 
 @pytest.mark.usefixtures("module")
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_function_is_wrapped_once_for_any_time_of_import(is_loaded: bool) -> None:
+def test_function_is_wrapped_once_if_its_module_is_imported_before_or_after(
+    is_loaded: bool,
+) -> None:
     if is_loaded:
         importlib.import_module(NAME)
     for _ in range(2):

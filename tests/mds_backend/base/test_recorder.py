@@ -19,7 +19,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def recorder(clock: Clock) -> Recorder:
-    """A recorder of a pass whose first batch has been trained with."""
+    """A recorder of a pass when training has used its first batch."""
     recorder = Recorder(clock)
     recorder.record_batches(1)
     clock.advance(5)
@@ -28,7 +28,7 @@ def recorder(clock: Clock) -> Recorder:
 
 
 class Late(Future[Any]):
-    """A result that is not ready when it is requested."""
+    """A result that is ready some seconds after it is requested."""
 
     def __init__(self, made: Any, clock: Clock, seconds: float) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Late(Future[Any]):
 
 
 def busy(clock: Clock, **seconds: float) -> Any:
-    """Return a function that is busy with something for some seconds."""
+    """Return a function that takes the given seconds for each kind of work."""
 
     def function(item: Any) -> Any:
         for name, each in seconds.items():
@@ -52,7 +52,7 @@ def busy(clock: Clock, **seconds: float) -> Any:
     return function
 
 
-def test_waiting_time_is_divided_by_the_work_that_was_waited_for(
+def test_waiting_time_is_split_by_the_kind_of_work_that_was_waited_for(
     clock: Clock, recorder: Recorder
 ) -> None:
     shard = Late(recorder.task(busy(clock, DOWNLOADS=9))("shard"), clock, 3)
@@ -73,7 +73,7 @@ def test_waiting_time_is_divided_by_the_work_that_was_waited_for(
     assert (totals["download_seconds"], totals["decode_seconds"]) == (9, 1)  # waiting is not work
 
 
-def test_downloads_at_the_same_time_keep_the_link_busy_once(
+def test_busy_time_of_the_link_counts_parallel_downloads_once(
     clock: Clock, recorder: Recorder
 ) -> None:
     first, second = threading.Event(), threading.Event()
@@ -104,7 +104,7 @@ def test_recorded_work_ends_when_an_error_is_raised(clock: Clock, recorder: Reco
     assert recorder.totals()["transform_seconds"] == 3
 
 
-def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder) -> None:
+def test_queue_depth_counts_results_that_are_ready(recorder: Recorder) -> None:
     last = threading.Event()
 
     def make(item: int) -> int:
@@ -114,7 +114,7 @@ def test_the_depth_of_the_queue_counts_results_that_are_ready(recorder: Recorder
 
     def items() -> Iterator[int]:
         yield from range(4)
-        assert last.wait(30)  # one thread made all earlier ones, or is about to leave the last one
+        assert last.wait(30)  # items 0 to 2 are ready, and item 3 is about to be
 
     with Prefetcher(1, 5, recorder) as prefetcher:
         results = prefetcher.map(make, items())

@@ -1,4 +1,4 @@
-"""Work ahead of its use in threads, closed generators, and properties without a lock."""
+"""Threads that work ahead, generators that are closed, and cached properties without locks."""
 
 import copy
 import gc
@@ -145,7 +145,7 @@ def test_fork_while_a_thread_imports_does_not_deadlock(tmp_path: Path) -> None:
 
 
 class Work:
-    """The second item blocks its thread until `go` is set, and first sets `begun`."""
+    """A function that sets `begun` at its second item, and then waits for `go`."""
 
     def __init__(self) -> None:
         self.begun, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
@@ -172,7 +172,7 @@ def prefetched(function: Any) -> Generator[Any, None, None]:
 
 @pytest.fixture
 def work() -> Iterator[Work]:
-    """Work, which does not outlive the test."""
+    """A `Work` whose threads end with the test."""
     work = Work()
     yield work
     work.go.set()
@@ -190,7 +190,7 @@ def join_threads() -> None:
 
 
 def outer(work: Work, threads: PassThreads) -> Iterator[int]:
-    """Take two results in a generator around theirs."""
+    """A generator that wraps the generator of `work`."""
     with threads.closing(work.results()) as results:
         yield 0
         yield next(results)
@@ -203,7 +203,7 @@ def test_threads_of_a_dropped_generator_are_joined_by_its_owner(
     threads, second = PassThreads(), Work()
     results = outer(work, threads)
     next(results)
-    del results  # the caller may hold a lock that the thread waits for
+    del results  # joins no thread, which may wait for a lock of the caller
     assert not work.ended.is_set()
     threading.Timer(0.01, work.go.set).start()
     if next_pass:
@@ -282,7 +282,7 @@ def test_generator_collected_in_its_own_thread_does_not_deadlock(work: Work) -> 
 
 
 class Slow:
-    """Has a property that takes as long as a test wants it to."""
+    """Has a property whose computation ends when the test sets `may_end`."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -290,7 +290,7 @@ class Slow:
 
     @cached_property
     def value(self) -> object:
-        """Something new each time."""
+        """A new object for each computation."""
         self.begun.set()
         self.may_end.wait()
         return object()
@@ -305,8 +305,8 @@ class Instance:
         return 3
 
 
-def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made() -> None:
-    """A second dictionary, which the instance does not own, is freed too late, which crashes."""
+def test_instance_has_one_dictionary_if_garbage_is_collected_while_it_is_created() -> None:
+    """Python would crash when it frees a second dictionary that the instance does not own."""
     instance = Instance()
     found: list[dict[str, object]] = []
     thresholds = gc.get_threshold()
@@ -315,7 +315,9 @@ def test_instances_have_one_dictionary_if_garbage_is_collected_while_it_is_made(
         garbage = Instance()
         _dies = weakref.ref(garbage, lambda _: found.append(instance.__dict__))
         del garbage
-        kept = [{number: number} for number in range(1_000)]  # the next one needs new memory
+        kept = [
+            {number: number} for number in range(1_000)
+        ]  # so that the next dictionary needs new memory
         gc.set_threshold(1)
         gc.enable()
         value = instance.value
@@ -345,7 +347,7 @@ def test_forked_child_does_not_wait_for_threads_of_its_parent() -> None:
 
 
 def epochs(url: str, num_workers: int) -> list[list[int]]:
-    """Three epochs, the second of which is left in its middle."""
+    """Read three epochs, but leave the second one halfway."""
     dataset = StreamingDataset(local=url, batch_size=4, shuffle=True, shuffle_seed=5)
     loader = StreamingDataLoader(dataset, batch_size=4, num_workers=num_workers)
     found: list[list[int]] = []
@@ -377,7 +379,7 @@ def test_epoch_computed_ahead_equals_one_computed_on_use(
     assert len(made) == 3  # in the loader's process, once in each epoch
 
 
-def test_result_computed_ahead_is_kept_until_the_next_one() -> None:
+def test_result_computed_ahead_is_kept_until_another_one_is_requested() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     assert ahead.get("one", lambda: "made") == "made"
     assert ahead.get("one", lambda: "recreated") == "made"
@@ -403,7 +405,7 @@ def test_failed_work_ahead_runs_once_and_raises_on_request() -> None:
     assert ahead.get("key", lambda: "made now") == "made now"
 
 
-def test_work_ahead_of_another_thread_is_not_returned() -> None:
+def test_get_returns_its_own_work_ahead_if_another_thread_begins_other_work() -> None:
     ahead: WorkAhead[str] = WorkAhead()
 
     class Key:

@@ -1,4 +1,4 @@
-"""Shards whose content does not matter to the cache, and a storage that can fail."""
+"""Shards of random bytes for tests of the cache, and a storage that can fail."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ from mdstorm_backend.storage import Location
 FINGERPRINT = "0123456789abcdef"
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 
-#: A replacement for a download, given the paths of the file and of its copy.
+#: A function that replaces a download: its arguments are the paths of the file and of the copy.
 Fault = Callable[[str, str], None]
 
 
@@ -62,7 +62,7 @@ class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
         return bytes(super().cat_file(path, *args, **kwargs))
 
 
-#: Values of the fixture `storage`.
+#: Type of the fixture `storage`.
 Storage = type[RemoteFileSystem]
 
 fsspec.register_implementation("faulty", RemoteFileSystem, clobber=True)

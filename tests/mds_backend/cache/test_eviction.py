@@ -68,7 +68,7 @@ def test_files_that_the_cache_did_not_download_are_never_evicted(source: Path, l
     files.open(infos[1])
     path = local / infos[1].raw_data.basename
     path.unlink()
-    path.write_bytes(contents(infos)[1])  # instead of one that the cache downloaded
+    path.write_bytes(contents(infos)[1])  # replaces the file that the cache downloaded
     for _ in range(2):
         assert [bytes(files.open(info)) for info in infos] == contents(infos)
     left = [infos[number].raw_data.basename for number in (0, 1, 5)]
@@ -85,7 +85,8 @@ def test_shard_larger_than_the_limit_raises_error_that_names_it(
     other, text = local.with_name("other"), f"{info.raw_data.basename}.* needs {needed} bytes.*cac"
     with pytest.raises(InvalidArgumentError, match=text):
         cache(source, directory=other, limit=needed - 1).open(info)
-    options = CacheOptions(directory=str(other), limit=needed - 1)  # at once, if shards are known
+    # With known shards, the error is raised before any shard is opened.
+    options = CacheOptions(directory=str(other), limit=needed - 1)
     with pytest.raises(InvalidArgumentError, match=text):
         shard_files(
             shards.remote(source), "f", options, shards=[*make_shards(source, 1, 500), info]
@@ -141,12 +142,12 @@ def test_records_are_counted_only_if_the_ledger_is_full(
 
     monkeypatch.setattr("mdstorm_backend.cache.space.entries_of", counting)
     for number, (limit, counted) in enumerate(
-        # Not counted before; with enough space; without; with a larger limit; without a limit.
+        # First use; enough space; too little space; a larger limit; no limit.
         [(2000, 1), (2000, 1), (2000, 2), (4000, 2), (None, 2)]
     ):
         cache(source, directory=local, limit=limit).open(infos[number])
         assert len(counts) == counted
-    # The size of the shard stored last is known.
+    # The ledger includes the shard that was stored without a limit.
     cache(source, directory=local, limit=4000).open(infos[0])
     assert len(counts) == 3
     assert size_of(local) <= 4000
@@ -164,7 +165,7 @@ def test_ledger_counts_files_kept_from_an_earlier_download(source: Path, local: 
     assert int(ledger.read_bytes().partition(b"\n")[0]) >= sum(sizes)
 
 
-def test_slow_counting_evicts_more_than_is_needed_at_once(
+def test_eviction_in_a_cache_of_many_shards_frees_extra_space(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdstorm_backend.cache.space.MANY_RECORDS", 5)

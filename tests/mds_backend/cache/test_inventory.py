@@ -60,7 +60,7 @@ def test_cache_of_a_replaced_dataset_is_removed_unless_in_use(
         held = files.open(info)
     if is_read:
         files = cache(source / "b")
-        files.open(info)  # found where another process downloaded it
+        files.open(info)  # as if another process had downloaded it
     else:
         del files
     gc.collect()
@@ -98,7 +98,7 @@ def test_clearing_a_named_directory_leaves_other_files(
         files.open(info)
     read_index(remote(source / "0"), CacheOptions(directory=str(local)))
     assert [entry.shards for entry in list_cached(str(local))] == [1]
-    if replaced:  # the copy of the index, replaced by a user's file
+    if replaced:  # a user's file replaces the copy of the index
         (local / "index.json").unlink()
         (local / "index.json").write_text("mine")
     assert clear_cached(str(local)) == 1000

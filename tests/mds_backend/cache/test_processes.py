@@ -67,8 +67,8 @@ def test_processes_download_each_shard_once_and_keep_a_limit_together(
     assert parts_in(local) == []
 
 
-#: Forks a child for each step and kills it there: when a file is opened, renamed, removed,
-#: truncated or locked. A process that is not killed then uses the remaining files.
+#: Forks one child per step and kills it at that step: opening, renaming, removing, truncating or
+#: locking a file. The parent process then reads all shards in the directory that the child left.
 _KILLED = (
     _HEAD
     + """

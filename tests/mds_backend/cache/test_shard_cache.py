@@ -44,7 +44,7 @@ def test_shards_are_downloaded_once_and_equal_their_source(
 
 
 def overwrite(path: Path, content: bytes) -> None:
-    """Change a file, and leave its times as they were."""
+    """Change a file, but keep its timestamps."""
     before = path.stat()
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -118,7 +118,7 @@ def test_truncated_cached_shard_is_downloaded_again(
     compression: str | None, size: int, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
-    for fill in (True, False):  # downloaded by this cache, and partly copied by a user
+    for fill in (True, False):  # by this cache, then partly copied by a user
         path = local / infos[1].raw_data.basename
         if fill:
             assert [bytes(cache(source, directory=local).open(info)) for info in infos]
@@ -175,7 +175,7 @@ def test_damaged_cached_shard_is_downloaded_again(
     ],
     ids=lambda fails: fails[0].__name__,
 )
-def test_a_download_that_keeps_failing_raises_and_leaves_nothing(
+def test_download_that_keeps_failing_raises_error_and_leaves_no_files(
     fails: Any, compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     fault, error, text = fails
@@ -244,8 +244,7 @@ def test_file_downloaded_without_validation_is_validated_once(
     cache(source, directory=local).open(info)
     content = contents([info])[0][:-1] + b"?"
     overwrite(local / info.raw_data.basename, content)
-    # The file passes unchecked, is replaced when it is checked, and is not checked again after
-    # that.
+    # Without validation, the damaged file is returned. Validation replaces it, and is not repeated.
     assert bytes(cache(source, directory=local).open(info)) == content
     checked = cache(source, directory=local, validate_hash="sha1")
     assert bytes(checked.open(info)) == contents([info])[0]
@@ -294,7 +293,7 @@ def test_threads_share_one_download_and_fetch_shards_in_parallel(
     together = threading.Barrier(4, timeout=60)
 
     def meeting(source: str, target: str) -> None:
-        together.wait()  # fails unless the four run at the same time
+        together.wait()  # fails unless four downloads run at the same time
         shards.no_fault(source, target)
 
     storage.faults += [meeting] * 4

@@ -1,4 +1,4 @@
-"""Which files are read in place and which through the cache; its options; and the index."""
+"""Files that are read in place or through the cache, the cache's options, and the cached index."""
 
 import logging
 import os
@@ -126,7 +126,7 @@ def test_missing_or_damaged_local_file_raises_error_that_names_it(
 
 
 @pytest.mark.parametrize(("hashes", "named"), [([], "no hashes"), (["md5"], r"\['md5'\]")])
-def test_hash_that_is_not_recorded_raises_error(
+def test_validation_by_a_hash_that_the_index_does_not_record_raises_error(
     hashes: list[str], named: str, location: Location, source: Path
 ) -> None:
     (info,) = make_shards(source, 1, hashes=hashes)
@@ -155,7 +155,8 @@ def test_default_cache_directory_is_private_to_the_user(
     root = tmp_path / f"mdstorm-cache-{os.getuid()}"
     assert cache_root() == str(root)
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
-    # The root can be written by others when a directory is created, and by a group when it exists.
+    # First a new directory in a root that others can write to, then an existing directory in a
+    # root that a group can write to.
     for fingerprint, mode in (("other", 0o702), (FINGERPRINT, 0o720)):
         root.chmod(mode)
         with pytest.raises(errors.StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
@@ -275,12 +276,12 @@ def test_cached_index_is_read_without_access_to_storage(
     assert "reading the copy of the index" in caplog.text
 
 
-def test_a_filled_directory_is_read_where_the_dataset_is_gone(
+def test_filled_cache_directory_is_read_after_the_dataset_was_removed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     remote, local = str(tmp_path / "remote"), str(tmp_path / "local")
     write_ints(remote, range(50), size_limit=300)
-    for _ in range(2):  # filled by this cache, and by another reader
+    for _ in range(2):  # the second time without the cache's records, as if from another reader
         dataset = StreamingDataset(remote=remote, local=local, batch_size=1)
         assert [sample["n"] for sample in dataset] == list(range(50))
         shutil.rmtree(remote, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Which texts are names of tables, and which are paths."""
+"""Strings that name tables, and strings that are paths."""
 
 from pathlib import Path
 
@@ -40,7 +40,9 @@ def test_table_name_parses_back_from_its_url_and_quoted_text(
         ("uc://1.2.3", ("1", "2", "3")),
     ],
 )
-def test_three_part_texts_are_parsed_as_table_names(text: str, parts: tuple[str, ...]) -> None:
+def test_strings_of_three_parts_are_parsed_as_table_names(
+    text: str, parts: tuple[str, ...]
+) -> None:
     assert table_name(text) == parts
 
 
@@ -48,13 +50,13 @@ def test_three_part_texts_are_parsed_as_table_names(text: str, parts: tuple[str,
     "text",
     ["a.json", "a/b.c.d", "file:///a.b.c", "a.b.c.d", "./a.b.c", "a..b", "1.2.3", "s3://a.b.c"],
 )
-def test_paths_and_other_texts_are_not_table_names(text: str) -> None:
+def test_paths_and_other_strings_are_not_table_names(text: str) -> None:
     assert table_name(text) is None
     check_no_table_name(text)
 
 
 @pytest.mark.parametrize("text", ["sales.orders", "_a-b.T1", "a.v2"])
-def test_missing_path_that_may_be_a_table_has_a_hint(text: str) -> None:
+def test_error_for_missing_path_that_may_be_a_table_name_has_a_hint(text: str) -> None:
     assert hint_of_parts(text).endswith(f"its name has three parts: catalog.{text}")
     with pytest.raises(DatasetNotFoundError, match=f"no dataset at file:///.*/{text}: .* three p"):
         open_dataset(text)
@@ -67,11 +69,11 @@ def test_missing_path_that_may_be_a_table_has_a_hint(text: str) -> None:
         *("a b.c", "1.5", "a.5", "a.", ".b", "a..b", "*.b", 7, None),
     ],
 )
-def test_other_missing_paths_have_no_hint(text: object) -> None:
+def test_paths_that_cannot_be_table_names_have_no_hint_about_tables(text: object) -> None:
     assert hint_of_parts(text) == ""
 
 
-def test_existing_path_of_two_parts_has_no_hint(
+def test_existing_path_of_two_parts_has_no_hint_about_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -102,7 +102,7 @@ def test_values_with_different_reprs_differ(type_: pa.DataType, data: Any) -> No
     assert differing(left, right).tolist() == [a != b for a, b in texts]
 
 
-def test_garbage_below_nulls_and_bits_of_nan_do_not_matter() -> None:
+def test_compare_ignores_garbage_under_nulls_and_the_bits_of_nan() -> None:
     validity = pa.array([True, False]).buffers()[1]
     bits = np.array([0x7FF8000000000001, 2], np.uint64)
     values = pa.Array.from_buffers(pa.float64(), 2, [validity, pa.py_buffer(bits)])
@@ -139,7 +139,7 @@ def test_progress_counts_shards_and_row_groups(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(10), row_group_size=5)
     seen: list[tuple[int, int]] = []
     compare(source, write_numbers(tmp_path / "other", 3), on_progress=lambda *at: seen.append(at))
-    assert seen == []  # they have no column in common
+    assert seen == []  # the datasets have no column in common
     compare(source, source, on_progress=lambda *at: seen.append(at))
     assert seen == [(1, 2), (2, 2)]
 

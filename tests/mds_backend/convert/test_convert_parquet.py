@@ -23,7 +23,7 @@ from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """The files of a dataset; the marker differs in each directory."""
+    """The files of a dataset without the marker, whose content differs between directories."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix}
 
 
@@ -104,7 +104,7 @@ def test_shards_are_compressed_and_hashed(tmp_path: Path) -> None:
     assert dataset.to_table().equals(numbers(100))
 
 
-def test_plan_and_function_convert_columns(tmp_path: Path) -> None:
+def test_plan_and_recode_function_convert_columns(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(4))
 
     def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -168,7 +168,7 @@ def test_columns_of_differing_types_are_widened(tmp_path: Path) -> None:
 
 
 ROWS = 60_000
-#: Bytes of a row: 15 numbers of 8 bytes.
+#: Columns of 8-byte numbers, so a row has 120 bytes.
 COLUMNS = 15
 SHARD = 1 << 20
 
@@ -183,7 +183,7 @@ def source(directory: Path, copies: int) -> ParquetDataset:
 
 
 def most_memory(call: Callable[[], object]) -> int:
-    """Bytes that were allocated at most, by Python, NumPy and Arrow."""
+    """Return the peak of the bytes that Python, NumPy and Arrow allocate during a call."""
     done, most = threading.Event(), 0
 
     def watch() -> None:
@@ -215,7 +215,7 @@ def test_memory_does_not_grow_with_a_row_group(
         return most_memory(partial(convert_parquet, dataset, target, shard_size=SHARD, workers=1))
 
     convert(small, "once and for all")
-    # Six times the rows take 36 MB more.
+    # The larger row group has 36 MB more.
     assert convert(large, "a") < convert(small, "b") + 12_000_000
     once, six = (
         most_memory(partial(compare, dataset, dataset, threads=1)) for dataset in (small, large)

@@ -139,7 +139,7 @@ def test_shards_of_another_conversion_are_removed_on_resume(
 
 
 @pytest.mark.parametrize("first_resumes", [True, False])
-def test_directory_of_a_running_conversion_raises_error(
+def test_second_conversion_to_a_directory_raises_error_while_the_first_one_runs(
     source: ParquetDataset, tmp_path: Path, first_resumes: bool
 ) -> None:
     def meanwhile(done: int, total: int) -> None:
@@ -199,7 +199,9 @@ def test_an_error_of_one_thread_stops_the_others(source: ParquetDataset, tmp_pat
     assert interruption.seen == [0, 20]
 
 
-def test_a_damaged_source_leaves_nothing_behind(source: ParquetDataset, tmp_path: Path) -> None:
+def test_conversion_of_a_damaged_source_leaves_no_files(
+    source: ParquetDataset, tmp_path: Path
+) -> None:
     file = tmp_path / "source" / "3.parquet"
     content = bytearray(file.read_bytes())
     content[4:60] = bytes(56)
@@ -211,10 +213,10 @@ def test_a_damaged_source_leaves_nothing_behind(source: ParquetDataset, tmp_path
     assert not (tmp_path / "mds").exists()
 
 
-def test_a_codec_at_work_does_not_delay_an_interruption(
+def test_slow_compression_does_not_delay_an_interrupt(
     source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As zstd at its highest levels, which takes half a minute for a shard."""
+    """At its highest levels, zstd takes half a minute for a shard."""
     at_work, may_continue = threading.Event(), threading.Event()
     was_left_behind: list[bool] = []
     compress = compression.compress
@@ -225,7 +227,7 @@ def test_a_codec_at_work_does_not_delay_an_interruption(
         return compress(*arguments)
 
     class Interrupted(SimpleQueue[Any]):
-        """Not by a signal: Python drops some of those."""
+        """Raises KeyboardInterrupt without a signal, because Python may lose signals."""
 
         def get(self, *arguments: Any) -> Any:
             assert at_work.wait(60)

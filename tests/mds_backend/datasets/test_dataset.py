@@ -173,7 +173,9 @@ def test_damaged_cached_copy_is_downloaded_again(
 
 
 @pytest.mark.parametrize("pickled", [False, True])
-def test_rows_of_a_replaced_dataset_are_never_mixed(tmp_path: Path, pickled: bool) -> None:
+def test_replaced_dataset_raises_error_instead_of_mixing_rows(
+    tmp_path: Path, pickled: bool
+) -> None:
     options: dict[str, Any] = {"size_limit": 1000, "exist_ok": True}
 
     def set_time(name: str, seconds: int) -> None:
@@ -183,13 +185,13 @@ def test_rows_of_a_replaced_dataset_are_never_mixed(tmp_path: Path, pickled: boo
     last = sorted(tmp_path.glob("*.mds"))[-1].name
     dataset = open_dataset(str(tmp_path))
     assert dataset[0]["n"] == 0
-    set_time(last, 2**31)  # a shard that was copied after its index
+    set_time(last, 2**31)  # as if the shard was copied after its index
     assert dataset[499]["n"] == 499
     set_time(last, 10**9)
-    set_time("index.json", 2 * 10**9)  # an index that was rebuilt
+    set_time("index.json", 2 * 10**9)  # as if the index was rebuilt
     assert open_dataset(str(tmp_path))[499]["n"] == 499
     dataset = open_dataset(str(tmp_path))
-    if pickled:  # to a process that opens it later
+    if pickled:  # as if sent to a process that opens it later
         dataset = pickle.loads(pickle.dumps(dataset))  # noqa: S301
     write_ints(tmp_path, range(1000, 1500), **options)
     set_time(last, 2**31)
@@ -241,11 +243,11 @@ def test_number_of_open_shards_is_limited(tmp_path: Path) -> None:
 
 
 def without_schema(dataset: Dataset) -> Dataset:
-    """The dataset after another program has replaced its index."""
+    """The dataset with an index that another program wrote: it contains no schema."""
     return Dataset(dataset.location, Index(dataset.index.shards, {}))
 
 
-def test_an_index_that_lost_the_schema_takes_it_from_the_shards(tmp_path: Path) -> None:
+def test_schema_that_is_missing_in_the_index_is_read_from_the_shards(tmp_path: Path) -> None:
     fields = {"b": "boolean", "a": array_of("date")}
     values = {"b": [True, False], "a": [[date(2024, 5, 6)], [date(1999, 1, 2)]]}
     dataset = write_dataset(tmp_path, values, fields)

@@ -55,7 +55,7 @@ def test_joined_datasets_without_common_columns_read_single_samples(tmp_path: Pa
     assert dataset.sample(1) == {"b": 2}
 
 
-def test_joined_dataset_adds_nulls_and_lengths(tmp_path: Path) -> None:
+def test_joined_schema_adds_null_counts_and_omits_unequal_lengths(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"n": "long", "list": array_of("long")}
     dataset = joined(
         tmp_path,
@@ -64,14 +64,14 @@ def test_joined_dataset_adds_nulls_and_lengths(tmp_path: Path) -> None:
     )
     assert (dataset.schema["n"].null_count, dataset.schema["list"].length) == (1, None)
     assert read(dataset, [3, 2, 0]) == {"n": [4, None, 1], "list": [[4, 4], [3, 3], [1]]}
-    # Every batch has the same type, even without nulls or with equal lengths, and so does a copy.
+    # Batches have the same types even without nulls or with equal lengths, also after unpickling.
     for same in (dataset, pickle.loads(pickle.dumps(dataset))):  # noqa: S301 - our own bytes
         for ids in ([0, 1], [0, 2]):
             (batch,) = batches(numbered(same, ids))
             assert not any(isinstance(values, np.ndarray) for values in batch.values())
 
 
-def test_joined_dataset_opens_ahead_as_its_largest_part(tmp_path: Path) -> None:
+def test_bytes_ahead_of_a_joined_dataset_are_the_most_of_any_part(tmp_path: Path) -> None:
     (here,) = joined(tmp_path, numbers(0, 70)).parts
     brought = open_dataset(here.url, cache=CacheOptions(directory=str(tmp_path / "cache")))
     assert here.bytes_ahead == 0

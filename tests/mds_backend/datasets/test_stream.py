@@ -57,7 +57,7 @@ def test_weights_are_applied_as_in_mosaicml_streaming() -> None:
     assert Stream.validate_weights(relative) == (True, False)
     assert Stream.validate_weights(absolute) == (False, False)
     assert Stream.validate_weights([Stream(local="a")]) == (False, True)
-    for _ in range(2):  # derived values are not explicit arguments
+    for _ in range(2):  # the second time, derived values do not count as arguments
         assert Stream.apply_weights(relative, [30, 20, 10], None, 17) == 60
         assert Stream.apply_weights(absolute, [30, 20, 10], None, 17) == 69
     assert [stream.choose for stream in relative] == [8, 17, 35]
@@ -238,7 +238,7 @@ def test_one_process_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> 
     met = []
 
     class Meeting(Copying):
-        """Records whether two threads download one file at the same time and meet there."""
+        """Records files that two threads download at the same time."""
 
         def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
             barrier = barriers.setdefault(from_basename, Barrier(2))
@@ -284,7 +284,7 @@ class Named(Stream):
         super().__init__(**arguments)
 
 
-def test_attributes_of_a_subclass_do_not_collide(remote: str) -> None:
+def test_stream_subclass_may_set_attributes_of_any_name(remote: str) -> None:
     stream = Named(remote=remote, split="train")
     assert stream.options == "options"  # type: ignore[attr-defined]
     dataset = StreamingDataset(streams=[stream], batch_size=4)

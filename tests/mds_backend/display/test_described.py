@@ -97,7 +97,7 @@ def test_a_dataset_shows_rows_shards_bytes_and_columns(folder: Path) -> None:
 )
 def test_repr_shows_order_and_share(order: Any, expected: str, folder: Path) -> None:
     dataset = StreamingDataset(local=str(folder), order=order)
-    assert dataset.num_samples == 40  # opens it
+    assert dataset.num_samples == 40  # opens the dataset
     assert repr(dataset).endswith(f" kB, {expected})")
     assert expected.partition(", rank")[0] in text(dataset._repr_html_())
 

@@ -84,7 +84,7 @@ def test_progress_callback_replaces_the_bar(monkeypatch: pytest.MonkeyPatch) -> 
     assert terminal.getvalue() == ""
 
 
-def test_progress_is_disabled_by_variable_and_on_other_ranks(
+def test_progress_is_hidden_by_a_variable_and_on_ranks_other_than_0(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = new_terminal(monkeypatch)

@@ -36,20 +36,20 @@ class TestInstalled:
         assert Stream is mdstorm_backend.Stream
         assert streaming.__version__ == "0.13.0"
 
-    def test_pickles_that_name_streamings_modules_load(self) -> None:
+    def test_pickle_that_refers_to_a_streaming_module_can_be_loaded(self) -> None:
         old = b"cstreaming.base.stream\nStream\n."
         assert pickle.loads(old) is mdstorm_backend.Stream  # noqa: S301
 
-    def test_import_of_an_absent_module_raises_error_with_the_page(self) -> None:
+    def test_import_of_a_missing_module_raises_error_that_names_the_page(self) -> None:
         with pytest.raises(MissingModuleError, match=r"'streaming\.simulation'.*docs/mosaicml\.md"):
             importlib.import_module("streaming.simulation")
         assert importlib.util.find_spec("streaming.simulation") is None
 
-    def test_import_of_an_absent_name_raises_error_with_the_section(self) -> None:
+    def test_import_of_a_missing_name_raises_error_that_names_the_section(self) -> None:
         with pytest.raises(MissingNameError, match=r"docs/mosaicml\.md#named-datasets"):
             from streaming import multimodal  # noqa: F401
 
-    def test_installing_again_changes_nothing(self) -> None:
+    def test_second_install_as_streaming_changes_nothing(self) -> None:
         before = (list(sys.meta_path), list(sys.path), sys.modules["streaming"])
         mdstorm_backend.install_as_streaming()
         assert (list(sys.meta_path), list(sys.path), sys.modules["streaming"]) == before
@@ -66,7 +66,7 @@ def test_installed_mosaicml_streaming_is_not_replaced(monkeypatch: pytest.Monkey
     assert sys.meta_path == finders
 
 
-def test_child_processes_import_the_stand_in(tmp_path: Path) -> None:
+def test_child_processes_import_mdstorm_as_streaming(tmp_path: Path) -> None:
     (tmp_path / "neighbour.py").write_text(
         "from streaming import Stream\ndef home(_):\n    return Stream.__module__\n"
     )

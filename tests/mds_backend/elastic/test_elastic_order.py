@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*read again:UserWarning"
 )
 
-#: Recorded results of MosaicML Streaming: its environment is not needed.
+#: Recorded results of MosaicML Streaming, so the tests do not need to install it.
 GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
 #: Arguments that have other names in MosaicML Streaming.
 RENAMED = {"ncn": "num_canonical_nodes", "seed": "shuffle_seed", "block": "shuffle_block_size"}
@@ -85,7 +85,7 @@ STREAMS = [StreamShape((40, 30, 20)), StreamShape((60, 50))]
 
 
 def some_work(*arguments: Any, order: ElasticOrder, **named: Any) -> Any:
-    """Return the work of the world; discard examples that have none."""
+    """Return the samples that all ranks read; discard examples whose arguments are invalid."""
     try:
         return world_work(order, *arguments, **named)
     except InvalidArgumentError as error:
@@ -99,7 +99,9 @@ def global_batches(work: Any) -> list[Counter[int]]:
     nodes, ranks, _, _, batch_size = work.shape
     in_turn = work.transpose(3, 2, 0, 1, 4).reshape(-1, nodes * ranks * batch_size)
     found = [Counter(batch[batch >= 0].tolist()) for batch in in_turn]
-    return [batch for batch in found if batch]  # other samples fill up the share of a worker
+    return [
+        batch for batch in found if batch
+    ]  # without batches that only pad the share of a worker
 
 
 @patient
@@ -130,7 +132,7 @@ def test_ranks_have_equally_shaped_parts_of_the_world(
 def test_any_world_resumes_with_the_same_global_batches(
     method: str, order: ElasticOrder, seen: int, workers: int
 ) -> None:
-    """As long as canonical nodes and global batches keep their size."""
+    """If the number of canonical nodes and the global batch size stay the same."""
     kept = {"num_canonical_nodes": 4, "batch_size": 2, "epoch_size": None}
     order = replace(order, batching_method=method, **kept)
     streams = [StreamShape((32, 64)), StreamShape((60, 50, 2))]
@@ -147,7 +149,7 @@ def test_any_world_resumes_with_the_same_global_batches(
 def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
     order: ElasticOrder, nodes: int, ranks: int
 ) -> None:
-    """MosaicML Streaming refuses such a state, or gives batches of padding."""
+    """MosaicML Streaming raises an error for such a state, or yields batches of padding."""
     world = World(0, nodes * ranks, ranks)
     work = some_work(STREAMS, world, 0, order=order)
     seen = int((work[0, 0] >= 0).sum()) * world.size  # as a loader on the first rank counts

@@ -17,7 +17,7 @@ def plan_of(
 
 
 def in_turns(lists: list[list[int]]) -> list[int]:
-    """The batches of some lists as PyTorch's loader takes them: one of each list in turn."""
+    """The batches of several lists in the order of PyTorch's loader: one from each list in turn."""
     longest = max(map(len, lists))
     return [one[n] for n in range(longest) for one in lists if n < len(one)]
 
@@ -30,7 +30,7 @@ def in_turns(lists: list[list[int]]) -> list[int]:
     parts=st.integers(1, 4),
     drop_last=st.booleans(),
 )
-def test_offsets_number_batches_of_parts_of_unequal_length_in_turns(
+def test_offsets_number_batches_in_the_order_in_which_workers_take_turns(
     samples: int, dealt: int, batch_size: int, parts: int, drop_last: bool
 ) -> None:
     plan = plan_of(samples, dealt, batch_size, parts, drop_last=drop_last)

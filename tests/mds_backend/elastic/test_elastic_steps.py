@@ -117,7 +117,7 @@ def test_invalid_epoch_size_raises_error(size: Any, error: type[Exception], mess
         parse_epoch_size(size)
 
 
-def test_a_shard_before_an_empty_one_gives_whole_picks_as_mosaics_does() -> None:
+def test_shard_before_an_empty_one_gives_whole_picks_like_in_mosaicml_streaming() -> None:
     sizes = [2, 1, 0, 1, 2, 1, 1, 1, 1, 2, 1]
     counts = samples_per_shard(sizes, 24, 2, 319858539505, 1, False)
     assert counts.tolist() == [2, 3, 0, 2, 3, 2, 2, 2, 2, 4, 2]
@@ -125,7 +125,9 @@ def test_a_shard_before_an_empty_one_gives_whole_picks_as_mosaics_does() -> None
 
 @patient
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=8).filter(any), st.integers(1, 30))
-def test_picks_counted_in_pieces_equal_picks_counted_at_once(sizes: list[int], chunk: int) -> None:
+def test_samples_per_shard_computed_in_chunks_equal_those_computed_at_once(
+    sizes: list[int], chunk: int
+) -> None:
     choose = sum(sizes) * 2 // 3
     expected = samples_per_shard(sizes, choose, 2, 5, 0, False).tolist()
     with pytest.MonkeyPatch.context() as patch:
@@ -147,7 +149,7 @@ counts = st.integers(1, 6)
 def test_finished_epoch_has_no_remaining_samples(
     shape: tuple[int, int, int, int], num_samples: int, times: int
 ) -> None:
-    """MosaicML Streaming refuses to resume there, where canonical nodes make the epoch longer."""
+    """MosaicML Streaming fails to resume there if canonical nodes make the epoch longer."""
     canonical = shape[0] * times
     work = partition("orig", num_samples, canonical, *shape)
     for seen in (int((work >= 0).sum()), canonical * -(-num_samples // canonical)):
@@ -168,7 +170,7 @@ def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         partition("orig", 60, 4, 4, 8, 1, 4)
-        partition("orig", 25, 4, 4, 8, 1, 4, 8)  # the remaining samples of an epoch
+        partition("orig", 25, 4, 4, 8, 1, 4, 8)  # 17 samples of an epoch remain
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ seeds = st.integers(0, 1 << 60)
     st.integers(2, 60),
     st.data(),
 )
-def test_py1e_by_windows_equals_py1e_at_once(
+def test_py1e_computed_in_windows_equals_py1e_computed_at_once(
     sizes: list[int], nodes: int, seed: int, block: int, data: st.DataObject
 ) -> None:
     expected = shuffle("py1e", sizes, nodes, seed, 0, block).tolist()
@@ -218,7 +220,7 @@ def test_py1e_by_windows_equals_py1e_at_once(
 @pytest.mark.parametrize("algo", [name for name in SHUFFLE_ALGORITHMS if name != "naive"])
 @patient
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9), seeds, st.data())
-def test_permutation_of_some_nodes_equals_their_part_of_all(
+def test_permutation_for_some_nodes_equals_their_part_of_the_whole(
     algo: str, sizes: list[int], nodes: int, seed: int, data: st.DataObject
 ) -> None:
     wanted = sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=1)))
@@ -251,13 +253,13 @@ def test_invalid_shuffle_algorithm_raises_error(algo: str, message: str) -> None
         np.zeros(1),
         np.full(7, 2.5),
         np.random.default_rng(0).uniform(-3, 100_000, 100_000),
-        # Nearly equal: the same once rounded.
+        # Nearly equal: rounding makes them the same.
         np.append(np.random.default_rng(0).uniform(0, 1e-9, 1_000), 5e6),
         np.random.default_rng(0).integers(0, 50, 1_000) / 7,
     ],
     ids=["none", "one", "equal", "spread", "close", "repeated"],
 )
-def test_sorting_order_sorts_positions_that_are_equal_once_rounded(
+def test_sorting_order_sorts_positions_that_rounding_makes_equal(
     positions: np.ndarray[Any, np.dtype[np.float64]],
 ) -> None:
     order = shuffles.sorting_order(positions)

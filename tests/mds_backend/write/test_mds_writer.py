@@ -354,7 +354,7 @@ class Named(MDSWriter):
                 setattr(self, name, name)
 
 
-def test_attributes_of_a_subclass_do_not_collide(out: Path) -> None:
+def test_writer_subclass_may_set_attributes_of_any_name(out: Path) -> None:
     with Named(columns={"n": "int"}, out=str(out), size_limit=200) as writer:
         assert writer.store == "store"  # type: ignore[attr-defined]
         write_some(writer, 50)
