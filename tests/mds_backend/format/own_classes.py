@@ -1,4 +1,4 @@
-"""Encodings as users of MosaicML Streaming define them; they travel to other processes by name."""
+"""Encodings as users of MosaicML Streaming define them; pickles refer to them by name."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Complex128:
-    """A number of NumPy, of a fixed size."""
+    """A complex number of NumPy, of fixed size."""
 
     size = 16
 
@@ -18,7 +18,7 @@ class Complex128:
 
 
 class Words:
-    """A list of texts, of any size."""
+    """A list of words, of variable size."""
 
     size = None
 
@@ -30,7 +30,7 @@ class Words:
 
 
 class Square:
-    """An array whose side is a parameter."""
+    """A square array whose side length is a parameter."""
 
     def __init__(self, side: int = 2) -> None:
         self.side, self.size = side, side * side
@@ -47,7 +47,7 @@ class Square:
 
 
 class Digits:
-    """Integers as text, also as a replacement of the format's own encoding."""
+    """Integers as text; under the name `int`, it replaces the format's own encoding."""
 
     size = None
 
@@ -75,7 +75,7 @@ LAYOUTS = {"all": list(COLUMNS), "fixed": ["c", "n", "s", "t"], "redefined": ["i
 
 
 def sample(i: int) -> dict[str, Any]:
-    """A sample of COLUMNS."""
+    """Return a sample with the columns in COLUMNS."""
     return {
         "c": complex(i, -i),
         "i": 1000 * i,

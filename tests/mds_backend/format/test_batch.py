@@ -1,4 +1,4 @@
-"""Columns of values: joined, as Arrow arrays, and decimals as floating-point numbers."""
+"""Columns are joined and converted to Arrow arrays; decimals are converted to floats."""
 
 from decimal import Decimal
 from typing import Any
@@ -33,7 +33,7 @@ from mdstorm_backend.format.values.batch import Values, as_arrow, concat_values
         (np.array([[1]]), np.array([[1, 2]]), pa.list_(pa.int64()), "[[1], [1, 2]]"),
     ],
 )
-def test_pieces_of_two_types_are_joined_in_a_common_type(
+def test_parts_of_a_column_with_two_types_are_joined_in_a_common_type(
     one: Values, other: Values, type_: Any, joined: str
 ) -> None:
     found = concat_values([one, other])
@@ -43,7 +43,7 @@ def test_pieces_of_two_types_are_joined_in_a_common_type(
         assert (found.type, repr(found.to_pylist())) == (type_, joined)
 
 
-def test_decimals_keep_all_their_digits() -> None:
+def test_joined_decimals_keep_all_their_digits() -> None:
     rows = [Decimal("1.25"), Decimal("123456.5")]
     assert concat_values([pa.array([row]) for row in rows]).to_pylist() == rows
 
@@ -63,7 +63,9 @@ def test_arrays_of_several_dimensions_and_shapes_become_objects() -> None:
         (pa.array([Decimal("1e30")]), pa.array([Decimal("1e-30")])),
     ],
 )
-def test_pieces_without_common_type_raise_error_that_names_both(one: Values, other: Values) -> None:
+def test_parts_of_a_column_without_common_type_raise_error_that_names_both_types(
+    one: Values, other: Values
+) -> None:
     with pytest.raises(TransformError, match=r"column 'x' is .* in some shards and .* in other"):
         concat_values([one, other], "x")
 
@@ -76,7 +78,7 @@ def test_matrix_columns_become_arrow_lists() -> None:
 
 
 def test_values_that_arrow_cannot_hold_raise_error_with_the_column() -> None:
-    untouched = pa.py_buffer(np.zeros(1 << 30, np.uint8))  # takes no memory
+    untouched = pa.py_buffer(np.zeros(1 << 30, np.uint8))  # takes no memory until it is accessed
     bounds = pa.py_buffer(np.array([0, 1 << 30], np.int32))
     part = pa.Array.from_buffers(pa.binary(), 1, [None, bounds, untouched])
     with pytest.raises(InvalidArgumentError, match=r"column 'a' takes .* use a smaller batch_size"):
@@ -100,7 +102,7 @@ def test_decimals_are_rounded_to_the_nearest_float(
     assert decimals_to_floats(stored, pa.float32()).to_pylist() == [*single, None]
 
 
-def test_arrays_of_decimals_keep_their_nulls_as_floats() -> None:
+def test_arrays_of_decimals_keep_their_nulls_when_converted_to_floats() -> None:
     rows = [[Decimal("0.10"), None], None, [], [Decimal("-3.00")]]
     lists = pa.array(rows, pa.list_(pa.decimal128(5, 2)))
     found = decimals_to_floats(lists[1:], pa.list_(pa.float64()))

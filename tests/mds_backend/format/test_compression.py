@@ -37,7 +37,7 @@ def test_every_codec_round_trips(compression: str, buffers: list[bytes]) -> None
 
 
 @given(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(-3, 3), st.booleans())
-def test_decompressed_size_unlike_the_index_raises_error(
+def test_decompressed_size_that_differs_from_the_index_raises_error(
     compression: str, data: bytes, difference: int, repeated: bool
 ) -> None:
     data = data * 50 if repeated else data
@@ -116,7 +116,7 @@ def test_files_of_unknown_size_are_decompressed(codec: str, data: bytes) -> None
     assert bytes(decompress_unsized(codec, compress(codec, [data]), len(data))) == data
 
 
-def test_impossible_size_in_a_compressed_header_is_ignored() -> None:
+def test_impossible_size_in_a_compressed_header_raises_error() -> None:
     with pytest.raises(ValueError, match="states 4294967295 bytes, which cannot lie in 9"):
         decompress_unsized("snappy", b"\xff\xff\xff\xff\x0fabcd", MAX_SHARD_BYTES)
 

@@ -10,7 +10,7 @@ from mdstorm_backend.format.schema import Schema
 
 URL = "file:///data/index.json"
 
-#: The keys that other readers of the format require; more keys are refused.
+#: The keys of a shard that MosaicML Streaming requires; it raises an error for any other key.
 SHARD_KEYS = {
     *("column_encodings", "column_names", "column_sizes", "compression", "format", "hashes"),
     *("raw_data", "samples", "size_limit", "version", "zip_data"),
@@ -109,7 +109,7 @@ def test_index_that_is_not_json_raises_a_json_decode_error(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[8, None], [None, None], [4, 4]])
-def test_column_size_unlike_its_encoding_makes_it_opaque(sizes: list[int | None]) -> None:
+def test_column_whose_size_contradicts_its_encoding_is_opaque(sizes: list[int | None]) -> None:
     value = value_of_index()
     value["shards"][0]["column_sizes"] = sizes
     schema = Schema.from_shards(Index.from_bytes(json.dumps(value).encode(), url=URL).shards)

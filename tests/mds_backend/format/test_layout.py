@@ -48,7 +48,7 @@ def test_an_opaque_encoding_has_the_size_that_the_index_states() -> None:
     assert sized.record_dtype.itemsize == 24
 
 
-def test_bitmaps_have_one_bit_a_row_least_significant_first() -> None:
+def test_bitmaps_have_one_bit_per_row_least_significant_first() -> None:
     packed = pack_validity(Validity({"a": np.array([True, False, False] + [False] * 5 + [True])}))
     assert packed["rows"] == {"a": {"count": 9, "bits": "AQE="}}
 
@@ -94,7 +94,9 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("data", DAMAGED, ids=lambda data: f"{len(data)}-{data[:16].hex()}")
-def test_damaged_start_raises_error_with_the_file_and_a_remedy(data: bytes) -> None:
+def test_damaged_start_of_a_shard_raises_error_that_names_the_file_and_a_remedy(
+    data: bytes,
+) -> None:
     with pytest.raises(CorruptDatasetError) as caught:
         parse(data, 2)
     assert caught.value.url == URL

@@ -27,7 +27,7 @@ def rectangular(draw: st.DrawFn, depth: int) -> Any:
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[list[Any], pa.Array]:
-    """Rows of one depth, many of them rectangular; sometimes a slice of a larger array."""
+    """Nested lists of one depth, often rectangular; also as a slice of a longer array."""
     depth = draw(st.integers(1, 3))
     row = nested(depth, nulls=draw(st.booleans())) | rectangular(depth)
     rows = draw(st.lists(row, max_size=6))
@@ -36,7 +36,7 @@ def lists(draw: st.DrawFn) -> tuple[list[Any], pa.Array]:
 
 
 def shape_of(row: Any, depth: int) -> tuple[int, ...] | None:
-    """Return the shape of a row, None if it has none."""
+    """Return the shape of a row, or None if the row is not rectangular."""
     if row is None:
         return (0,) * depth
     if depth == 1:

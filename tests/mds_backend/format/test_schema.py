@@ -1,4 +1,4 @@
-"""Schemas: their description, and which of them a dataset may store."""
+"""Schemas: their JSON form, and the schemas that a dataset may contain."""
 
 import json
 from dataclasses import replace
@@ -98,7 +98,9 @@ def test_schema_that_is_not_a_list_of_columns_raises_error(
     check_is_refused(replace(dataset.index, extra={"columns": columns}))
 
 
-def test_shard_without_the_column_or_of_another_dtype_raises_error(dataset: Dataset) -> None:
+def test_shard_without_a_column_of_the_schema_or_with_another_dtype_raises_error(
+    dataset: Dataset,
+) -> None:
     check_is_refused(changed(dataset, "ragged", spark_type=None, encoding="ndarray:int64"))
     *shards, last = dataset.index.shards
     names = tuple("other" if name == "number" else name for name in last.column_names)
@@ -163,7 +165,7 @@ def test_settings_of_the_reader_are_not_written_with_the_schema() -> None:
     assert opened.to_json() == plain.to_json()
 
 
-def test_a_dataset_cannot_allow_pickles_itself() -> None:
+def test_stored_schema_cannot_allow_unsafe_types() -> None:
     (value,) = Schema((Column("a", "pkl"),)).to_json()
     value["origin"] = {"url": "", "allow_unsafe_types": True}
     assert Schema.from_json([value])["a"].origin == Origin()

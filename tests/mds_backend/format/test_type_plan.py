@@ -1,4 +1,4 @@
-"""The type plan, which needs the JSON of a Spark schema and no Spark."""
+"""The type plan, which is made from the JSON of a Spark schema, without Spark."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_dtype_casts_scalars_arrays_and_vectors(
     assert [encoding_of(spark_type, dtype) for dtype in DTYPES] == [as_float32, as_float64, kept]
 
 
-#: Types that can be stored, whose names contain the name of one that cannot.
+#: Supported types whose names contain the name of an unsupported type.
 TIMES = ("timestamp", "interval day to second")
 
 

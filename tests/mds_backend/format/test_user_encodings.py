@@ -1,4 +1,4 @@
-"""Encodings that users define with new classes, or instead of the format's."""
+"""Encodings that users define: new ones, and replacements of the format's own."""
 
 import pickle
 import sys
@@ -121,7 +121,7 @@ def test_registered_encoding_stores_bytes_unchanged_and_encodes_arrow_values(
 
 
 @pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
-def test_other_columns_are_read_if_the_class_is_not_registered(
+def test_columns_with_other_encodings_are_read_if_a_class_is_not_registered(
     columns: list[str], tmp_path: Path
 ) -> None:
     url = write(tmp_path, columns)
@@ -142,7 +142,7 @@ def test_other_columns_are_read_if_the_class_is_not_registered(
     assert any("cannot be decoded" in problem.problem for problem in verify(url).problems)
 
 
-def test_columns_of_arrow_data_are_read_if_the_class_is_not_registered(tmp_path: Path) -> None:
+def test_other_columns_of_arrow_data_are_read_if_a_class_is_not_registered(tmp_path: Path) -> None:
     with MDSWriter(columns={"i": "int", "n": "int64"}, out=str(tmp_path)) as writer:
         writer.write_batch(pa.table({"i": [1000, None], "n": [1, 2]}))
     assert [sample["i"] for sample in open_dataset(str(tmp_path))[:]] == [1000, None]
@@ -155,7 +155,7 @@ def test_columns_of_arrow_data_are_read_if_the_class_is_not_registered(tmp_path:
 
 @pytest.fixture
 def sent_to_workers() -> Iterator[None]:
-    """Send the classes themselves to Spark's workers, which cannot import the tests."""
+    """Send the code of the classes to Spark's workers, which cannot import the tests."""
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     modules = [own_classes, sys.modules[__name__]]
     for module in modules:
@@ -175,7 +175,7 @@ def test_user_encoding_is_used_in_spark_tasks(spark: Any, tmp_path: Path) -> Non
     options = {"out": str(tmp_path), "columns": {"n": "int64", "c": "complex128"}}
     dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options, udf_iterable=samples)
     assert sorted(s["c"].real for s in open_dataset(str(tmp_path))[:]) == [0, 1, 2, 3, 4]
-    forget()  # reused Spark worker processes must unregister it as well
+    forget()  # Spark reuses worker processes, which must unregister it as well
     options = {"out": str(tmp_path / "again"), "columns": {"n": "int"}}
     dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options)
     assert sorted(s["n"] for s in open_dataset(options["out"])[:]) == [0, 1, 2, 3, 4]

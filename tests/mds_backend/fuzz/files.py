@@ -1,4 +1,4 @@
-"""Damages Parquet, Delta, image and array files, which other libraries read, and reads them."""
+"""Damages and reads Parquet, Delta, image and array files, which other libraries parse."""
 
 import atexit
 import io
@@ -83,7 +83,7 @@ def _delta(kind: str) -> Path:
 
 
 def attack_parquet(writer: str, random: Random) -> bool:
-    """Read a damaged file, mostly with damage to its footer; return whether it opened."""
+    """Read a damaged file, mostly with damage to its footer; return whether it could be opened."""
     data = _parquet(writer)
     if random.random() < 0.7:
         start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -119,7 +119,7 @@ def _open_and_read(url: str) -> bool:
         value_bounds(dataset, dataset.schema.names)
     for number in range(len(dataset.row_groups)):
         shard = dataset.shard(number)
-        # The pages of a row group may contain invalid texts.
+        # The pages of a row group may contain invalid UTF-8.
         for name, exact_nulls in product(dataset.schema.names, (False, True)):
             with suppress(MDStormError, UnicodeDecodeError):
                 read = shard.decoded([name], exact_nulls=exact_nulls)
@@ -168,7 +168,7 @@ def attack_array(kind: str, random: Random) -> bool:
     return True
 
 
-#: For each kind of target: the attack, the targets, and the number of attacks.
+#: Attacks, the names of their targets, and how many cases each target has.
 ATTACKS = (
     (attack_parquet, tuple(_WRITERS), 20),
     (attack_delta, ("plain", "partitioned"), 20),

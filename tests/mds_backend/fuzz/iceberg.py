@@ -1,4 +1,4 @@
-"""Damages metadata files, manifests and delete files of Iceberg tables, and reads them."""
+"""Damages metadata files, manifests and delete files of Iceberg tables, and reads the tables."""
 
 import atexit
 import gzip
@@ -20,7 +20,7 @@ from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.parquet import open_parquet
 
 _ROWS = 40
-#: A table of each kind of delete file.
+#: Kinds of delete files; there is one table of each kind.
 KINDS = ("positions", "vectors")
 
 
@@ -64,7 +64,7 @@ def attack_deletes(kind: str, random: Random) -> bool:
 
 
 def attack_manifests(kind: str, random: Random) -> bool:
-    """Read a table with a damaged manifest or manifest list; return whether it opened."""
+    """Read a table with a damaged manifest or manifest list; return whether it could be opened."""
     with TemporaryDirectory() as folder:
         metadata = _copied(kind, folder)
         file = random.choice(sorted(metadata.parent.glob("*.avro")))
@@ -73,7 +73,7 @@ def attack_manifests(kind: str, random: Random) -> bool:
 
 
 def _copied(kind: str, folder: str) -> Path:
-    """Copy a table, whose files refer to each other by paths in the table; return its metadata."""
+    """Copy a table, which mdstorm reads where the copy is; return its metadata file."""
     source = _table(kind)
     table = copytree(source, Path(folder, "table"))
     return max(table.glob("metadata/*.metadata.json"))
@@ -88,12 +88,12 @@ def _open_and_read(metadata: Path) -> bool:
     for number in range(len(dataset.row_groups)):
         shard = dataset.shard(number)
         for name in dataset.schema.names:
-            with suppress(MDStormError, UnicodeDecodeError):  # as for other damaged Parquet files
+            with suppress(MDStormError, UnicodeDecodeError):  # texts may be invalid UTF-8
                 assert len(shard.decoded([name])[name]) == shard.num_samples <= _ROWS
     return True
 
 
-#: For each kind of target: the attack, the targets, and the number of attacks.
+#: Attacks, the names of their targets, and how many cases each target has.
 ATTACKS = (
     (attack_metadata, KINDS, 12),
     (attack_deletes, KINDS, 16),

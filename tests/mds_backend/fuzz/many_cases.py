@@ -1,6 +1,6 @@
-"""Runs many cases in one process with little memory; as a program, prints their number.
+"""Runs many attacks in one process with little memory; as a program, prints their number.
 
-Arguments of the program: the module of the targets, and a factor of the number.
+Arguments of the program: the module with the attacks, and a factor for their number.
 """
 
 import importlib
@@ -14,8 +14,8 @@ from random import Random
 
 _ROOT = Path(__file__).parents[3]
 
-#: Memory limit: far more than any of these small files needs, far less than the sizes they can
-#: state.
+#: Memory limit: far more than any of these small files needs, and far less than the sizes that
+#: damaged files may state.
 _ROOM = 384 << 20
 #: Limit of CPU-seconds for a case.
 _SECONDS = 5
@@ -33,7 +33,7 @@ def check_cases(targets: str, factor: int, scratch: Path) -> int:
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
     cases, opened = map(int, done.stdout.split())
-    assert opened > cases / 10  # the damage passes the first check
+    assert opened > cases / 10  # some damage passes the first checks
     return cases
 
 
@@ -46,7 +46,7 @@ def main(targets: str, factor: str) -> None:
     attacks = importlib.import_module(targets).ATTACKS
     plan = [(attack, name, n * int(factor)) for attack, names, n in attacks for name in names]
     for attack, name, _ in plan:
-        attack(name, Random(0))  # imports its dependencies first
+        attack(name, Random(0))  # imports its dependencies before memory is limited
     limit_memory()
     signal.signal(signal.SIGVTALRM, signal.default_int_handler)
     opened = 0

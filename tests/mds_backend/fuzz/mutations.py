@@ -1,4 +1,4 @@
-"""Damage of all kinds, drawn from a source of random numbers."""
+"""Random damage of all kinds to bytes and JSON values."""
 
 import copy
 import json
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-#: Limits of number types and sizes.
+#: Boundary values of number types and sizes.
 _WORDS = (0, 1, 2, 3, 8, 255, 256, 65535, 2**24, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1)
 _NUMBERS = (-1, 0, 1, 2, 7, 2**31, 2**32, 2**63, 2**64, 10**30, 1.5, float("nan"), float("inf"))
 _ENCODINGS = (
@@ -55,7 +55,7 @@ def damaged_bytes(data: bytes, random: Random) -> bytes:
 
 
 def damaged_json(value: Any, random: Random) -> Any:
-    """Change some entries of a JSON value: leave out, repeat, exchange, replace."""
+    """Remove, repeat, exchange or replace some entries of a JSON value."""
     damaged = copy.deepcopy(value)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         paths = [path for path in _paths(damaged) if path]

@@ -1,4 +1,4 @@
-"""Targets of damage, and the reading that must survive it."""
+"""Datasets to be damaged, and functions that damage and read them."""
 
 import atexit
 import json
@@ -79,13 +79,13 @@ def _stored(dataset: Dataset, info: ShardInfo) -> bytes:
 
 
 def attack_shard(name: str, random: Random) -> bool:
-    """Read a damaged shard; return whether it opened. Raises unexpected errors."""
+    """Read a damaged shard; return whether it could be opened. Raises unexpected errors."""
     one = target(name)
     if random.random() < 0.3:
         data = with_header(one.shard, damaged_json(header_of(one.shard), random))
     else:
         data = damaged_bytes(one.shard, random)
-    # With a matching size in the index, the damage reaches the reader.
+    # The index has the size of the damaged shard, so that the reader does not stop there.
     info = replace(one.info, raw_data=replace(one.info.raw_data, bytes=len(data)))
     return _open_and_read(data, info, one.dataset.schema, random)
 
@@ -140,14 +140,14 @@ def attack_state(order: str, random: Random) -> bool:
         loader.load_state_dict(damaged_json(begun.state_dict(), random))
         for segment in loader.begin(Consumer()).segments(loader.new_recorder()):
             sum(len(block.sizes) for block in segment.blocks())
-    except (MDStormError, UserWarning):  # with fewer samples than canonical nodes
+    except (MDStormError, UserWarning):  # too few samples for canonical nodes
         return False
     return True
 
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Accept mdstorm's errors that name the place of the damage and the remedy."""
+    """Accept mdstorm's errors that name the damaged file and the remedy."""
     found: MDStormError | None = None
     try:
         yield
@@ -180,7 +180,7 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
     return True
 
 
-#: For each kind of target: the attack, the targets, and the number of attacks.
+#: Attacks, the names of their targets, and how many cases each target has.
 ATTACKS = (
     (attack_shard, NAMES, 10),
     (attack_index, NAMES, 6),

@@ -23,7 +23,7 @@ convert_parquet(open_parquet(sys.argv[3]), watched, shard_size=1300, overwrite=T
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sources, and a dataset of the first."""
+    """Two sources, and a dataset converted from the first one."""
     place = tmp_path_factory.mktemp("conversions")
     for name, ids in (("old", OLD), ("new", NEW)):
         source = write(place / name, *[numbers(20, start) for start in ids[::20]])
@@ -34,7 +34,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
-    """Return how often a conversion changes the directory: the number of moments."""
+    """Return how often a conversion changes the directory; it is killed at one of the changes."""
     target = tmp_path_factory.mktemp("counted") / "mds"
     shutil.copytree(place / "dataset", target)
     found = run_killed(CONVERT, target, 0, place / "new")

@@ -46,7 +46,7 @@ CLASSIC = f"{SESSION}spark = builder.getOrCreate()\n{KILLS_ITSELF}{JOB}"
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The program of a client of a Spark Connect server, where jobs continue without clients."""
+    """The program of a Spark Connect client; the server continues a job without its client."""
     with closing(SparkConnectServer(tmp_path_factory.mktemp("server"))) as server:
         head = "from pyspark.sql import SparkSession\nspark = SparkSession.builder"
         yield f"{head}.remote({server.url!r}).getOrCreate()\n{KILLS_ITSELF}{JOB}"
@@ -54,7 +54,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def old(client: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset."""
+    """The dataset that the jobs overwrite."""
     target = tmp_path_factory.mktemp("old") / "mds"
     run_program(client, target, 0, "none", -1, 0, cwd=target.parent)
     assert ids_of(target) == OLD
@@ -77,7 +77,7 @@ def test_jobs_killed_while_overwriting_keep_the_old_dataset_or_the_new(
         assert done.returncode == (1 if victim == "jvm" else -9), done.stderr
         assert ids_of(target) in (OLD, NEW)
         assert len(leftovers(target)) <= 2 * MOST_FILES
-    # The server may still run the job of a killed client while the first of these begins.
+    # The server may still run the job of a killed client when the first of these jobs begins.
     for _ in range(2 if victim == "client" else 1):
         run_program(client, target, 0, "none", -1, ROWS, cwd=tmp_path)
         assert ids_of(target) == NEW

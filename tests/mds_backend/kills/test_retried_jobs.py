@@ -11,8 +11,8 @@ pytestmark = pytest.mark.long
 
 ROWS = 40_000
 
-#: Overwrites a dataset once for each number in the arguments: the row at which its first attempt
-#: kills a worker, or removes the files that Spark has shuffled.
+#: Overwrites a dataset once for each number in the arguments. The first task that reads the row
+#: with this number kills its worker, or removes Spark's shuffle files.
 ROUNDS = """
 import glob, os, signal, sys
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_tasks_that_run_twice_leave_each_row_once_and_no_other_file(
     kind: str, tmp_path: Path
 ) -> None:
     draw, count = random.Random(kind), 3
-    # Only tasks that begin later read shuffled files, so these are removed by the first ones.
+    # Only later tasks would miss shuffle files, so one of the first two tasks removes them.
     rows = [draw.randrange(ROWS // 2 if kind == "stage" else ROWS) for _ in range(count)]
     target = tmp_path / "mds"
     run_program(ROUNDS, target, kind, *rows, cwd=tmp_path)

@@ -19,14 +19,14 @@ INT16 = np.dtype("<i2")
 
 
 def spread(values: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lay values out with gaps between them: the bytes, the starts, the lengths."""
+    """Lay out values with gaps; return the bytes, the starts and the lengths."""
     lengths = np.array([len(value) for value in values], np.int64)
     starts = np.cumsum(lengths + 2) - lengths
     return np.frombuffer(b"".join(b"--" + value for value in values), np.uint8), starts, lengths
 
 
 def encoded(array: np.ndarray, code: int | None = None) -> bytes:
-    """Encode an array as the format describes it, by hand."""
+    """Encode an array by hand, following the description of the format."""
     start = b"" if code is None else bytes([code])
     shape = struct.pack(f"<{array.ndim}B", *array.shape)
     little = array.astype(array.dtype.newbyteorder("<"))
@@ -55,7 +55,7 @@ DAMAGED = {
 @pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
 def test_a_header_that_contradicts_its_value_raises_error(value: bytes) -> None:
     for values in ([value], [value, encoded(np.array([1], np.int16))]):
-        with pytest.raises(ValueError):  # noqa: PT011  # NumPy says some of them
+        with pytest.raises(ValueError):  # noqa: PT011  # some messages are NumPy's
             decode_arrays(*spread(values), INT16)
         with pytest.raises(ValueError):  # noqa: PT011
             decode_arrays(*spread([b"\x11" + v for v in values]), None)
@@ -75,7 +75,7 @@ def test_arrays_without_elements_keep_their_shapes() -> None:
         assert [np.shape(value) for value in values] == [one.shape for one in arrays]
 
 
-def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
+def test_array_with_more_dimensions_than_numpy_allows_raises_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("mdstorm_backend.format.encodings.arrays.MAX_DIMENSIONS", 3)
@@ -85,7 +85,7 @@ def test_arrays_may_have_as_many_dimensions_as_numpy_allows(
         decode_arrays(*spread(values), INT16)
 
 
-def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_in_a_file_above_2_gib_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdstorm_backend.format.values.batch.INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
@@ -93,7 +93,7 @@ def test_files_beyond_two_gigabytes_take_wider_offsets(monkeypatch: pytest.Monke
         assert found.cast(pa.binary()).to_pylist() == [b"ab", b"", b"c"]
 
 
-def test_trailing_bytes_of_an_array_are_ignored() -> None:
+def test_column_above_2_gib_raises_error() -> None:
     data = np.zeros(3 << 30, np.uint8)  # takes no memory, because it is never accessed
     starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
     with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
@@ -106,7 +106,9 @@ def encode(text: str, value: Any) -> bytes:
 
 @pytest.mark.parametrize("text", ["ndarray", "ndarray:int32", "ndarray:int32:2,3"])
 @pytest.mark.parametrize("change", [lambda a: a.astype(">i4"), lambda a: a.T.copy().T])
-def test_byte_order_and_strides_do_not_matter(text: str, change: Any) -> None:
+def test_byte_order_and_strides_of_an_array_do_not_change_its_stored_form(
+    text: str, change: Any
+) -> None:
     value = np.arange(6, dtype="<i4").reshape(2, 3)
     assert encode(text, change(value)) == encode(text, value)
 
@@ -149,7 +151,7 @@ def test_values_other_than_arrays_raise_error(value: Any) -> None:
         encode("ndarray", value)
 
 
-#: A vector in the form that Spark passes to Arrow.
+#: The type of a vector as Spark passes it to Arrow.
 INDICES, VALUES = pa.list_(pa.int32()), pa.list_(pa.float64())
 VECTOR = pa.struct(
     [("type", pa.int8()), ("size", pa.int32()), ("indices", INDICES), ("values", VALUES)]
@@ -157,7 +159,7 @@ VECTOR = pa.struct(
 
 
 def dense(values: list[float]) -> tuple[dict[str, Any], list[float]]:
-    """A vector in the form that Spark uses, and as a list."""
+    """Return a vector as Spark represents it, and as a list."""
     return {"type": 1, "size": None, "indices": None, "values": values}, values
 
 
@@ -180,7 +182,7 @@ VECTORS = st.one_of(
 
 @settings(deadline=None)
 @given(st.lists(VECTORS, max_size=8), st.integers(0, 8))
-def test_dense_sparse_and_null_vectors_mix(rows: list[Any], start: int) -> None:
+def test_dense_sparse_and_null_vectors_become_lists(rows: list[Any], start: int) -> None:
     vectors = pa.array([vector for vector, _ in rows], VECTOR)
     for part, wanted in ((vectors, rows), (vectors.slice(start), rows[start:])):
         assert vectors_to_lists(part).to_pylist() == [values for _, values in wanted]

@@ -43,7 +43,7 @@ def test_impossible_shape_raises_error(shape: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x", "ndarray:bool", "ndarray::3", "str:x", "bytes:8", "list[str]", "bool", "webp"]
 )
-def test_unknown_encodings_are_opaque_and_named_on_use(text: str) -> None:
+def test_unknown_encoding_is_opaque_and_named_in_the_error_on_use(text: str) -> None:
     encoding = parse_encoding(text)
     assert encoding.is_opaque
     with pytest.raises(UnsupportedEncodingError) as caught:
@@ -94,7 +94,7 @@ def test_encodings_with_nothing_in_common_are_opaque(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(("kind", "number"), [("float32", 1e39), ("float16", -70000.0)])
-def test_a_float_out_of_range_does_not_become_infinite(kind: str, number: float) -> None:
+def test_float_out_of_range_raises_overflow_error(kind: str, number: float) -> None:
     encoding = parse_encoding(kind)
     with pytest.raises(OverflowError, match=f"out of the range of {kind}"):
         encoding.encode(number)
@@ -163,14 +163,14 @@ def strings(texts: list[str]) -> pa.Array:
 
 
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=5))
-def test_integers_of_64_bits_are_an_arrow_array(numbers: list[int]) -> None:
+def test_texts_of_64_bit_integers_are_parsed_as_an_arrow_array(numbers: list[int]) -> None:
     found = parse_encoding("str_int").parse_texts(strings([str(number) for number in numbers]))
     assert found.type == pa.int64()
     assert found.to_pylist() == numbers
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 10**40])
-def test_larger_integers_are_python_objects(number: int) -> None:
+def test_texts_of_larger_integers_are_parsed_as_python_objects(number: int) -> None:
     found = parse_encoding("str_int").parse_texts(strings(["1", str(number)]))
     assert isinstance(found, np.ndarray)
     assert found.tolist() == [1, number]
@@ -183,12 +183,12 @@ def test_integer_texts_are_parsed_as_by_python(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "0x1F", "0X1f", "1.0", "True", "1 2", "9" * 5000])
 def test_text_that_is_not_an_integer_raises_error(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011  # in Python's words
+    with pytest.raises(ValueError):  # noqa: PT011  # the message is Python's
         parse_encoding("str_int").parse_texts(strings(["1", text]))
 
 
 @given(st.lists(st.floats(), max_size=5))
-def test_floats_are_read_back_to_the_bit(numbers: list[float]) -> None:
+def test_floats_read_back_with_identical_bits(numbers: list[float]) -> None:
     found = parse_encoding("str_float").parse_texts(strings([str(number) for number in numbers]))
     assert found.type == pa.float64()
     assert list(map(repr, found.to_pylist())) == list(map(repr, numbers))

@@ -1,4 +1,4 @@
-"""Images: as they are stored, and as their pixels are read."""
+"""Images: how they are stored, and how their pixels are read."""
 
 import io
 import struct
@@ -27,7 +27,7 @@ def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def picture(mode: str, width: int = 40, height: int = 24) -> Image.Image:
-    """A smooth picture, which JPEG changes little."""
+    """A smooth picture, which JPEG compression changes little."""
     y, x = np.mgrid[:height, :width]
     colours = np.stack([x * 4, y * 6, 255 - x * 3, 200 - y * 2], -1).astype(np.uint8)
     rgba = Image.frombytes("RGBA", (width, height), colours.tobytes())
@@ -77,7 +77,7 @@ def test_pngs_keep_their_pixels(mode: str) -> None:
     assert pixels.flags.writeable
 
 
-def test_grey_of_sixteen_bits_keeps_its_numbers() -> None:
+def test_pixels_of_a_16_bit_grey_png_are_unchanged() -> None:
     image = Image.frombytes("I;16", (2, 1), np.array([300, 65535], "<u2").tobytes())
     pixels = image_array("png", file(image, "PNG"))
     assert pixels.dtype == np.uint16
@@ -85,7 +85,7 @@ def test_grey_of_sixteen_bits_keeps_its_numbers() -> None:
 
 
 def png_of_rgb16(pixels: Any) -> bytes:
-    """Return a PNG file with RGB of 16 bits, whose rows are not filtered."""
+    """Return a PNG file of 16-bit RGB pixels, without filters."""
     height, width, _ = pixels.shape
     rows = [b"\0" + row.astype(">u2").tobytes() for row in pixels]
     chunks = {
@@ -100,7 +100,7 @@ def png_of_rgb16(pixels: Any) -> bytes:
     return b"".join(parts)
 
 
-def test_rgb_of_sixteen_bits_keeps_its_numbers() -> None:
+def test_pixels_of_a_16_bit_rgb_png_are_unchanged() -> None:
     pixels = np.random.default_rng(1).integers(0, 1 << 16, (3, 4, 3)).astype(np.uint16)
     found = image_array("png", png_of_rgb16(pixels))
     assert found.dtype == np.uint16
@@ -176,31 +176,32 @@ def distance(one: Any, other: Any) -> int:
 
 @pytest.mark.parametrize(("format_", "mode", "options"), RGB)
 @pytest.mark.parametrize("size", [None, (24, 40), (12, 12), (21, 35), (20, 13), (50, 60)])
-def test_any_image_becomes_rgb_of_the_size(
+def test_image_of_any_format_becomes_rgb_of_the_requested_size(
     decoder: str, format_: str, mode: str, options: dict[str, Any], size: tuple[int, int] | None
 ) -> None:
     data = file(picture(mode), format_, **options)
-    image = opened(data).convert("RGBA").convert("RGB")  # in its stored form
+    image = opened(data).convert("RGBA").convert("RGB")  # without EXIF rotation
     if size is not None:
         scale = min(40 / size[1], 24 / size[0])
         x, y = (40 - size[1] * scale) / 2, (24 - size[0] * scale) / 2
         image = image.resize(size[::-1], Image.Resampling.BILINEAR, (x, y, 40 - x, 24 - y))
     place = np.zeros((*(size or (24, 40)), 3), np.uint8)
     assert rgb_pixels("bytes", data, size, place) is place
-    # Palettes and two colours have edges, where a scaled decoding would differ.
+    # Images with a palette or two colours have sharp edges, which must not be decoded at a
+    # reduced scale.
     assert distance(place, image) <= (3 if mode in "1P" or size is None else 12)
     elsewhere = np.zeros((1, 1, 3), np.uint8)
     np.testing.assert_array_equal(rgb_pixels("bytes", data, size, elsewhere), place)
 
 
-def test_grey_of_sixteen_bits_and_raw_images_become_rgb() -> None:
+def test_16_bit_grey_and_raw_images_become_rgb() -> None:
     grey = Image.frombytes("I;16", (2, 1), np.array([511, 65535], "<u2").tobytes())
     assert rgb_pixels("png", file(grey, "PNG")).tolist() == [[[1] * 3, [255] * 3]]
     assert distance(rgb_pixels("pil", raw(picture("RGBA"))), picture("RGB")) == 0
     assert rgb_pixels("pil", raw(picture("L")), (8, 8)).shape == (8, 8, 3)
 
 
-def test_a_large_jpeg_is_decoded_at_the_smallest_scale_that_covers_the_size(
+def test_large_jpeg_is_decoded_at_the_smallest_scale_that_covers_the_requested_size(
     decoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
@@ -286,17 +287,17 @@ def test_missing_pillow_raises_error_with_install_command(monkeypatch: pytest.Mo
         open_image("png", b"")
 
 
-def test_raw_images_and_jpegs_need_no_pillow_for_their_pixels(
+def test_pixels_of_raw_images_and_jpegs_are_read_without_pillow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("simplejpeg")
     data = file(picture("L"), "JPEG")
-    monkeypatch.setattr(decode_images, "image_module", lambda: pytest.fail("Pillow was asked for"))
+    monkeypatch.setattr(decode_images, "image_module", lambda: pytest.fail("Pillow was requested"))
     assert image_array("jpeg", data).shape == (24, 40)
     assert image_array("pil", raw(picture("RGB"))).shape == (24, 40, 3)
 
 
-def test_an_image_that_would_take_too_much_memory_is_not_decoded() -> None:
+def test_image_that_would_take_too_much_memory_raises_error() -> None:
     for mode, size in (("RGB", 300), ("P", 300), ("L", 100), ("RGBA", 400)):
         data = file(Image.new(mode, (10, 10)), "PNG")
         for decode in (image_array, rgb_pixels):
@@ -306,7 +307,7 @@ def test_an_image_that_would_take_too_much_memory_is_not_decoded() -> None:
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", pytest.param("webp", marks=pytest.mark.long)])
-def test_an_image_may_take_a_quarter_of_a_gibibyte(
+def test_image_above_a_quarter_of_a_gibibyte_raises_error(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     data = file(Image.new("RGB", (9_000, 10_000)), kind, compress_level=1)
@@ -322,7 +323,7 @@ def jpeg_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_jpeg_file_is_stored_as_it_is(jpeg_file: Path) -> None:
+def test_unedited_jpeg_file_is_stored_byte_for_byte(jpeg_file: Path) -> None:
     with Image.open(jpeg_file) as image:
         assert encode("jpeg", image) == jpeg_file.read_bytes()
         image.load()

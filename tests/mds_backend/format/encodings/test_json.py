@@ -20,7 +20,7 @@ UTC = timezone.utc
 
 @st.composite
 def nested(draw: st.DrawFn) -> tuple[SparkType, pa.Array]:
-    """Some values of a nested type, sometimes a slice of more."""
+    """Values of a nested type, sometimes as a slice of a longer array."""
     spark_type = draw(NESTED_TYPES)
     rows = draw(st.lists(values(spark_type), max_size=8))
     array = pa.array(rows, arrow_type(spark_type))
@@ -70,7 +70,7 @@ def test_json_text_of_each_type(value: Any, spark_type: SparkType, text: str) ->
     assert json_text(pa.array([value, None], arrow_type(spark_type))).to_pylist() == [text, "null"]
 
 
-def test_structs_without_fields_are_empty_objects_and_nulls_read_null() -> None:
+def test_structs_without_fields_become_empty_json_objects_and_nulls_become_null() -> None:
     assert json_text(pa.array([{}, None], pa.struct([]))).to_pylist() == ["{}", "null"]
     assert json_text(pa.nulls(2)).to_pylist() == ["null", "null"]
 

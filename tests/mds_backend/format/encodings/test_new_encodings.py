@@ -1,4 +1,4 @@
-"""An encoding takes one class, whose methods have defaults."""
+"""New encodings, each of which is defined by a single class."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address
@@ -18,7 +18,7 @@ from mdstorm_backend.maintenance import inspect, reindex, verify
 
 
 class Rgb(Encoding):
-    """A colour: an array of one shape."""
+    """A colour: an array of fixed shape."""
 
     names = ("rgb",)
     is_array = True
@@ -32,11 +32,11 @@ class Rgb(Encoding):
         return bytes.fromhex(value[1:])
 
     def decode(self, stored: Any) -> Any:
-        raise NotImplementedError("arrays of one shape are views of what is stored")
+        raise NotImplementedError("arrays of fixed shape are views of the stored bytes")
 
 
 class Address(Encoding):
-    """An address: an object of one size."""
+    """An address: an object of fixed size."""
 
     names = ("ipv4",)
     size = 4
@@ -50,7 +50,7 @@ class Address(Encoding):
 
 
 class TextUuid(Encoding):
-    """A UUID as text: a value of varying size."""
+    """A UUID as text: a value of variable size."""
 
     names = ("str_uuid",)
     is_text = True
@@ -100,7 +100,9 @@ def expected(i: int) -> list[int]:
 
 
 @pytest.mark.parametrize("by_batch", [False, True])
-def test_a_new_encoding_is_written_and_read_everywhere(by_batch: bool, tmp_path: Path) -> None:
+def test_new_encoding_is_written_and_read_by_all_entry_points(
+    by_batch: bool, tmp_path: Path
+) -> None:
     url = write(tmp_path, by_batch=by_batch)
     dataset = open_dataset(url)
     assert {column.name: column.encoding for column in dataset.schema} == ENCODINGS
