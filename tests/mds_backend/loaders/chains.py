@@ -13,7 +13,7 @@ from mdstorm_backend.errors import NoDataAvailableError
 
 @dataclass
 class Chain:
-    """One random chain over `rows` rows; `run` returns how often each one was seen.
+    """One random chain of worlds; `run` counts in `seen` how often each row was read.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Chain:
         done = [False] * self.ranks
         for _ in range(self.draw.randint(0, 4)):
             self.peek()
-            # The state after a peek is that after its batch, which a trainer would have used.
+            # A state after a peek is the position after its batch, which a trainer would have used.
             batches = self.draw.randint(1 if self.is_peeked else 0, 5)
             self.steps.append(("take", batches))
             states = []

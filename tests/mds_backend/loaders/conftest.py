@@ -11,7 +11,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 
 @pytest.fixture(scope="module")
 def numbers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """As many numbers as the module's ROWS, in as many shards as its SHARDS."""
+    """A dataset of numbers, with as many rows and shards as the module's ROWS and SHARDS."""
     module = request.module
     directory = tmp_path_factory.mktemp("numbers") / "data"
     return write_numbers(directory, module.ROWS, tasks=module.SHARDS)
@@ -24,7 +24,7 @@ def url(numbers: Dataset) -> str:
 
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
-    """Set the variables of one of several processes that torchrun has started."""
+    """Return a function that sets the environment variables of a rank, as torchrun does."""
 
     def set_rank(rank: int, size: int) -> None:
         monkeypatch.setenv("RANK", str(rank))

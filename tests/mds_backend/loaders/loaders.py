@@ -20,27 +20,27 @@ shuffles = st.fixed_dictionaries(
         "window": st.sampled_from([0, 12]),
     }
 )
-#: Set the rank and size of this process.
+#: A function that sets the rank and the world size of this process.
 Launch = Callable[[int, int], None]
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 
 
 class Own(StreamingDataset):
-    """Defines its own iteration."""
+    """A dataset with its own `__iter__`."""
 
     def __iter__(self) -> Any:
         yield from super().__iter__()
 
 
 class CountingItself(StreamingDataLoader):
-    """Counts the samples of batches itself."""
+    """A loader that counts the samples of batches itself."""
 
     def _get_batch_size(self, batch: Any) -> int:
         return len(batch["number"])
 
 
 class OwnStates(StreamingDataset):
-    """Has its own state methods."""
+    """A dataset with its own state methods."""
 
     def state_dict(self, num_samples: Any = None, from_beginning: bool = True) -> Any:
         return super().state_dict(num_samples, from_beginning)
@@ -50,7 +50,7 @@ class OwnStates(StreamingDataset):
 
 
 class Negative(StreamingDataset):
-    """Has numbers below zero."""
+    """A dataset that negates its numbers."""
 
     def __getitem__(self, index: int) -> Any:
         sample = super().__getitem__(index)
@@ -112,7 +112,7 @@ def loader_in(
     kind: type[StreamingDataset] = StreamingDataset,
     **options: Any,
 ) -> StreamingDataLoader:
-    """Make a loader over such a dataset."""
+    """Make a loader over a dataset that `dataset_in` makes."""
     return StreamingDataLoader(dataset_in(order, url, batch_size, kind), batch_size, **options)
 
 
@@ -138,7 +138,7 @@ def torch_loader(
 
 
 def listed(values: Any) -> Any:
-    """Tensors, alone or in a list, as lists."""
+    """Convert a tensor, or the tensors in a list, to lists."""
     if isinstance(values, torch.Tensor):
         return values.tolist()
     return [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
@@ -155,7 +155,7 @@ def rows(batches: Iterable[Any]) -> list[int]:
 
 
 def taken(loader: Any, batches: int | None) -> list[list[int]]:
-    """The numbers of the first batches of an iteration, which then ends; None for all batches."""
+    """Read some batches (None: all of them), close the iteration, and return their numbers."""
     iterator = iter(loader)
     found = column(islice(iterator, batches))
     iterator.close()

@@ -1,4 +1,4 @@
-"""Ranks with different passes are warned, and training is not affected otherwise."""
+"""Ranks that read different passes warn; otherwise, comparing them does not affect training."""
 
 import logging
 import os
@@ -66,7 +66,7 @@ class World(SimulatedRanks):
         WORLDS.append(self)
 
     def again(self, size: int = 2) -> "World":
-        """Other ranks, with another store."""
+        """Return other simulated ranks with another store."""
         return World(self.patch, self.url, dist.HashStore(), size)
 
     def loader(self, order: Any = "elastic", size: int = BATCH, **options: Any) -> Any:
@@ -200,7 +200,7 @@ def test_copies_at_two_paths_warn_only_if_contents_differ(
 
 
 @in_both_orders
-def test_trials_of_half_the_ranks_each_are_not_compared(pair: World, order: str) -> None:
+def test_trials_that_each_use_half_of_the_ranks_are_not_compared(pair: World, order: str) -> None:
     def loader(rank: int) -> Any:
         seed, share = 10 + rank // 2, (rank % 2, 2)
         if order == "elastic":
@@ -283,7 +283,7 @@ def bar(batches: Any) -> Iterator[Any]:
     yield from batches
 
 
-#: Programs whose ranks differ, and the warnings.
+#: Programs whose ranks differ, and the expected warnings.
 DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
     "a peek of several batches": (
         lambda world, loader, rank: (
@@ -335,14 +335,14 @@ DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
 
 
 @pytest.mark.parametrize("program", list(DIFFERENT))
-def test_ranks_that_differ_warn(pair: World, program: str) -> None:
+def test_ranks_that_read_differently_warn(pair: World, program: str) -> None:
     read, expected = DIFFERENT[program]
     found = pair.warned(lambda loader, rank: read(pair, loader, rank))
     for message, words in zip(found, expected, strict=True):
         assert re.search(words, message, re.DOTALL)
 
 
-#: Correct programs.
+#: Correct programs, which cause no warnings.
 QUIET: dict[str, Callable[[World, Any, int], object]] = {
     "epochs": lambda world, loader, rank: [rows(loader) for _ in range(3)],
     "a rank ahead": lambda world, loader, rank: [rows(loader) for _ in range(4 - rank)],
@@ -423,20 +423,20 @@ def test_passes_of_an_earlier_group_are_not_compared(pair: World) -> None:
     assert pair.warnings_of(lambda rank: rows(loaders[rank])) == []
 
 
-def test_later_group_finds_no_old_keys(pair: World) -> None:
+def test_later_process_group_finds_no_keys_of_an_earlier_one(pair: World) -> None:
     for size in (BATCH, BATCH + 2):
         pair.groups = [Token() for _ in range(2)]
         assert pair.warned(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
-def test_restarted_ranks_find_no_old_keys(world: World) -> None:
-    """The store of torchrun outlives the restarted ranks."""
+def test_restarted_ranks_find_no_keys_of_earlier_ranks(world: World) -> None:
+    """The store of torchrun remains when ranks restart."""
     for size in (BATCH, BATCH + 2):
         again = World(world.patch, world.url, world.store)
         assert again.warned(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
-def test_released_group_is_freed_after_a_request() -> None:
+def test_process_group_is_freed_after_the_request_that_used_it() -> None:
     group, gone = Token(), threading.Event()
     weakref.finalize(group, gone.set)
     agreement._ranks._request(partial(id, group))
@@ -449,7 +449,7 @@ GONE.compare_set.side_effect = RuntimeError("Connection reset by peer")
 
 
 @pytest.mark.parametrize("store", [GONE, object()], ids=["gone", "unknown"])
-def test_store_that_raises_is_logged_once_and_changes_nothing(
+def test_store_that_raises_error_is_logged_once_and_does_not_affect_reading(
     monkeypatch: pytest.MonkeyPatch, url: str, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(monkeypatch, url, store)
@@ -463,14 +463,14 @@ def test_store_that_raises_is_logged_once_and_changes_nothing(
     assert all(record.exc_info for record in logged)
 
 
-def test_group_after_a_failed_check_is_compared(pair: World) -> None:
+def test_ranks_of_a_new_group_are_compared_after_a_failed_check(pair: World) -> None:
     pair.store = object()
     assert pair.warned(lambda loader, rank: rows(loader)) == []
     pair.store, pair.groups = dist.HashStore(), [Token() for _ in range(2)]
     assert pair.warned(lambda _, rank: rows(pair.loader(size=BATCH + rank)))
 
 
-def test_hanging_store_is_given_up_on(
+def test_store_that_does_not_answer_is_logged_once_and_does_not_affect_reading(
     monkeypatch: pytest.MonkeyPatch, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(agreement, "PATIENCE", 0.01)
@@ -495,7 +495,7 @@ def left_early(loader: Any) -> None:
 def test_pass_ends_after_the_store_has_answered(
     pair: World, monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], object]
 ) -> None:
-    """The program may destroy the process group next."""
+    """Otherwise the program could destroy the process group too early."""
     has_ended, store, wait = threading.Event(), pair.store, agreement.Ranks.wait
     pair.store = Mock(spec=["compare_set"])
     pair.store.compare_set.side_effect = lambda *key: has_ended.wait(60) and store.compare_set(*key)
@@ -517,8 +517,8 @@ def alone() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def test_store_of_the_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert agreement.find_group() is None  # only on one rank
+def test_store_of_the_process_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert agreement.find_group() is None  # one rank has nothing to compare
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     group = agreement.find_group()
     assert group is not None
@@ -527,7 +527,7 @@ def test_store_of_the_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatc
     assert agreement.find_group() is None
 
 
-def test_missing_private_function_is_logged_once(
+def test_missing_private_function_of_torch_is_logged_once(
     alone: None,
     monkeypatch: pytest.MonkeyPatch,
     url: str,
@@ -545,7 +545,7 @@ def test_missing_private_function_is_logged_once(
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_fork_does_not_use_the_store_of_its_parent(
+def test_forked_process_does_not_use_the_store_of_its_parent(
     alone: None, monkeypatch: pytest.MonkeyPatch, url: str, launch: Launch
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
@@ -559,7 +559,7 @@ def test_fork_does_not_use_the_store_of_its_parent(
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 
 
-def test_rank_makes_two_requests_for_each_pass(pair: World) -> None:
+def test_rank_sends_two_requests_to_the_store_for_each_pass(pair: World) -> None:
     pair.store = Mock(wraps=dist.HashStore())
     pair.warned(lambda loader, rank: [rows(loader) for _ in range(3)])
     assert pair.store.compare_set.call_count == 2 * 2 * 3
@@ -574,7 +574,7 @@ def test_passes_beyond_the_limit_are_not_stored(
     assert pair.store.compare_set.call_count == 2 * 2 * 2
 
 
-#: Arguments: URL and rank. Each line on stdin is a pass.
+#: Arguments: URL and rank. Reads one pass for each line of stdin.
 RANK = """
 import sys
 import torch.distributed as dist
@@ -589,7 +589,7 @@ dist.destroy_process_group()
 """
 
 
-def test_group_that_another_rank_destroys_leaves_no_trace(url: str) -> None:
+def test_process_group_destroyed_by_another_rank_causes_no_messages(url: str) -> None:
     environment = {
         **without_session(),
         "MASTER_ADDR": "127.0.0.1",

@@ -88,7 +88,7 @@ def test_end_is_requested_ahead_if_the_last_batch_may_be_unused(
     assert consumer.ends_ahead == ends_ahead
 
 
-def test_end_that_is_used_calls_all_held_passes_once() -> None:
+def test_use_end_calls_the_functions_of_all_held_passes_once() -> None:
     calls: list[str] = []
 
     def record(name: str) -> Callable[[], None]:
@@ -103,7 +103,7 @@ def test_end_that_is_used_calls_all_held_passes_once() -> None:
     assert calls == ["use a", "use b", "leave a", "leave b"]
 
 
-def test_iteration_that_is_left_does_not_use_its_end() -> None:
+def test_leaving_an_iteration_does_not_use_its_end() -> None:
     calls: list[str] = []
     consumer = Consumer(lambda: False)
     consumer.hold_end(lambda: calls.append("use"), lambda: calls.append("leave"))
@@ -128,7 +128,7 @@ def test_iteration_that_is_left_does_not_use_its_end() -> None:
         (Consumer(lambda: False, peek=0), 1, True),
     ],
 )
-def test_iteration_of_a_consumer_moves_the_epoch_once_it_counts(
+def test_iteration_advances_the_epoch_once_it_counts(
     url: str, order: str, consumer: Consumer, batches: int, *, counts: bool
 ) -> None:
     loader = loader_of(url, order)
@@ -200,7 +200,7 @@ def test_last_batch_that_is_unused_is_read_again_after_the_end_was_requested(url
     assert rows(resumed) == whole[-BATCH:]
 
 
-#: Arguments of a dataset; a transform leaves two thirds of its samples.
+#: Arguments of a dataset; the transform keeps two thirds of the rows.
 SELECTIONS: dict[str, dict[str, Any]] = {
     "exact": {"order": ExactOrder(shuffle_rows=True)},
     "elastic": {"batch_size": BATCH, "shuffle": True},

@@ -21,7 +21,7 @@ FIELDS: Any = {"n": "long", "text": "string"}
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Eight shards of ten rows, of which the fourth is cut off."""
+    """Eight shards of ten rows, of which the fourth is truncated."""
     write_dataset(tmp_path / "data", COLUMNS, FIELDS, tasks=SHARDS)
     shard = sorted((tmp_path / "data").rglob("*.mds"))[3]
     shard.write_bytes(shard.read_bytes()[:40])
@@ -101,7 +101,7 @@ def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -
 
 
 def drop_schema(directory: Path) -> None:
-    """Rewrite the index as MosaicML Streaming writes it."""
+    """Remove the schema from the index, which MosaicML Streaming does not write."""
     index = json.loads((directory / "index.json").read_text())
     del index["mdstorm"]
     (directory / "index.json").write_text(json.dumps(index))
@@ -136,7 +136,7 @@ def test_damaged_first_shard_without_schema_in_index_is_skipped(
     ],
     ids=["damaged", "missing"],
 )
-def test_first_shard_without_schema_in_index_raises_when_it_is_read(
+def test_unreadable_first_shard_without_schema_in_index_raises_error_when_it_is_read(
     damage: Callable[[Path], object],
     on_corrupt: str,
     error: type[Exception],
@@ -187,7 +187,9 @@ class Same:
 
 
 @pytest.mark.parametrize("transform", [None, Same()], ids=["plain", "transform"])
-def test_iteration_over_samples_raises_for_damage(directory: Path, transform: Any) -> None:
+def test_iteration_over_samples_raises_error_for_damaged_shard(
+    directory: Path, transform: Any
+) -> None:
     """PyTorch counts samples itself, and would count too few."""
     dataset = StreamingDataset(local=str(directory), transform=transform, on_corrupt="skip")
     for samples in (dataset, DataLoader(dataset, num_workers=1)):
@@ -197,7 +199,7 @@ def test_iteration_over_samples_raises_for_damage(directory: Path, transform: An
         dataset[35]
 
 
-def test_single_damaged_sample_leaves_the_others_of_its_shard(tmp_path: Path) -> None:
+def test_only_the_damaged_sample_of_a_shard_is_skipped(tmp_path: Path) -> None:
     with MDSWriter(out=str(tmp_path), columns={"n": "int", "array": "ndarray:int32"}) as writer:
         for n in range(20):
             writer.write({"n": n, "array": np.arange(n % 3 + 1, dtype=np.int32)})
@@ -213,7 +215,7 @@ def test_single_damaged_sample_leaves_the_others_of_its_shard(tmp_path: Path) ->
     assert made.statistics().skipped == 1
 
 
-def test_damaged_image_leaves_the_others(tmp_path: Path) -> None:
+def test_only_the_damaged_image_of_a_batch_is_skipped(tmp_path: Path) -> None:
     from io import BytesIO
 
     from PIL import Image
@@ -228,7 +230,7 @@ def test_damaged_image_leaves_the_others(tmp_path: Path) -> None:
     assert batches == [([0, 1, 2], (3, 4, 4, 3)), ([3, 5], (2, 4, 4, 3))]
 
 
-def test_worker_processes_skip_and_count(directory: Path) -> None:
+def test_worker_processes_skip_and_count_damaged_samples(directory: Path) -> None:
     dataset = StreamingDataset(local=str(directory), order=ExactOrder(), on_corrupt="skip")
     made = StreamingDataLoader(dataset, batch_size=8, num_workers=2)
     found = [n for batch in numbers(made) for n in batch]

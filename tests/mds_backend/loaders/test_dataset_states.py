@@ -51,12 +51,12 @@ def samples(dataset: Iterable[Any], count: int | None = None) -> list[int]:
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [1, 2])
 @pytest.mark.parametrize("seen", [0, 1, 50, ROWS - 1, ROWS])
-def test_samples_resume_from_a_state_without_arguments(
+def test_samples_resume_from_state_dict_called_without_arguments(
     url: str, order: str, num_epochs: int, seen: int
 ) -> None:
     first, second = (dataset_of(url, order, num_epochs=num_epochs) for _ in range(2))
     if order == "exact":
-        second.load_state_dict(first.state_dict())  # which has the seed
+        second.load_state_dict(first.state_dict())  # the state contains the seed
     expected = samples(second)
     iterator = iter(first)
     begun = samples(iterator, seen)
@@ -136,7 +136,9 @@ def test_dataset_state_raises_while_pytorch_workers_read(url: str, order: str) -
 
 
 @in_either_order
-def test_sample_count_that_no_worker_batches_give_raises_error(url: str, order: str) -> None:
+def test_sample_count_that_does_not_match_the_batches_of_workers_raises_error(
+    url: str, order: str
+) -> None:
     dataset = dataset_of(url, order, **({"batch_size": BATCH} if order == "exact" else {}))
     batches = iter(DataLoader(dataset, 5, num_workers=2))
     seen = [len(next(batches)["number"]) for _ in range(3)]
@@ -189,12 +191,12 @@ def test_sample_count_beyond_the_last_row_is_the_end_of_the_pass(url: str) -> No
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_state_of_no_samples_resumes_with_next_epoch_although_no_end_was_requested(
+def test_dataset_state_of_0_samples_resumes_with_next_epoch_if_end_was_not_requested(
     url: str, order: str, num_workers: int
 ) -> None:
     # A trainer that takes as many batches as the loader has does not request the end.
     dataset, whole, again = (dataset_of(url, order) for _ in range(3))
-    whole.load_state_dict(dataset.state_dict())  # which has the seed
+    whole.load_state_dict(dataset.state_dict())  # the state contains the seed
     epochs = [rows(loader_of(whole)) for _ in range(2)]
     with loader_of(dataset, num_workers=num_workers) as loader:
         assert rows(islice(loader, len(loader))) == epochs[0]
@@ -203,7 +205,7 @@ def test_state_of_no_samples_resumes_with_next_epoch_although_no_end_was_request
 
 
 @in_either_order
-def test_state_of_no_samples_resumes_with_the_epoch_whose_last_batch_is_in_use(
+def test_dataset_state_of_0_samples_resumes_with_epoch_whose_last_batch_is_in_use(
     url: str, order: str
 ) -> None:
     dataset, again = (dataset_of(url, order) for _ in range(2))
@@ -259,7 +261,7 @@ def test_set_epoch_with_the_resumed_epoch_changes_nothing(
     assert len(rows(loader)) == ROWS
 
 
-#: A class of a dataset, and one of its loaders.
+#: Classes of a dataset and of its loader.
 KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
     "plain": (StreamingDataset, StreamingDataLoader),
     "counting itself": (StreamingDataset, CountingItself),
@@ -267,7 +269,7 @@ KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
     "own iteration": (Own, StreamingDataLoader),
 }
 of_each_kind = pytest.mark.parametrize("kind", list(KINDS))
-#: The batches of a pass: some, or all.
+#: How many batches of a pass are read; None for all.
 after_some_or_all = pytest.mark.parametrize("batches", [1, 3, None])
 
 
@@ -347,7 +349,7 @@ def test_set_epoch_of_another_loader_of_the_dataset_keeps_the_position(
 @of_each_kind
 @after_some_or_all
 @pytest.mark.parametrize("is_pickled", [False, True])
-def test_copy_begins_with_the_epoch_of_set_epoch(
+def test_copied_loader_begins_with_the_epoch_that_set_epoch_chose(
     url: str, order: str, kind: str, batches: int | None, is_pickled: bool
 ) -> None:
     def copied(loader: StreamingDataLoader) -> StreamingDataLoader:
@@ -366,7 +368,9 @@ def test_copy_begins_with_the_epoch_of_set_epoch(
 
 
 @in_either_order
-def test_copy_within_an_epoch_finishes_it_after_set_epoch(url: str, order: str) -> None:
+def test_copy_within_an_epoch_finishes_it_if_set_epoch_chooses_the_same_epoch(
+    url: str, order: str
+) -> None:
     loader = loader_in(order, url, BATCH)
     taken(loader, 3)
     other = copy(loader)
@@ -375,7 +379,7 @@ def test_copy_within_an_epoch_finishes_it_after_set_epoch(url: str, order: str) 
 
 
 @in_either_order
-def test_pickled_dataset_begins_with_the_epoch_of_set_epoch(url: str, order: str) -> None:
+def test_pickled_dataset_begins_with_the_epoch_that_set_epoch_chose(url: str, order: str) -> None:
     dataset = dataset_in(order, url, BATCH)
     rows(loader_of(dataset))
     other = pickle.loads(pickle.dumps(dataset))  # noqa: S301
@@ -417,7 +421,7 @@ def test_dataset_state_with_a_dropping_transform_needs_the_loader(
     again.load_state_dict(one.state_dict(3 * BATCH, from_beginning))
     assert sorted(seen + rows(loader_of(again))) == list(range(0, ROWS, 2))
     for reading in (dataset(), one):
-        samples(reading, 5)  # which no loader counts
+        samples(reading, 5)  # read without a loader, which would count rows
         with pytest.raises(StateMismatchError, match="a transform may drop rows"):
             reading.state_dict(3 * BATCH, from_beginning)
         with pytest.raises(StateMismatchError, match="a transform may drop rows"):
@@ -425,7 +429,7 @@ def test_dataset_state_with_a_dropping_transform_needs_the_loader(
 
 
 @in_either_order
-def test_state_loaded_into_dataset_replaces_that_of_its_loader(url: str, order: str) -> None:
+def test_state_loaded_into_dataset_replaces_the_state_of_its_loader(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
     loader = loader_of(dataset)
     rows(islice(loader, 2))

@@ -79,7 +79,9 @@ def test_batches_hold_the_pixels_of_their_rows(
 
 
 @ORDERS
-def test_workers_decode_images_and_resume_after_them(local: str, order: Any) -> None:
+def test_state_of_workers_that_decode_images_resumes_with_the_remaining_rows(
+    local: str, order: Any
+) -> None:
     decoding = loader(local, 2, size=16, order=order)
     batches = iter(decoding)
     seen = [next(batches)["id"].tolist() for _ in range(2)]
@@ -98,7 +100,7 @@ def test_columns_of_images_are_decoded_to_rgb(tmp_path: Path, encoding: str) -> 
 
 
 class Darker:
-    """A transform that halves the pixels it gets."""
+    """A transform that halves the values of pixels."""
 
     columns = ("id", "image")
 
@@ -115,7 +117,7 @@ def test_transform_with_size_gets_decoded_pixels(local: str, order: Any) -> None
 
 
 class Odd:
-    """A transform that leaves out every second row of those it gets, and changes no value."""
+    """A transform that leaves out every second row, and changes no values."""
 
     columns = ("id", "image")
     unchanged = frozenset(columns)
@@ -222,7 +224,7 @@ def test_cropped_image_keeps_its_pixels(tmp_path: Path) -> None:
 
 
 def claims(width: int, height: int) -> bytes:
-    """A JPEG of 16 by 16 pixels that states another size."""
+    """A JPEG of 16 by 16 pixels whose header states another size."""
     stream = io.BytesIO()
     Image.new("RGB", (16, 16)).save(stream, "JPEG")
     content = bytearray(stream.getvalue())
@@ -232,7 +234,7 @@ def claims(width: int, height: int) -> bytes:
 
 
 def with_text(size: int) -> bytes:
-    """A PNG whose compressed text is `size` bytes long."""
+    """A PNG with a compressed text, which expands to `size` bytes."""
     stream, text = io.BytesIO(), PngInfo()
     text.add_text("key", " " * size, zip=True)
     Image.new("RGB", (4, 4)).save(stream, "PNG", pnginfo=text)

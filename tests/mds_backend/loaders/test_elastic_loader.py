@@ -33,7 +33,7 @@ SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
 def make(
     dataset: Dataset, batch_size: int = 4, *, loader: Any = (), world: Any = (0, 1), **options: Any
 ) -> StreamingDataLoader:
-    """Make a loader of a rank of some world."""
+    """Make a loader for one rank of a world."""
     num_epochs = options.pop("num_epochs", 1)
     order = ElasticOrder(batch_size=batch_size, **{**SHUFFLED, **options})
     share = ElasticShare(order, World(*world))
@@ -42,7 +42,7 @@ def make(
 
 
 @golden_runs
-def test_epochs_equal_mosaicml_streamings(run: Any) -> None:
+def test_epochs_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
     dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
     assert len(dataset) == run["len"]
     assert [[sample["i"] for sample in dataset] for _ in range(3)] == run["epochs"]
@@ -52,7 +52,7 @@ def test_epochs_equal_mosaicml_streamings(run: Any) -> None:
 
 
 @golden_runs
-def test_states_equal_mosaicml_streamings(run: Any) -> None:
+def test_states_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
     loader = StreamingDataLoader(StreamingDataset(local=MULTI_SHARD, **run["args"]), 4)
     iterator = iter(loader)
     list(islice(iterator, 4))
@@ -69,14 +69,14 @@ def test_states_equal_mosaicml_streamings(run: Any) -> None:
 
 
 @golden_runs
-def test_batches_of_workers_equal_mosaicml_streamings(run: Any) -> None:
+def test_batches_of_workers_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
     for kind in (StreamingDataLoader, DataLoader):
         dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
         loader = kind(dataset, batch_size=4, num_workers=2)
         assert column(loader, "i") == run["batches_with_2_workers"]
 
 
-def test_samples_and_batches_are_equal(numbers: Dataset) -> None:
+def test_iteration_over_samples_and_batches_reads_the_same_rows(numbers: Dataset) -> None:
     for world in ((0, 1), (1, 3, 3)):
         samples = [sample["number"] for sample in make(numbers, world=world).dataset]
         assert samples == rows(make(numbers, world=world))
@@ -93,14 +93,14 @@ def test_dataset_state_resumes_after_the_given_number_of_samples(numbers: Datase
 
 
 @pytest.mark.parametrize("kind", [StreamingDataLoader, DataLoader])
-def test_each_pass_is_an_epoch(numbers: Dataset, kind: Any) -> None:
+def test_each_pass_reads_the_next_epoch(numbers: Dataset, kind: Any) -> None:
     whole = make(numbers)
     expected = [column(whole) for _ in range(3)]
     for num_workers in (0, 2):
         dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
         loader = kind(dataset, batch_size=4, num_workers=num_workers)
         for batches in expected:
-            torch.manual_seed(0)  # which identifies the workers of one pass
+            torch.manual_seed(0)  # gives the workers of all passes the same seed
             assert column(loader) == batches
         assert dataset.next_epoch == 3
         assert dataset.state_dict(8, True)["epoch"] == 2
@@ -183,7 +183,7 @@ def test_state_at_the_end_of_an_epoch_is_the_end_in_any_world(
     batch_here: int,
     canonical: int,
 ) -> None:
-    """For any padding of either world, which is part of its last batch."""
+    """Also if the last batch of either world contains padding."""
     options = {"num_canonical_nodes": canonical, "epoch_size": 43}
     first = make(numbers, batch_there, world=there, **options)
     column(first)
@@ -259,7 +259,7 @@ def test_batch_size_of_the_dataset_takes_precedence_over_the_loaders(numbers: Da
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_other_batch_size_resumes_exactly_or_raises_error(
+def test_loader_batch_size_unlike_the_datasets_resumes_exactly_or_raises_error(
     numbers: Dataset, num_workers: int
 ) -> None:
     def made() -> StreamingDataLoader:

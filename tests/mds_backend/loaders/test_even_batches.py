@@ -1,4 +1,4 @@
-"""Rows that transforms return for slices are spread so that all ranks have equal batches."""
+"""Rows that a transform returns are spread so that all ranks have equally many batches."""
 
 import itertools
 import random
@@ -94,7 +94,7 @@ def test_transform_that_drops_too_many_rows_raises_error(numbers: Dataset) -> No
         list(loader)
 
 
-def test_batches_of_a_single_rank_are_refilled(numbers: Dataset) -> None:
+def test_batches_of_a_single_rank_are_full_after_a_transform_drops_rows(numbers: Dataset) -> None:
     loader = torch_loader(numbers, transform=Where(even), batch_size=30)
     assert {len(batch["number"]) for batch in list(loader)[:-1]} == {30}
 
@@ -133,7 +133,7 @@ def test_random_worlds_resume_with_the_remaining_rows(numbers: Dataset, seed: in
 
 
 def test_dataset_state_counts_batches(numbers: Dataset) -> None:
-    """As Composer asks for it, and loads it."""
+    """Composer requests the state of a dataset, and loads it, in this way."""
 
     def dataset(rank: int, batch_size: int = 30) -> Any:
         how = {"order": ExactOrder(rank=rank, world_size=2), "transform": Same()}

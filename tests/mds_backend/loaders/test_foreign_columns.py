@@ -43,7 +43,7 @@ def array(values: np.ndarray, *, code: int | None = None) -> bytes:
 
 
 def write(directory: Path, encoding: str, *shards: list[bytes], **options: bool) -> Dataset:
-    """A dataset of one variable-size column."""
+    """Write a dataset of one variable-size column."""
     samples = [[variable(value) for value in shard] for shard in shards]
     return foreign_dataset(directory, [(s, {"x": (encoding, None)}) for s in samples], **options)
 
@@ -138,7 +138,7 @@ def test_json_and_decimals_are_objects_or_text(
     assert as_tf(dataset).numpy().tolist() == texts
 
 
-def test_numbers_that_are_stored_as_text_are_numbers(tmp_path: Path) -> None:
+def test_numbers_that_are_stored_as_text_are_read_as_numbers(tmp_path: Path) -> None:
     for encoding, values, dtype in (
         ("str_int", [1, -(1 << 63)], "int64"),
         ("str_float", [0.1, -1e300], "float64"),
@@ -154,7 +154,7 @@ def test_numbers_that_are_stored_as_text_are_numbers(tmp_path: Path) -> None:
             assert found.tolist() == values
 
 
-def test_integers_of_more_than_64_bits_are_objects(tmp_path: Path) -> None:
+def test_integers_of_more_than_64_bits_are_read_as_python_objects(tmp_path: Path) -> None:
     dataset = write(tmp_path, "str_int", [b"1", b"2"], [str(1 << 70).encode()])
     assert as_numpy(dataset).tolist() == [1, 2, 1 << 70]
     assert as_torch(dataset) == [1, 2, 1 << 70]

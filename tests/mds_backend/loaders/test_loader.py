@@ -42,7 +42,7 @@ ODD = Filter(lambda number: number % 2 == 1)
 
 
 class Sum:
-    """A transform of two columns to their sum."""
+    """A transform that returns the sum of two columns."""
 
     columns = ("c",)
 
@@ -241,7 +241,7 @@ def test_pass_after_dropped_epoch_begins_after_it(
 def test_pass_after_break_in_second_epoch_begins_with_third(numbers: Dataset, order: str) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
     batches = read_by(loader)
-    assert len(list(islice(batches, 9))) == 9  # of seven in an epoch
+    assert len(list(islice(batches, 9))) == 9  # an epoch has seven
     batches.close()
     other.set_epoch(2)
     assert flat(read_by(loader)) == flat(read_by(other))
@@ -301,7 +301,7 @@ def test_state_after_interrupt_as_batch_is_recorded_resumes_with_next_batch(
     assert seen + flat(read_by(other)) == flat(read_by(loader_of(numbers)))
 
 
-def test_blocks_are_closed_after_the_batches_made_of_them(numbers: Dataset) -> None:
+def test_blocks_are_closed_after_the_batches_made_from_them(numbers: Dataset) -> None:
     closed: list[str] = []
 
     def noted(name: str, steps: Iterator[Any]) -> Generator[Any, None, None]:
@@ -322,7 +322,9 @@ def test_blocks_are_closed_after_the_batches_made_of_them(numbers: Dataset) -> N
     loader.threads.wait()
 
 
-def test_a_state_of_the_beginning_or_of_batches_counts_no_items(numbers: Dataset) -> None:
+def test_state_at_the_beginning_or_of_a_loader_of_batches_has_no_skipped_items(
+    numbers: Dataset,
+) -> None:
     state = loader_of(numbers).state_dict()
     assert "skip" not in state["mdstorm"]
     of_batches = loader_of(numbers)
@@ -331,7 +333,7 @@ def test_a_state_of_the_beginning_or_of_batches_counts_no_items(numbers: Dataset
 
 
 def row_groups(dataset: Dataset, rank: int) -> Loader:
-    """Read whole shards on a rank of three, one of which has a row less than the others."""
+    """Read row groups on one of three ranks, one of which has a row less than the others."""
     order = ExactOrder(seed=3, window=15, rank=rank, world_size=3)
     return Loader(ReaderOptions(dataset, order), Batching(ROWS, by_shard=True))
 
@@ -344,7 +346,9 @@ def groups_of(loader: Loader) -> Iterator[list[int]]:
     return read_by(loader, groups)  # type: ignore[no-any-return]
 
 
-def test_row_groups_and_batches_refuse_states_of_each_other(numbers: Dataset) -> None:
+def test_states_of_row_groups_and_of_batches_raise_error_in_each_others_loaders(
+    numbers: Dataset,
+) -> None:
     share = {"seed": 3, "window": 15, "rank": 0, "world_size": 3}
     groups, batches = row_groups(numbers, 0), torch_loader(numbers, shuffle=share)
     next(iter(groups_of(groups)))
@@ -357,7 +361,7 @@ def test_row_groups_and_batches_refuse_states_of_each_other(numbers: Dataset) ->
 
 
 @pytest.mark.parametrize("rank", range(3))
-def test_row_groups_resume_after_any_of_them(numbers: Dataset, rank: int) -> None:
+def test_state_after_any_row_group_resumes_with_the_next_one(numbers: Dataset, rank: int) -> None:
     whole = list(groups_of(row_groups(numbers, rank)))
     for done in range(1, len(whole)):
         before, after = row_groups(numbers, rank), row_groups(numbers, rank)

@@ -47,7 +47,7 @@ def test_state_resumes_with_the_remaining_batches(
     taken(first, done)
     state = through_json(first.state_dict())
 
-    seed = state["shuffle_seed"] if rank else 99  # other ranks refuse different seeds
+    seed = state["shuffle_seed"] if rank else 99  # only rank 0 accepts the state of another seed
     second = torch_loader(numbers, shuffle={**shuffle, "seed": seed}, **options)
     second.load_state_dict(state)
     assert second.state_dict() == state
@@ -57,11 +57,11 @@ def test_state_resumes_with_the_remaining_batches(
     expected = column(whole)
     # After the last batch of a pass the next one begins.
     assert column(second) == (expected[done:] or column(whole))
-    # The pass after that is again a whole one, and the same for both.
+    # The next pass is a whole one again, and the same for both loaders.
     assert column(second) == column(whole)
 
 
-def test_endless_epochs_are_continued(numbers: Dataset) -> None:
+def test_state_of_endless_epochs_resumes_with_the_next_batch(numbers: Dataset) -> None:
     options = {"shuffle": {"seed": 3, "window": ROWS}, "batch_size": 7, "num_epochs": None}
     whole = taken(torch_loader(numbers, **options), 30)
     first, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
@@ -72,7 +72,7 @@ def test_endless_epochs_are_continued(numbers: Dataset) -> None:
 
 @pytest.mark.parametrize(("workers_before", "workers_after"), [(0, 2), (2, 0), (2, 2)])
 @pytest.mark.parametrize("done", [2, 3])
-def test_states_of_threads_and_processes_resume_in_each_other(
+def test_state_resumes_with_another_number_of_worker_processes(
     numbers: Dataset, workers_before: int, workers_after: int, done: int
 ) -> None:
     options = {"shuffle": {"seed": 3, "window": 12}, "batch_size": 6, "num_epochs": 2}
@@ -84,7 +84,7 @@ def test_states_of_threads_and_processes_resume_in_each_other(
     assert column(second) == whole[done:]
 
 
-def test_a_state_is_made_of_plain_values_and_has_the_keys_of_streaming(
+def test_state_has_plain_values_and_the_keys_of_mosaicml_streaming(
     numbers: Dataset, tmp_path: Path
 ) -> None:
     loader = torch_loader(numbers, shuffle={"seed": 5, "rank": 1, "world_size": 2}, batch_size=6)
@@ -115,7 +115,7 @@ def test_state_that_holds_arrays_raises_error(numbers: Dataset, order: Any, valu
         loader.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "dataset": value}})
 
 
-def test_a_pass_of_several_epochs_is_followed_by_others(numbers: Dataset) -> None:
+def test_pass_after_a_pass_of_several_epochs_reads_the_next_epochs(numbers: Dataset) -> None:
     shuffle = {"seed": 5, "shuffle_rows": True}
     twice, whole = (torch_loader(numbers, num_epochs=n, shuffle=shuffle) for n in (2, 4))
     found = [number for batch in column(twice) + column(twice) for number in batch]
@@ -136,7 +136,7 @@ SHUFFLED = {"seed": 5, "window": ROWS}
         ({"shuffle": {"shuffle_shards": True}}, "shuffle_shards"),
     ],
 )
-def test_state_of_another_way_of_reading_raises_error(
+def test_state_of_another_shuffle_setting_raises_error(
     numbers: Dataset, options: dict[str, Any], word: str
 ) -> None:
     state = torch_loader(numbers).state_dict()
@@ -206,7 +206,7 @@ def test_copied_loader_resumes_from_the_same_state(
     other.close()
 
 
-def test_batches_out_of_order_raise_error(numbers: Dataset) -> None:
+def test_loader_with_in_order_false_raises_error(numbers: Dataset) -> None:
     source = StreamingDataset(local=numbers.url)
     with pytest.raises(InvalidArgumentError, match="in_order=False is not supported"):
         StreamingDataLoader(source, in_order=False)

@@ -119,7 +119,7 @@ def test_other_nulls_raise_error_before_the_first_batch(
         "fill_nulls={'a': …}",
         "null_masks=['a']",
         "in the transform",
-        # A null inside an array does not drop the array, and no array replaces it.
+        # Nulls inside arrays are filled with a number; their rows are not dropped.
         "a number" if dataset.schema["a"].element_null_count else "df.na.drop(subset=['a'])",
     ):
         assert remedy in message
@@ -257,7 +257,7 @@ def test_integers_up_to_2_to_the_53_with_nulls_become_floats(tmp_path: Path) -> 
     assert read(dataset)["a"][1:].tolist() == [2.0**53, -(2.0**53)]
 
 
-def test_tasks_with_only_nulls_do_not_hide_the_length_of_arrays(tmp_path: Path) -> None:
+def test_length_of_arrays_is_known_if_one_task_wrote_only_nulls(tmp_path: Path) -> None:
     rows, fields = {"a": [None, [1.0, 2.0]]}, {"a": array_of("double")}
     dataset = write_dataset(tmp_path, rows, fields, tasks=2)
     assert dataset.schema["a"].length == 2
@@ -288,7 +288,7 @@ def test_tasks_with_only_nulls_do_not_hide_the_length_of_arrays(tmp_path: Path) 
         pytest.param("timestamp", np.datetime64("NaT"), id="no-time"),
     ],
 )
-def test_fill_that_the_column_cannot_hold_raises_error(type_: SparkType, value: Any) -> None:
+def test_fill_value_that_the_column_cannot_hold_raises_error(type_: SparkType, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"fill_nulls gives .* for column 'q'"):
         NullPolicy(plan({"q": type_}), fill={"q": value})
 

@@ -50,7 +50,7 @@ class Ranks:
 
     @property
     def num_batches(self) -> int:
-        """The length, which is the same on all ranks."""
+        """The number of batches, which is the same on all ranks."""
         (length,) = {len(loader) for loader in self.loaders}
         return length
 
@@ -62,7 +62,7 @@ class Ranks:
 
 
 def state_of_four(numbers: Dataset, **options: Any) -> dict[str, Any]:
-    """State of a rank in a world of four, where each rank has had two batches of four rows."""
+    """Return the state after each of four ranks has read two batches of four rows."""
     ranks = Ranks(numbers, 4, 4, **options)
     ranks.take(2)
     return ranks.loaders[0].state_dict()
@@ -95,7 +95,7 @@ def test_each_row_is_read_once_per_epoch_over_any_chain_of_worlds(
     assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
 
 
-def test_ranks_of_a_padded_world_may_be_left_without_rows(numbers: Dataset) -> None:
+def test_rank_of_a_padded_world_may_have_no_remaining_rows(numbers: Dataset) -> None:
     before = Ranks(numbers, 1, ROWS - 2)
     seen = before.take(1)
     after = Ranks(numbers, 4, 4, before.loaders[0].state_dict(), padded=True)
@@ -120,7 +120,7 @@ def test_endless_pass_resumes_in_another_world(
         states = [loader.state_dict() for loader in ranks.loaders]
         epochs = max([epochs, *(state["epoch"] + 1 for state in states)])
         state = data.draw(st.sampled_from(states))
-    # One rank finishes the open epochs, each before the next one.
+    # One rank finishes all open epochs in order.
     last = Ranks(numbers, 1, 1, state, **options)
     seen.update(last.take(ROWS * epochs - seen.total()))
     assert seen == Counter(dict.fromkeys(range(ROWS), epochs))
@@ -133,7 +133,7 @@ def test_pass_with_drop_last_resumes_in_another_world(numbers: Dataset, drop_las
     second = Ranks(numbers, 3, 5, first.loaders[2].state_dict(), drop_last=drop_last)
     rest = second.take(None)
     assert max(Counter(seen + rest).values()) == 1
-    # One rank has 9 of 29 rows, so it has one full batch less than the others could have.
+    # One rank has only 9 of 29 rows, so with drop_last each rank reads one batch of 5 rows.
     assert len(rest) == (15 if drop_last else 29)
 
 
@@ -228,23 +228,25 @@ def test_state_before_end_of_filtered_share_resumes_with_empty_pass(
     for loader, state in zip(after, states, strict=True):
         loader.load_state_dict(json.loads(json.dumps(state)))
     rest = [] if requests_end else rows(after[0])
-    assert rest == []  # the other rank has not ended
+    assert rest == []  # its share of the epoch has been read
     returned = [row for rank in seen for batch in rank for row in batch]
     assert sorted(returned + rows(after[1])) == list(range(27, ROWS))
     assert sorted(row for loader in after for row in rows(loader)) == list(range(27, ROWS))
 
 
-def test_set_epoch_after_the_end_of_a_filtered_share_names_the_next_epoch(numbers: Dataset) -> None:
+def test_set_epoch_after_the_end_of_a_filtered_share_chooses_the_next_epoch(
+    numbers: Dataset,
+) -> None:
     (loader, _) = Ranks(numbers, 2, 4, transform=LAST).loaders
     first, state = sorted(rows(loader)), loader.state_dict()
-    assert sorted(rows(copy(loader))) == first  # without a state, so it is another pass
+    assert sorted(rows(copy(loader))) == first  # without a state, the copy begins a new pass
     loader.load_state_dict(state)
     loader.set_epoch(1)
     assert sorted(rows(loader)) == first
 
 
 @pytest.mark.filterwarnings("ignore:No matching data")
-def test_endless_pass_without_matching_rows_has_a_state(tmp_path: Path) -> None:
+def test_endless_pass_over_an_empty_dataset_has_a_state(tmp_path: Path) -> None:
     empty = write_numbers(tmp_path, 0, tasks=1)
     first = Ranks(empty, 1, 4, num_epochs=None)
     assert first.take(None) == []
@@ -273,14 +275,14 @@ def test_all_ranks_have_the_same_state(numbers: Dataset) -> None:
     assert (states[0]["epoch"], states[0]["sample_in_epoch"]) == divmod(7 * 3 * 4, ROWS)
 
 
-def test_a_state_lists_the_lanes_of_its_epoch_until_that_is_over(numbers: Dataset) -> None:
+def test_state_lists_the_lanes_of_its_epoch_until_the_epoch_ends(numbers: Dataset) -> None:
     lanes, state = [], None
     for world_size, batches in ((4, 2), (3, 0), (2, 2), (2, 1), (4, 1)):
         ranks = Ranks(numbers, world_size, 4, state, num_epochs=None)
         ranks.take(batches)
         state = ranks.loaders[-1].state_dict()
         lanes.append([size for _, size, _ in state["mdstorm"]["lanes"]])
-    # Worlds that have read nothing do not count.
+    # A world that has read nothing is not listed.
     assert lanes == [[4], [4], [4, 2], [4, 2], [4]]
 
 
@@ -306,7 +308,7 @@ def test_states_of_other_versions_raise_error(
 
 @pytest.mark.parametrize("changes", [256, 257, 1_500])
 def test_too_many_changes_of_world_raise_state_mismatch(tmp_path: Path, changes: int) -> None:
-    """Each change is a level of recursion: 1,500 would end in a RecursionError."""
+    """Each change needs a level of recursion, so 1,500 changes would raise RecursionError."""
     numbers = write_numbers(tmp_path, 10_000, shard_size=1 << 20)
     first = Ranks(numbers, 2, 2_000, shuffle={})
     first.take(1)

@@ -88,7 +88,7 @@ for handle in map(int, sys.argv[1:]):
 
 
 @pytest.mark.parametrize("make", [shared, unshared])
-def test_record_interrupted_at_drawn_moments_is_not_locked(
+def test_record_interrupted_at_random_moments_is_not_locked(
     make: Callable[[], SharedRecord],
 ) -> None:
     draw, records = Random(0), [make() for _ in range(200)]
@@ -110,7 +110,7 @@ def test_forked_process_can_change_a_record_that_a_thread_of_its_parent_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
-    # As if the thread began after the record was passed on, while others were.
+    # As if the thread began after this record was passed on, but before the process forked.
     monkeypatch.setattr(SharedRecord, "pass_on", lambda record: None)
 
     def wait(content: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ def append(word: str) -> Callable[[dict[str, Any]], None]:
 
 @pytest.mark.parametrize("make", [shared, unshared])
 @pytest.mark.parametrize("nested", [change, share])
-def test_record_keeps_a_change_within_which_it_was_changed_or_shared(
+def test_change_of_a_record_is_kept_if_a_nested_call_changes_or_shares_the_record(
     make: Callable[[], SharedRecord], nested: Callable[[SharedRecord], None]
 ) -> None:
     record, calls = make(), count()
@@ -151,7 +151,7 @@ def test_record_keeps_a_change_within_which_it_was_changed_or_shared(
     assert record.read() == {"value": before["value"] + " later"}
 
 
-def test_record_is_locked_as_it_is_written_after_a_nested_read(
+def test_record_is_locked_during_a_write_after_a_nested_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record, write, locked = shared(), os.pwrite, []
@@ -184,7 +184,7 @@ def test_change_by_a_thread_is_kept_while_the_record_is_passed_on() -> None:
     assert record.read() == NEW
 
 
-def test_records_that_threads_add_while_a_process_forks_raise_nothing() -> None:
+def test_records_that_threads_add_during_a_fork_raise_no_error() -> None:
     added = []
 
     def add(frame: Any, event: str, _: Any) -> Any:

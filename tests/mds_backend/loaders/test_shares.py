@@ -20,7 +20,7 @@ BATCH = 20
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_loader_made_before_the_launch_reads_a_share(
+def test_loader_made_before_the_rank_is_set_reads_the_share_of_the_rank(
     url: str, launch: Launch, order: str, num_workers: int
 ) -> None:
     loaders = [loader_in(order, url, BATCH, num_workers=num_workers) for _ in range(2)]
@@ -76,7 +76,9 @@ def test_a_pass_keeps_its_share_to_the_end(url: str, launch: Launch, order: str)
 
 
 @in_either_order
-def test_a_pickle_does_not_keep_the_world(url: str, launch: Launch, order: str) -> None:
+def test_unpickled_loader_reads_the_share_of_the_current_rank(
+    url: str, launch: Launch, order: str
+) -> None:
     launch(0, 2)
     loader = loader_in(order, url, BATCH)
     first = rows(loader)
@@ -84,7 +86,7 @@ def test_a_pickle_does_not_keep_the_world(url: str, launch: Launch, order: str) 
     launch(1, 2)
     second = rows(pickle.loads(data))  # noqa: S301 -- ours
     assert len(first) == len(second) == ROWS // 2
-    if order == "exact":  # whose shares are the same in each epoch
+    if order == "exact":  # its shares are the same in each epoch
         assert Counter(first + second) == Counter(range(ROWS))
     dataset = dataset_in(order, url, BATCH)
     dataset.set_epoch(1)
@@ -98,12 +100,12 @@ def test_persistent_workers_follow_the_world(url: str, launch: Launch, order: st
         seen = []
         for rank in range(2):
             launch(rank, 2)
-            dataset.next_epoch = 0  # the elastic order deals each epoch again
+            dataset.next_epoch = 0  # in the elastic order, shares differ between epochs
             seen += rows(loader)
     assert Counter(seen) == Counter(range(ROWS))
 
 
-def test_exact_position_resumes_on_any_rank(url: str, launch: Launch) -> None:
+def test_state_in_exact_order_resumes_on_any_rank(url: str, launch: Launch) -> None:
     launch(0, 2)
     loader = loader_in("exact", url, BATCH)
     seen = rows(islice(loader, 3))
@@ -275,7 +277,7 @@ def test_state_after_loop_is_equal_on_ranks_that_peeked(
 
 
 def meanwhile(use: Callable[[Any], object]) -> Callable[[Any], None]:
-    """A peek, during which something is done."""
+    """Return a function that calls `use` during a peek."""
 
     def peeked(loader: Any) -> None:
         batches = iter(loader)
@@ -324,7 +326,7 @@ def fails(loader: Any) -> None:
         train()
 
 
-#: The first actions of a rank, and the epoch that follows.
+#: The first actions of a rank, and the epoch of its next iteration.
 FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
     "one": ([peek], 0),
     "two": ([peek, peek], 1),
@@ -400,7 +402,7 @@ def test_peeks_from_the_third_on_begin_new_epochs(url: str, order: str) -> None:
 def test_batches_fetched_ahead_do_not_count(
     url: str, order: str, used: int, *, is_ahead: bool
 ) -> None:
-    """As Lightning fetches them: one more than were used, unless it has just used the last one."""
+    """Lightning has fetched one batch more than it used, unless it has just used the last one."""
     loader = loader_in(order, url, BATCH)
     batches = iter(loader)
     with Consumer(lambda: is_ahead).requesting():

@@ -28,7 +28,7 @@ def test_verdict_below_five_percent_waiting_is_no_wait() -> None:
     assert found(5.1, "downloads").verdict.cause == "downloads"
 
 
-def test_verdict_for_downloads_over_an_idle_link_recommends_more_at_a_time() -> None:
+def test_verdict_for_downloads_over_an_idle_link_recommends_downloading_further_ahead() -> None:
     slow = {"downloads": 8, "downloaded_bytes": 4_000_000_000, "downloading_seconds": 50}
     verdict = found(62, "downloads", **slow).verdict
     assert verdict.cause == "downloads"
@@ -52,7 +52,7 @@ def test_verdict_for_evicted_shards_recommends_a_larger_cache() -> None:
     assert found(40, "downloads", downloads=10, downloaded_again=4).verdict.cause == "downloads"
 
 
-def test_verdict_names_a_start_that_takes_longest() -> None:
+def test_verdict_names_the_startup_if_it_takes_longest() -> None:
     slow = found(10, passes=2, startup_seconds=100.0)
     assert slow.verdict.cause == "startup"
     assert "the first batch of a pass takes 50.0 s, 50 % of the time" in str(slow.verdict)
@@ -132,7 +132,7 @@ def test_sum_of_passes_is_consistent_while_another_pass_begins(
     summed = loader_statistics._statistics
 
     def asked_meanwhile(recorder: Recorder) -> Statistics:
-        with monkeypatch.context() as patch:  # like a thread that exports metrics
+        with monkeypatch.context() as patch:  # as a thread that exports metrics would do
             patch.setattr(loader_statistics, "_statistics", summed)
             seen.append(recorders.statistics().rows)
         return summed(recorder)
