@@ -80,7 +80,7 @@ def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> 
         (Repeat(3), 1, 1, 2),
     ],
 )
-def test_batches_of_a_function_on_several_ranks_equal_those_of_pytorch(
+def test_batches_of_a_transform_on_several_ranks_are_the_same_as_in_pytorch(
     numbers: Dataset,
     transform: Any,
     batch_size: int,
@@ -114,7 +114,7 @@ def test_endless_dataset_continues_with_the_next_epoch(
     assert found == [i % 100 for i in range(600)]
 
 
-def test_the_dataset_has_its_own_one_shot_iterator(numbers: Dataset) -> None:
+def test_make_one_shot_iterator_of_the_dataset_returns_batches(numbers: Dataset) -> None:
     with tf.Graph().as_default(), make(numbers, 30) as dataset:
         batch = dataset.make_one_shot_iterator().get_next()
         with tf.compat.v1.Session() as session:
@@ -276,7 +276,9 @@ def test_peek_at_the_dataset_keeps_a_loaded_state(numbers: Dataset, peeks: int) 
     assert rows(dataset) == list(range(100))
 
 
-def test_share_larger_than_when_made_raises_error(numbers: Dataset, launch: Launch) -> None:
+def test_share_larger_than_when_the_dataset_was_made_raises_error(
+    numbers: Dataset, launch: Launch
+) -> None:
     launch(0, 2)
     dataset = make(numbers, 7, shuffle=AUTO)
     assert rows(dataset) == list(range(50))
@@ -285,13 +287,15 @@ def test_share_larger_than_when_made_raises_error(numbers: Dataset, launch: Laun
         list(dataset)
 
 
-def test_share_smaller_than_when_made_is_read(tmp_path: Path, launch: Launch) -> None:
+def test_share_smaller_than_when_the_dataset_was_made_is_read(
+    tmp_path: Path, launch: Launch
+) -> None:
     dataset = make(write_numbers(tmp_path, 100, tasks=10), 7, shuffle=AUTO)
     launch(1, 2)
     assert rows(dataset) == list(range(50, 100))
 
 
-#: An epoch is not a whole number of batches.
+#: An epoch of 100 rows is not a whole number of batches.
 BATCH = 8
 ORDERS = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, window=20),
@@ -335,12 +339,14 @@ def test_tensorflow_dataset_resumes_from_a_pytorch_state(numbers: Dataset, order
     done = [next(iterator)["number"].tolist() for _ in range(5)]
     tensorflow.load_state_dict(torch.state_dict())
     assert done + column(tensorflow) == torch_column(torch_loader(numbers, order))
-    # The pass after that is again a whole one.
+    # The next pass is a whole one again.
     assert len(column(tensorflow)) == len(torch)
 
 
 @with_either_order
-def test_state_after_a_tf_function_takes_the_count_of_batches(numbers: Dataset, order: str) -> None:
+def test_state_after_a_tf_function_requires_the_number_of_batches(
+    numbers: Dataset, order: str
+) -> None:
     first, second = made_in(order, numbers), made_in(order, numbers)
     whole = column(made_in(order, numbers))
 
@@ -377,7 +383,7 @@ def test_state_of_the_other_order_raises_error(numbers: Dataset) -> None:
 
 
 @with_either_order
-def test_rank_that_peeks_first_is_not_ahead(
+def test_rank_that_peeks_first_reads_the_same_epochs_as_other_ranks(
     numbers: Dataset, order: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch(0, 2)
@@ -433,7 +439,7 @@ def in_function(dataset: Any) -> list[list[int]]:
     ],
 )
 @with_either_order
-def test_rounds_of_a_few_batches_after_load_equal_those_of_pytorch(
+def test_iterations_of_a_few_batches_after_load_are_the_same_as_in_pytorch(
     numbers: Dataset, order: str, rounds_of: Any
 ) -> None:
     torch, dataset = torch_loader(numbers, order), made_in(order, numbers, num_epochs=None)
@@ -448,10 +454,10 @@ def test_rounds_of_a_few_batches_after_load_equal_those_of_pytorch(
 
 
 @pytest.mark.parametrize("prefetch", [None, 0])
-def test_round_across_epochs_continues_after_the_epoch_it_reached(
+def test_iteration_across_epochs_is_followed_by_the_epoch_after_the_last_one_it_used(
     numbers: Dataset, prefetch: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not after the last epoch that was read ahead, nor before an epoch that was not."""
+    """An epoch counts if its batches were used, and not if it was only read ahead."""
     monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", 1)
     torch = torch_loader(numbers, "exact", num_epochs=None)
     read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
@@ -483,7 +489,7 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
     (peeked,) = column(dataset.take(1))
     first, *_ = column(islice(dataset, 2))
     assert first == peeked
-    # That iteration counts, and so would one of a single batch.
+    # That iteration counts, so the next one does not repeat its batches.
     assert column(dataset.take(1)) != [peeked]
 
 
@@ -497,7 +503,7 @@ def test_peek_of_replicas_that_request_ahead_keeps_rest_of_epoch(
     second.load_state_dict(first.state_dict())
     assert column(second.take(1 + taken_ahead))[:1] == whole[4:5]
     assert column(second.map(lambda batch: batch)) == whole[4:]
-    # Otherwise an iteration of five batches counts.
+    # Without a peek before it, an iteration of five batches counts.
     second.load_state_dict(first.state_dict())
     assert column(second.take(5)) == whole[4:9]
     assert column(second.take(1)) != whole[4:5]
@@ -511,7 +517,7 @@ def test_epoch_of_one_batch_counts_when_its_end_is_requested(numbers: Dataset, r
     assert [read(dataset) for _ in range(3)] == [torch_column(torch) for _ in range(3)]
 
 
-def test_iterator_used_first_is_counted_as_itself(numbers: Dataset) -> None:
+def test_iterators_read_epochs_in_the_order_of_their_first_use(numbers: Dataset) -> None:
     dataset = make(numbers, 7)
     first, second = iter(dataset), iter(dataset)
     for _ in range(3):
@@ -521,7 +527,9 @@ def test_iterator_used_first_is_counted_as_itself(numbers: Dataset) -> None:
     assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (1, 7)
 
 
-def test_load_within_a_loop_is_not_moved_by_that_loop(numbers: Dataset) -> None:
+def test_state_loaded_within_a_loop_is_not_advanced_by_the_rest_of_the_loop(
+    numbers: Dataset,
+) -> None:
     dataset = make(numbers, 7)
     for number, _ in enumerate(dataset):
         if number == 4:
@@ -530,21 +538,21 @@ def test_load_within_a_loop_is_not_moved_by_that_loop(numbers: Dataset) -> None:
     assert rows(dataset) == list(range(35, 100))
 
 
-def test_state_of_the_last_batch_of_a_function_resumes_with_the_next_epoch(
+def test_state_after_the_last_batch_of_a_transform_resumes_with_the_next_epoch(
     numbers: Dataset,
 ) -> None:
-    """Only reading finds the end, which was not requested when the state was taken."""
+    """The state was taken before the end was requested, so only further reading finds the end."""
     options = {"transform": Where(lambda number: number % 2 == 0), "specs": number_spec}
     first, second = (make(numbers, 7, **options) for _ in range(2))
     whole = column(first.take(8))
     second.load_state_dict(first.state_dict(batches=8))
-    for _ in range(2):  # a peek is not part of it
+    for _ in range(2):  # a peek skips the empty remainder
         assert column(islice(second, 1)) == whole[:1]
     assert column(second) == whole
 
 
-def test_empty_remainder_of_a_filtered_share_counts_at_its_end(numbers: Dataset) -> None:
-    """Other ranks may have more rows in that epoch, so this one waits for the next."""
+def test_empty_remainder_of_a_filtered_share_is_read_as_an_empty_pass(numbers: Dataset) -> None:
+    """Other ranks may have more rows in the epoch, so this rank waits for the next epoch."""
     options = {
         "transform": Filter(lambda number: number % 2 == 0),
         "specs": number_spec,

@@ -25,7 +25,7 @@ def make(dataset: Dataset) -> Any:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of new iterations' recorders."""
+    """The clock that the recorders of new iterations use."""
     clock = Clock()
     monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
     return clock
@@ -56,7 +56,7 @@ def test_all_of_the_time_of_a_loop_is_accounted_for(
 
     monkeypatch.setattr(tf.data.Dataset, "__iter__", slow)
     iterator = iter(dataset)
-    clock.advance(100)  # not for batches
+    clock.advance(100)  # before the loop requests a batch
     for _ in iterator:
         clock.advance(2)
     found = dataset.statistics()
@@ -91,7 +91,7 @@ def test_all_of_the_time_of_the_pipeline_is_accounted_for(numbers: Dataset, cloc
     assert found.seconds == clock.now == 2 * BATCHES
 
 
-def test_tensorflow_ends_an_iterator_in_another_thread() -> None:
+def test_objects_of_a_run_are_released_in_another_thread() -> None:
     threads = []
 
     class Slow:
@@ -105,7 +105,7 @@ def test_tensorflow_ends_an_iterator_in_another_thread() -> None:
     assert threads != [threading.current_thread()]
 
 
-def test_waiting_of_a_loop_is_divided_like_the_pipelines() -> None:
+def test_waiting_time_of_a_loop_is_split_like_the_waiting_time_of_the_pipeline() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
@@ -128,7 +128,7 @@ def test_waiting_of_a_loop_is_divided_like_the_pipelines() -> None:
     assert totals["waited_for_batching"] == 0
 
 
-def test_waiting_of_a_loop_without_pipeline_waiting_is_batching() -> None:
+def test_waiting_time_of_a_loop_is_batching_if_the_pipeline_did_not_wait() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)

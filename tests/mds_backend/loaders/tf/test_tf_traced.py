@@ -1,4 +1,4 @@
-"""Functions that TensorFlow traces: shared by datasets of one kind, and kept by them only."""
+"""Datasets of one kind share the functions that TensorFlow traces, which keep no dataset alive."""
 
 import gc
 import tempfile
@@ -47,11 +47,11 @@ def test_datasets_of_different_kinds_return_their_own_batches(
 
 
 @pytest.mark.parametrize("taken", [0, 1, 4])
-def test_dataset_ends_with_its_last_reference(numbers: Dataset, taken: int) -> None:
+def test_dataset_is_freed_with_its_last_reference(numbers: Dataset, taken: int) -> None:
     dataset = make(numbers)
     for _ in zip(range(taken), dataset, strict=False):
         pass
-    ended = threading.Event()  # by a thread in which TensorFlow ends the iterator
+    ended = threading.Event()  # set by the thread in which TensorFlow ends the iterator
     weakref.finalize(dataset._runs(), ended.set)
     del dataset
     gc.collect()

@@ -27,7 +27,7 @@ ARGUMENTS: dict[str, Any] = {"batch_size": 4, "shuffle": True, "shuffle_seed": 3
 
 
 class Squares(StreamingDataset):
-    """Yields samples from its own iterator."""
+    """A dataset that yields squares from its own iterator."""
 
     def __iter__(self) -> Iterator[Any]:
         for sample in super().__iter__():
@@ -59,7 +59,7 @@ class CountedPacks(StreamingDataLoader):
 
 
 class Counting(StreamingDataset):
-    """Adds a key to its states."""
+    """A dataset that adds a key to its states."""
 
     own = 0
 
@@ -118,7 +118,9 @@ def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_counted_end_requested_ahead_keeps_the_last_batch(url: str, batch_size: int | None) -> None:
+def test_end_of_counted_batches_requested_ahead_keeps_the_last_batch(
+    url: str, batch_size: int | None
+) -> None:
     def loader() -> StreamingDataLoader:
         return StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
 
@@ -162,7 +164,7 @@ def test_samples_of_the_iteration_advanced_last_are_counted(
         (Counting, StreamingDataLoader),
     ],
 )
-def test_state_is_of_the_iteration_advanced_last_in_every_epoch(
+def test_state_is_the_position_of_the_iteration_advanced_last_in_every_epoch(
     url: str,
     kind: type[StreamingDataset],
     loader_kind: type[StreamingDataLoader],
@@ -183,7 +185,7 @@ def test_state_is_of_the_iteration_advanced_last_in_every_epoch(
 
 @in_either_order
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_state_in_a_later_epoch_of_workers_resumes_or_raises(
+def test_state_in_a_later_epoch_of_workers_resumes_or_raises_error(
     url: str, order: str, batch_size: int | None
 ) -> None:
     def loader_of_workers() -> StreamingDataLoader:
@@ -209,7 +211,7 @@ def test_state_in_a_later_epoch_of_workers_resumes_or_raises(
 
 
 class Packs(Squares):
-    """Yields samples in pairs, which only matters in a loader."""
+    """A dataset whose iterator yields items of two samples each."""
 
     def __iter__(self) -> Iterator[Any]:
         singles = StreamingDataset.__iter__(self)
@@ -252,7 +254,7 @@ def test_state_with_items_that_are_not_samples_raises_error(
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_packs_counted_by_the_loader_itself_have_states(
+def test_items_of_several_samples_have_states_if_the_loader_counts_samples(
     url: str, num_workers: int, order: str
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -267,7 +269,7 @@ def test_packs_counted_by_the_loader_itself_have_states(
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batches", [3, 11, 14])
-def test_a_loader_that_counts_by_itself_has_states_in_every_epoch(
+def test_loader_with_its_own_get_batch_size_has_states_in_every_epoch(
     url: str, batches: int, num_workers: int, order: str
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -304,7 +306,7 @@ def test_state_with_workers_within_a_dataset_batch_raises_error(
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_a_loader_may_count_by_itself(url: str, num_workers: int) -> None:
+def test_loader_with_its_own_iterator_has_states(url: str, num_workers: int) -> None:
     loader = OwnLoader(StreamingDataset(remote=url, **ARGUMENTS), 4, num_workers=num_workers)
     begun = column(islice(loader, 5))
     assert (len(loader), loader.num_samples_yielded) == (11, 20)
@@ -326,7 +328,7 @@ def test_loader_without_batch_size_yields_samples(url: str) -> None:
         StreamingDataLoader(StreamingDataset(remote=url), None, batch_map=len)
 
 
-def test_other_datasets_are_read_and_counted(url: str) -> None:
+def test_datasets_of_other_classes_are_read_and_counted(url: str) -> None:
     wrapped = StreamingDataLoader(Wrapped(StreamingDataset(remote=url, **ARGUMENTS)), 5)
     batches = list(islice(wrapped, 3))
     assert flat(first for first, _ in batches) == order_of(url)[:15]
@@ -345,7 +347,7 @@ def test_other_datasets_are_read_and_counted(url: str) -> None:
 @pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
 @pytest.mark.parametrize("num_epochs", [1, 3])
 @pytest.mark.parametrize(("kind", "batch_size"), [(Squares, 4), (StreamingDataset, None)])
-def test_counted_batches_of_uneven_shares_end_at_one_position(
+def test_states_at_the_end_of_uneven_shares_are_the_same_on_all_ranks(
     url: str, kind: Any, batch_size: int | None, num_epochs: int
 ) -> None:
     ranks, seen, states, again = 4, Counter[int](), [], Counter[int]()
@@ -370,7 +372,7 @@ def test_counted_batches_of_uneven_shares_end_at_one_position(
 
 @pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
 @pytest.mark.parametrize(("kind", "power"), [(Squares, 2), (StreamingDataset, 1)])
-def test_state_of_a_rank_without_more_samples_keeps_those_of_other_ranks(
+def test_state_of_a_rank_without_more_samples_keeps_the_samples_of_other_ranks(
     tmp_path: Path, kind: Any, power: int
 ) -> None:
     numbers, ranks = write_numbers(tmp_path, 5), 2
@@ -433,7 +435,7 @@ def test_loader_state_includes_the_state_of_a_subclass(url: str) -> None:
     assert dataset.own == 7
 
 
-def test_json_is_collated_as_pytorch_collates_it(tmp_path: Path) -> None:
+def test_json_values_are_collated_like_in_pytorch(tmp_path: Path) -> None:
     values: dict[str, list[Any]] = {
         "alike": [{"x": n, "words": ["a", str(n)]} for n in range(4)],
         "lists": [[n, n + 1] for n in range(4)],
@@ -471,7 +473,7 @@ def test_shuffle_block_smaller_than_a_shard_warns(url: str) -> None:
         list(dataset)
 
 
-#: Attributes of MosaicML Streaming's own class, which subclasses cannot define there.
+#: Attributes of MosaicML Streaming's class: its subclasses cannot use these names either.
 PUBLIC = {
     *("allow_unsafe_types", "batch_size", "batching_method", "cache_limit", "cache_usage"),
     *("epoch_seed_change", "epoch_size", "get_item", "initial_physical_nodes", "length"),
@@ -493,7 +495,7 @@ def names_within(thing: object) -> set[str]:
     return {name for name in inner if not name.startswith("__")} - {"_mdstorm"}
 
 
-#: Names that the subclasses below set; filled before they are created.
+#: Names that the subclasses below set; tests fill the list before they make an instance.
 NAMES: list[str] = []
 
 

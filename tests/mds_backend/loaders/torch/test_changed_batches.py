@@ -29,7 +29,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class OnDevice(torch.Tensor):
-    """A tensor that notes which streams use it."""
+    """A tensor that records which streams use it."""
 
     log: list[tuple[str, Any]]
 
@@ -103,7 +103,7 @@ def values(batches: Any) -> list[tuple[list[Any], list[Any]]]:
 @pytest.mark.parametrize(
     "workers", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
 )
-def test_batch_map_changes_all_batches_and_yielded_ones_are_counted(
+def test_batch_map_changes_all_batches_and_only_yielded_batches_are_counted(
     url: str, device: Device, order: str, device_name: str | None, workers: dict[str, Any]
 ) -> None:
     options = {"batch_map": pair, "device": device_name, **workers}
@@ -167,7 +167,7 @@ def test_batch_map_is_called_for_batches_of_samples(url: str, kind: type, sign: 
     assert values(of_samples) == values(loader_in("elastic", url, BATCH, batch_map=signed))
 
 
-def test_an_error_of_the_map_is_raised_and_its_batch_is_not_counted(url: str) -> None:
+def test_error_of_batch_map_is_raised_and_its_batch_is_not_counted(url: str) -> None:
     seen = []
 
     def third(batch: Any) -> Any:
@@ -183,7 +183,7 @@ def test_an_error_of_the_map_is_raised_and_its_batch_is_not_counted(url: str) ->
 
 
 @pytest.mark.parametrize(("name", "found"), [("xpu", "xpu:0"), ("xpu:1", "xpu:1")])
-def test_a_batch_is_copied_while_the_one_before_is_used(
+def test_next_batch_is_copied_to_the_device_while_the_current_one_is_used(
     device: Device, name: str, found: str
 ) -> None:
     batches = ((torch.tensor([n]), n, 1) for n in range(3))
@@ -220,7 +220,7 @@ def test_tensors_in_nested_batches_are_copied_to_the_device(url: str, device: De
     assert (features["text"], pair[1], name) == (texts, None, "name")
 
 
-def test_reading_ends_after_an_error_and_with_the_loader(device: Device) -> None:
+def test_source_of_copied_batches_is_closed_after_an_error_or_an_early_end(device: Device) -> None:
     closed = []
 
     def batches() -> Any:
@@ -299,7 +299,7 @@ TEXTS, REPEATED_TEXTS = ["a", "b"], ["a", "b", "a", "b", "a"]
         ({"number": NUMBERS, "x": (1, 2)}, {"number": REPEATED, "x": (1, 2, 1, 2, 1)}),
     ],
 )
-def test_rows_of_any_structure_are_repeated(batch: Any, longer: Any) -> None:
+def test_rows_of_batches_of_any_structure_are_repeated(batch: Any, longer: Any) -> None:
     found = map_tensors(torch.Tensor.tolist, repeated_rows(batch, 2, 5))
     assert type(found) is type(longer)
     assert found == longer

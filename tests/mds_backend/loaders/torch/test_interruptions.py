@@ -22,12 +22,12 @@ from mdstorm_backend.read import reader
 pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
 
 ROWS, SIZE = 200, 7
-#: Raises in the loop's process when it makes a batch with this number; None for never.
+#: The number whose batch causes an interrupt or an error; empty for none.
 FAILS_AT: list[int] = []
 
 
 class StopError(Exception):
-    """The error of a user's function."""
+    """The error of a user's loop or function."""
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def watched(batch: dict[str, Any]) -> dict[str, Any]:
-    """Interrupt this process, or raise, when a batch holds the awaited number."""
+    """Interrupt this process when a batch contains the number in FAILS_AT."""
     if FAILS_AT and FAILS_AT[0] in batch["number"].tolist():
         FAILS_AT.clear()
         signal.raise_signal(signal.SIGINT)
@@ -71,7 +71,7 @@ def loader_of(
 
 
 def taken(loader: StreamingDataLoader, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the numbers a loop got before it raised, after `stop` batches, or was interrupted."""
+    """Return the numbers that a loop read until it raised at `stop` batches or was interrupted."""
     found: list[int] = []
     with suppress(error):
         for number, batch in enumerate(loader, 1):
@@ -130,7 +130,7 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
 
 
 class InterruptedCount(StreamingDataLoader):
-    """A loader that is interrupted as soon as it knows the size of a batch."""
+    """A loader that is interrupted right after it has counted the rows of a batch."""
 
     def _get_batch_size(self, batch: Any) -> int:
         rows = super()._get_batch_size(batch)
@@ -154,7 +154,7 @@ def test_state_after_interrupt_while_batch_of_pytorch_is_counted_resumes_with_th
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_state_after_error_of_a_function_resumes_with_next_batch(url: str, workers: int) -> None:
+def test_state_after_error_of_batch_map_resumes_with_next_batch(url: str, workers: int) -> None:
     FAILS_AT[:] = [100]
     loader = loader_of(url, "exact", workers, failing)
     try:
@@ -201,7 +201,7 @@ def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_pat
     check_each_row_once(seen, remaining_after(loader, url, order, 0))
 
 
-#: Rows of a table that is read without a thread, and of one that is not.
+#: Rows of a small table, which is read without threads, and of a large one.
 SMALL, LARGE = 20_000, 300_000
 
 
@@ -216,7 +216,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
 def taken_until_interrupt(
     loader: StreamingDataLoader, interrupt_after: Callable[[float], None], seconds: float
 ) -> list[int]:
-    """Return the numbers that a loop got before it was interrupted or reached its end."""
+    """Return the numbers that a loop read before it was interrupted or reached its end."""
     batches: list[Any] = []
     batch = None
     with suppress(KeyboardInterrupt):
@@ -225,12 +225,14 @@ def taken_until_interrupt(
             batches.append(batch)
         interrupt_after(0)
     if batch is not None and (not batches or batch is not batches[-1]):
-        batches.append(batch)  # the loop ended before it could keep what it has
+        batches.append(batch)  # interrupted before the loop could append its batch
     return [n for one in batches for n in one["number"].tolist()]
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # interrupts in finalizers
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize("workers", [0, 2])
@@ -266,7 +268,7 @@ def test_state_after_interrupts_at_random_moments_loses_no_row(
 def test_state_after_failed_read_of_second_epoch_resumes_with_next_batch(
     tmp_path: Path, order: str, num_epochs: int | None, batch_size: int
 ) -> None:
-    """The cache is small, so the first shard is fetched again where the second epoch begins."""
+    """The cache does not hold all shards, so the second epoch downloads the first shard again."""
     rows, remote = 60, tmp_path / "remote"
     columns = {"number": "int", "padding": "bytes"}
     with MDSWriter(out=str(remote), columns=columns, size_limit=250_000) as writer:

@@ -98,7 +98,7 @@ def test_kept_batches_on_a_device_keep_their_values_in_later_passes(
     )
 
 
-def test_columns_of_one_kept_tensor_keep_their_values_while_others_are_freed(
+def test_kept_columns_keep_their_values_while_other_columns_are_freed(
     dataset: Dataset,
 ) -> None:
     loader = torch_loader(dataset, batch_size=BATCH, columns=NAMES)

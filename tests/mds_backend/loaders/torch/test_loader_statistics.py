@@ -27,7 +27,7 @@ ROWS, SHARDS, BATCH = 60, 6, 10
 
 @pytest.fixture
 def remote(numbers: Dataset, tmp_path: Path) -> Callable[..., StreamingDataset]:
-    """Makes datasets whose shards have to be downloaded, to a directory of the test."""
+    """Return a function that makes datasets whose shards are downloaded to `tmp_path`."""
 
     def make(**options: Any) -> StreamingDataset:
         given = {"batch_size": BATCH, "local": str(tmp_path / "local"), **options}
@@ -85,7 +85,7 @@ def test_evicted_shard_is_downloaded_again(remote: Any, numbers: Dataset) -> Non
     assert found.downloads == SHARDS + found.downloaded_again > SHARDS
 
 
-def test_second_loader_uses_the_shards_of_the_first(remote: Any) -> None:
+def test_second_loader_finds_the_shards_of_the_first_one_in_the_cache(remote: Any) -> None:
     first, second = (StreamingDataLoader(remote(), BATCH) for _ in range(2))
     list(first), list(second)
     assert (first.statistics().downloads, first.statistics().cache_hits) == (SHARDS, 0)
@@ -114,7 +114,7 @@ def test_statistics_include_worker_processes(remote: Any, is_persistent: bool, m
 def test_statistics_of_copies_and_loaded_states_begin_at_zero(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), BATCH)
     batches = iter(loader)
-    next(batches), next(batches)  # a copy of a loader that has only peeked begins again
+    next(batches), next(batches)  # two batches: one alone would be a peek
     state = loader.state_dict()
     for other in (copy.copy(loader), pickle.loads(pickle.dumps(loader))):  # noqa: S301
         assert other.statistics() == Statistics()
@@ -232,14 +232,14 @@ def case(numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 class Items(StreamingDataset):
-    """Makes its samples itself."""
+    """A dataset with its own `__getitem__`."""
 
     def __getitem__(self, at: Any) -> Any:
         return super().__getitem__(at)
 
 
 class Functions:
-    """A program's arguments for its loader."""
+    """Functions that a program passes to its loader."""
 
     batch_map = staticmethod(lambda batch: batch)
     collate = staticmethod(default_collate)

@@ -59,13 +59,13 @@ def test_changed_setting_applies_to_the_next_pass(
     assert len(dataset) == len(expected)
 
 
-def test_a_size_as_text_and_an_omitted_predownload_read_as_numbers(urls: list[str]) -> None:
+def test_epoch_size_as_text_and_omitted_predownload_become_numbers(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], batch_size=4, epoch_size="0.05k")
     assert (dataset.epoch_size, dataset.predownload, dataset.shuffle_seed) == (50, 32, 9176)
     assert StreamingDataset(remote=urls[0]).predownload == 64
 
 
-def test_first_epoch_fixes_unset_settings(urls: list[str]) -> None:
+def test_unset_settings_get_their_values_in_the_first_epoch(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)
     assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (None, None)
     list(dataset)
@@ -153,7 +153,7 @@ def test_predownload_below_batch_size_warns(urls: list[str]) -> None:
         ({"transform": len}, ArgumentTypeError, "transform must .* have an attribute `columns`"),
     ],
 )
-def test_invalid_arguments_raise_in_the_constructor(
+def test_invalid_dataset_arguments_raise_error_in_the_constructor(
     tmp_path: Path, options: dict[str, Any], error: type[MDStormError], text: str
 ) -> None:
     write_numbers(tmp_path, 10)
@@ -162,7 +162,7 @@ def test_invalid_arguments_raise_in_the_constructor(
 
 
 @pytest.mark.parametrize("order", [ExactOrder(), ElasticOrder(batch_size=2)])
-def test_order_together_with_arguments_for_an_order_raises_error(
+def test_order_together_with_shuffle_or_epoch_size_raises_error(
     tmp_path: Path, order: ExactOrder | ElasticOrder
 ) -> None:
     write_numbers(tmp_path, 10)
@@ -179,5 +179,5 @@ def test_shards_in_the_default_cache_directory_are_counted(
     dataset = StreamingDataset(remote=written.url, batch_size=2)
     assert dataset.cache_usage == 0
     assert dataset[0]
-    monkeypatch.setattr("os.path.exists", lambda _: True)  # but another rank has evicted the file
+    monkeypatch.setattr("os.path.exists", lambda _: True)  # as if another rank had evicted the file
     assert dataset.cache_usage == written.index.shards[0].raw_data.bytes

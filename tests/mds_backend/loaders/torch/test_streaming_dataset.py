@@ -217,7 +217,7 @@ def numbers(samples: Any) -> Any:
     return [numbers(s) if isinstance(s, list) else int(s["number"]) for s in samples]
 
 
-def test_samples_are_found_by_number(directory: str) -> None:
+def test_local_dataset_finds_samples_by_number(directory: str) -> None:
     dataset = LocalDataset(directory, "train")
     assert (len(dataset), dataset.size, dataset.num_samples) == (ROWS, ROWS, ROWS)
     assert (dataset.local, dataset.split, len(dataset.shards)) == (directory, "train", 4)
@@ -235,7 +235,7 @@ def test_samples_are_found_by_number(directory: str) -> None:
         dataset["number"]
 
 
-def test_missing_dataset_and_pickles_raise_error(tmp_path: Path) -> None:
+def test_local_dataset_that_is_missing_or_contains_pickles_raises_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="there is no dataset"):
         LocalDataset(str(tmp_path / "none"))
     with MDSWriter(columns={"x": "pkl"}, out=str(tmp_path / "pickles")) as writer:

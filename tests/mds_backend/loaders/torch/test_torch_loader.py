@@ -40,7 +40,7 @@ def test_endless_epochs_have_no_length(numbers: Dataset) -> None:
     batches.close()
 
 
-def test_nothing_is_opened_before_the_first_use(tmp_path: Path) -> None:
+def test_dataset_is_opened_on_first_use(tmp_path: Path) -> None:
     source = StreamingDataset(local=str(tmp_path / "none"), order=ExactOrder())
     loader = StreamingDataLoader(source)
     with pytest.raises(DatasetNotFoundError, match="it has no index"), loader:
@@ -122,7 +122,7 @@ def _no_threads_are_left() -> Iterator[None]:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Dataset:
-    """Words and numbers: variable-size columns are decoded by threads."""
+    """Words and numbers: threads decode the words, which vary in size."""
     rows = {"word": [str(i) for i in range(200)], "number": range(200)}
     return write_dataset(tmp_path, rows, {"word": "string", "number": "long"}, tasks=10)
 
@@ -164,7 +164,7 @@ def test_an_error_leaves_no_thread(words: Dataset) -> None:
     assert reading_threads() == []
 
 
-def test_without_workers_there_is_no_thread(words: Dataset) -> None:
+def test_loader_without_workers_starts_no_thread(words: Dataset) -> None:
     batches = iter(torch_loader(words, batch_size=10, workers=0))
     assert torch.is_tensor(next(batches)["number"])
     assert reading_threads() == []
@@ -172,7 +172,7 @@ def test_without_workers_there_is_no_thread(words: Dataset) -> None:
 
 
 @pytest.mark.parametrize("num_epochs", [1, None])
-def test_loader_of_pytorch_over_a_loader_raises_error_with_the_fix(
+def test_pytorch_loader_around_a_loader_raises_error_with_the_fix(
     numbers: Dataset, num_epochs: int | None
 ) -> None:
     made = torch_loader(numbers, batch_size=10, num_epochs=num_epochs)

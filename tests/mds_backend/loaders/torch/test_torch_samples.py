@@ -139,7 +139,7 @@ def with_nulls(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def shown(sample: dict[str, Any]) -> list[tuple[str, type, str]]:
-    """Names, types and values, NaN among them."""
+    """Names, types and values, in a form in which NaN equals NaN."""
     return [(name, type(value), repr(value)) for name, value in sample.items()]
 
 
@@ -168,7 +168,7 @@ def test_samples_with_nulls_equal_rows_of_blocks(
 
 
 @pytest.mark.parametrize("stated", [True, False])
-def test_numbers_of_samples_equal_the_column_values(
+def test_iterated_samples_have_the_same_values_and_types_as_indexed_samples(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
 ) -> None:
     types = ["boolean", "byte", "short", "integer", "long", "float", "double"]

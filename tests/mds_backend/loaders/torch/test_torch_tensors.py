@@ -30,7 +30,7 @@ def test_columns_of_a_transform_are_converted_by_their_dtype(
     assert found.dtype == dtype
 
 
-def test_unsigned_integers_are_promoted_where_pytorch_has_no_such_tensors(
+def test_unsigned_integers_are_widened_if_pytorch_has_no_unsigned_tensors(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     column, values = Column("a", "uint16"), np.array([1], np.uint16)
@@ -72,7 +72,7 @@ def test_columns_are_cut_into_batches_as_views() -> None:
     assert split_values(["a", "b", "c"], [1, 2]) == [["a"], ["b", "c"]]
 
 
-def test_writing_to_one_batch_lets_autograd_go_back_through_another() -> None:
+def test_backward_through_a_batch_works_after_another_batch_was_written_to() -> None:
     first, second = split_values(torch.ones(4), [2, 2])
     assert isinstance(first, torch.Tensor)
     assert isinstance(second, torch.Tensor)

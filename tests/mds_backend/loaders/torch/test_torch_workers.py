@@ -90,7 +90,7 @@ def test_small_tensors_of_a_batch_are_sent_in_one_piece() -> None:
     torch.testing.assert_close(ids, tensors["ids"])
 
 
-def test_empty_batch_is_sent_with_the_layouts_of_views() -> None:
+def test_empty_batch_is_received_with_its_shapes_and_dtypes() -> None:
     table = torch.arange(12).reshape(6, 2)
     batch = {"column": table[:0, 1], "other": table[:, 1][3:3], "rows": table[:0]}
     [found] = unpacked(packed([batch]))
@@ -160,7 +160,7 @@ def test_large_part_of_a_tensor_is_sent_without_the_rest() -> None:
     assert unpacked(sent)[0]["part"].equal(whole[: 1 << 17])
 
 
-def test_batches_are_packed_also_if_they_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pinned_batches_are_received_as_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
     batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
     sent = pin_memory(Message(0, 0, packed([batch, batch]), [1, 2], [3, 3], {}))
@@ -190,17 +190,19 @@ def same_memory(first: Any, second: Any) -> bool:
 @pytest.mark.parametrize(
     ("options", "together"), [({}, True), ({"batch_map": lambda batch: batch}, False)]
 )
-def test_workers_send_several_batches_at_a_time_unless_a_function_makes_them(
+def test_workers_send_several_batches_at_a_time_unless_a_batch_map_makes_them(
     numbers: Dataset, options: dict[str, Any], together: bool
 ) -> None:
     batches = list(elastic_loader(numbers, num_workers=2, **options))
-    # The first batches of both workers are sent alone, and the next two of each together.
+    # Each worker sends its first batch alone, and its next two batches together.
     assert same_memory(batches[2], batches[4]) is together
     assert same_memory(batches[3], batches[5]) is together
     assert not same_memory(batches[2], batches[3])
 
 
-def test_batch_changed_in_place_does_not_count_as_change_of_another(numbers: Dataset) -> None:
+def test_in_place_change_of_a_batch_does_not_change_the_version_of_another(
+    numbers: Dataset,
+) -> None:
     batches = list(elastic_loader(numbers, num_workers=1))
     first, second = (batch["number"].double() for batch in batches[1:3])
     assert same_memory(*batches[1:3])
@@ -246,7 +248,7 @@ def test_persistent_workers_yield_the_batches_of_a_loader_without_workers(
     column(loader), column(plain)
     processes = workers_of(loader)
     assert read(loader) == read(plain)
-    assert workers_of(loader) == processes or read is nested  # which imports others
+    assert workers_of(loader) == processes or read is nested  # which starts other workers
     processes += workers_of(loader)
     loader.close()
     assert not any(is_alive(process) for process in processes)
@@ -255,7 +257,7 @@ def test_persistent_workers_yield_the_batches_of_a_loader_without_workers(
 
 
 @pytest.mark.long
-def test_any_number_of_shards_is_read_by_workers(numbers: Dataset) -> None:
+def test_worker_reads_thousands_of_streams(numbers: Dataset) -> None:
     streams = [Stream(local=numbers.url) for _ in range(2_000)]
     dataset = StreamingDataset(streams=streams, batch_size=10_000)
     assert len(pickle.dumps(dataset._mdstorm.options.order)) > 1 << 16  # too large for a pipe
@@ -279,7 +281,7 @@ def test_spawned_workers_yield_the_same_batches(numbers: Dataset, make: Any) -> 
     is_elastic = make is elastic_loader
     loader = make(numbers, persistent_workers=is_elastic, **spawned)
     plain = make(numbers, num_workers=1)
-    for _ in range(1 + is_elastic):  # starting a process takes seconds
+    for _ in range(1 + is_elastic):  # two passes if workers persist
         assert column(loader) == column(plain)
     loader.close()
 
@@ -367,9 +369,9 @@ def test_workers_end_if_an_error_leaves_their_loader_in_a_cycle(
         batches = iter(loader)
         next(batches)
         try:
-            raise ValueError("as a training step may")
+            raise ValueError("raised by a training step")
         except ValueError as error:
-            in_cycle = error  # whose traceback holds this frame, and with it the loader
+            in_cycle = error  # its traceback refers to this frame and the loader
             assert in_cycle
         return [process.pid for process in multiprocessing.active_children()]
 

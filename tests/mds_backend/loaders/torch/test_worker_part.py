@@ -1,4 +1,4 @@
-"""Workers of a plain loader over a dataset, their states, and the state of their parent.
+"""Worker processes of PyTorch's own loader: their states, and the state of their parent.
 
 The workers share a record of the next epoch.
 """
@@ -58,7 +58,7 @@ def load(states: dict[int, Any], worker: int) -> None:
 def read(
     dataset: StreamingDataset, states: dict[int, Any] | None = None, num_workers: int = WORKERS
 ) -> dict[int, list[tuple[int, Any, Any]]]:
-    """Read with workers; return the numbers and states of each."""
+    """Read with workers; return the numbers and states of each worker."""
     init: Callable[[int], None] | None = None if states is None else partial(load, states)
     loader = DataLoader(
         dataset, None, num_workers=num_workers, worker_init_fn=init, collate_fn=lambda item: item
@@ -178,7 +178,7 @@ def test_a_worker_that_has_not_begun_has_no_state(url: str) -> None:
         list(loader)
 
 
-def test_forked_worker_does_not_take_its_parents_position_for_its_own(url: str) -> None:
+def test_forked_worker_does_not_inherit_the_position_of_its_parent(url: str) -> None:
     dataset = StreamingDataset(local=url, batch_size=BATCH)
     _ = list(islice(dataset, 3))
     loader = DataLoader(
@@ -227,7 +227,7 @@ def test_only_the_first_iteration_of_workers_resumes_the_parents_state(
     assert second.dataset.state_dict() == first.dataset.state_dict()
     torch.manual_seed(1)
     rest = rows(second)
-    torch.manual_seed(1)  # a seed that is the same each time does not join iterations
+    torch.manual_seed(1)  # the same seed does not mean the same iteration
     following = rows(second)
     for samples in (begun + rest, following):
         assert Counter(samples) == Counter(range(ROWS))
@@ -240,7 +240,7 @@ def add(record: SharedRecord, times: int) -> None:
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])  # noqa: S301
-def test_copied_record_is_separate(duplicate: Any) -> None:
+def test_copied_shared_record_is_separate(duplicate: Any) -> None:
     record = SharedRecord({"count": 3})
     other = duplicate(record)
     add(record, 1)
@@ -255,10 +255,10 @@ def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_parted_process_keeps_the_content_from_its_start(method: str) -> None:
+def test_process_that_parts_from_a_record_keeps_the_content_from_its_start(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     record, go, results = SharedRecord({"count": 3}), context.Semaphore(0), context.SimpleQueue()
-    record.part()  # nothing: the record belongs to this process
+    record.part()  # no effect: the record belongs to this process
     processes = [context.Process(target=part_and_add, args=(record, go, results)) for _ in range(2)]
     for process in processes:
         process.start()
@@ -272,14 +272,14 @@ def test_parted_process_keeps_the_content_from_its_start(method: str) -> None:
     assert record.read() == {"count": 8}
 
 
-def test_shorter_record_replaces_a_longer_one() -> None:
+def test_shorter_content_of_a_shared_record_replaces_longer_content() -> None:
     record = SharedRecord({"text": "x" * 100})
     record.pass_on()  # from now on, it is in a file
     record.change(lambda content: content.update(text=""))
     assert record.read() == {"text": ""}
 
 
-def test_error_while_changing_keeps_the_record() -> None:
+def test_shared_record_is_unchanged_after_an_error_in_a_change() -> None:
     record = SharedRecord({"count": 0})
 
     def fail(content: dict[str, Any]) -> None:
