@@ -22,7 +22,7 @@ _SCALARS = {
 
 
 class DecodedShard:
-    """A shard file, taken apart.
+    """The header and the rows of a shard file.
 
     Attributes
     ----------
@@ -99,5 +99,5 @@ def _value(encoding: str, data: bytes) -> Any:
 
 
 def decode_files(directory: Path) -> list[DecodedShard]:
-    """Take apart all uncompressed shards of a directory, in the order of their names."""
+    """Decode all uncompressed shards of a directory, in the order of their names."""
     return [DecodedShard(file.read_bytes()) for file in sorted(directory.glob("*.mds"))]

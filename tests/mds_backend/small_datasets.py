@@ -44,7 +44,7 @@ def plan(fields: Fields, dtype: str | None = None, *, nullable: bool = True) -> 
 
 
 def to_table(columns: Columns, fields: Fields) -> pa.Table:
-    """Python values as the Arrow data that Spark would hand over."""
+    """Convert Python values to the Arrow data that Spark would pass to the writer."""
     if isinstance(columns, pa.Table):
         return columns
     return pa.table({n: pa.array(columns[n], arrow_type(t)) for n, t in fields.items()})
@@ -136,5 +136,5 @@ class Huge(bytes):
 
 
 def files_in(directory: Path) -> list[str]:
-    """Paths of all files below a directory, in their order."""
+    """Sorted relative paths of all files below a directory."""
     return sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file())

@@ -19,7 +19,7 @@ ROWS = {
 }
 
 GOLDEN = Path(__file__).parents[2] / "interop" / "golden"
-#: NumPy 1 has no arrays of the 63 dimensions that one of them holds.
+#: NumPy 1 does not support the 63 dimensions of an array in this dataset.
 _TOO_DEEP = {"ndarray_dynamic"} if np.lib.NumpyVersion(np.__version__) < "2.0.0" else set()
 GOLDEN_NAMES = sorted({index.parent.name for index in GOLDEN.glob("*/index.json")} - _TOO_DEEP)
 
@@ -38,7 +38,7 @@ def change_index(directory: Path, change: Callable[[Any], object]) -> None:
 
 
 def rewrite(file: Path, data: bytes) -> None:
-    """Write a new file: the old one may still be mapped."""
+    """Replace a file with a new one, because the old one may still be mapped."""
     file.unlink()
     file.write_bytes(data)
 

@@ -48,7 +48,7 @@ def test_reindex_restores_a_lost_index(compression: str | None, tmp_path: Path) 
 @pytest.mark.parametrize(
     "name", [n for n in damage.GOLDEN_NAMES if n not in ("zero_samples", "merged_lexicographic")]
 )
-def test_reindex_restores_indexes_of_mosaicml(name: str, tmp_path: Path) -> None:
+def test_reindex_restores_indexes_of_mosaicml_streaming(name: str, tmp_path: Path) -> None:
     directory = damage.copy_of(name, tmp_path)
     before = json.loads(lose_index(directory))
     report = reindex(str(directory))
@@ -57,7 +57,7 @@ def test_reindex_restores_indexes_of_mosaicml(name: str, tmp_path: Path) -> None
 
 
 def test_reindex_joins_directories_of_several_writers(tmp_path: Path) -> None:
-    """As dataframe_to_mds writes them: each partition has its own index."""
+    """In a dataset of dataframe_to_mds, each partition has its own index."""
     for name in ("10", "9"):
         shutil.copytree(
             damage.copy_of("multi_shard", tmp_path / "copies" / name), tmp_path / "d" / name
@@ -115,7 +115,7 @@ def test_decompressed_copy_of_a_shard_is_indexed_once(tmp_path: Path) -> None:
     assert index_of(directory) == before
 
 
-def test_shards_that_were_decompressed_are_indexed_as_such(tmp_path: Path) -> None:
+def test_decompressed_shards_are_indexed_as_uncompressed(tmp_path: Path) -> None:
     directory = damage.copy_of("compression_gz", tmp_path)
     expected = open_dataset(str(directory)).to_table()
     lose_index(directory)

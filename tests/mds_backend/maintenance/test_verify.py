@@ -56,7 +56,7 @@ def test_verify_finds_no_problem_in_written_datasets(
 
 
 @pytest.mark.parametrize("directory", damage.GOLDEN_NAMES)
-def test_datasets_of_mosaicml_are_verified_and_described(directory: str) -> None:
+def test_datasets_of_mosaicml_streaming_are_verified_and_described(directory: str) -> None:
     found = inspect(str(damage.GOLDEN / directory))
     check_json(found)
     assert not found.logical_schema
@@ -195,7 +195,7 @@ def test_verify_names_the_column_of_a_damaged_image(tmp_path: Path) -> None:
     assert problem.startswith("column 'p' holds a value that cannot be decoded as png")
 
 
-def test_columns_that_shards_store_differently_are_each_decoded(tmp_path: Path) -> None:
+def test_column_with_different_types_in_two_shards_is_no_problem(tmp_path: Path) -> None:
     """Text in one shard and numbers in the other: no reader can join them, but both are valid."""
     write_dataset(tmp_path / "a", {"x": ["text"]}, {"x": "string"})
     write_dataset(tmp_path / "b", {"x": [1]}, {"x": "long"})
@@ -225,7 +225,7 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
 
 
 def test_index_without_schema_is_a_problem_only_if_it_hides_nulls(tmp_path: Path) -> None:
-    """As written by a merge with MosaicML Streaming."""
+    """A merge with MosaicML Streaming writes such an index."""
     write_numbers(tmp_path / "numbers", 10)
     write_dataset(tmp_path / "nulls", damage.ROWS, damage.FIELDS)
     for name in ("numbers", "nulls"):

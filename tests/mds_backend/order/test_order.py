@@ -23,7 +23,7 @@ from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
-#: Compute permutations of all sizes like large ones.
+#: Computes permutations of all sizes in parts, like large ones.
 IN_PARTS = pytest.mark.usefixtures("none_is_drawn_at_once")
 
 
@@ -44,7 +44,7 @@ def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
 
 
 def test_rows_of_large_windows_lie_within_their_shards() -> None:
-    """Sample numbers do not reveal such errors: those in the shard and in the row cancel out."""
+    """Sample numbers do not reveal wrong rows: errors in the shard and in the row cancel out."""
     sizes = np.array([400_000, *[1] * 1_500, 200_000])  # small shards share entries of the index
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     order = ExactOrder(seed=1, window=int(bounds[-1]))
@@ -131,7 +131,7 @@ def test_permutation_is_statistically_random(size: int) -> None:
     for values in (batches, batches % 2, batches % 10, of_row, of_column, of_shard):
         expected = values.var() / 1000 * (1 - 1000 / size)
         assert values.mean(axis=1).var() == pytest.approx(expected, rel=0.6)
-    for apart in (1, side):  # adjacent numbers are not closer afterwards
+    for apart in (1, side):  # adjacent numbers are not closer than others
         steps = np.abs(numbers[apart:] - numbers[:-apart])
         assert steps.mean() == pytest.approx(size / 3, rel=0.02)
         assert (steps == apart).sum() < 20
@@ -145,7 +145,7 @@ def test_permutation_is_statistically_random(size: int) -> None:
     seed=st.integers(1, 9),
     data=st.data(),
 )
-def test_windows_are_read_in_any_parts(
+def test_windows_can_be_read_in_parts_of_any_size(
     sizes: list[int], window: int, seed: int, data: st.DataObject
 ) -> None:
     bounds = np.cumsum([0, *sizes])
@@ -167,7 +167,7 @@ def test_windows_are_read_in_any_parts(
 
 
 def batches_of(plan: ExactPlan) -> list[list[int]]:
-    """The numbers of each batch, of all parts, in the order of their offsets."""
+    """The numbers in the batches of all parts, in the order of their offsets."""
     found: dict[int, list[int]] = {}
     for part in range(plan.num_parts):
         chunks, sizes, offsets = plan.samples(part)
@@ -178,7 +178,7 @@ def batches_of(plan: ExactPlan) -> list[list[int]]:
 
 
 class Worlds:
-    """A pass in worlds that change, drawn by a seed."""
+    """A random pass whose world changes between steps; a seed determines it."""
 
     def __init__(self, seed: int) -> None:
         self.draw = draw = random.Random(seed)
@@ -197,7 +197,7 @@ class Worlds:
         return self.rows * self.epochs - sum(seen.total() for seen in self.seen)
 
     def world(self) -> Iterator[ExactPlan]:
-        """Draw a world that can resume, and how its ranks make batches."""
+        """Draw a world that can resume the pass, and yield the plans of its ranks."""
         draw, size = self.draw, self.draw.randint(1, min(9, self.rows, self.left))
         batch_size, parts = draw.randint(1, 12), draw.choice([1, 1, 2, 3])
         padded_to = batch_size * self.is_padded
@@ -208,7 +208,7 @@ class Worlds:
             )
 
     def advance(self) -> None:
-        """Advance a world by some batches."""
+        """Draw a world, and advance the pass by some of its batches."""
         ranks = list(self.world())
         (begin,) = {plan.begin for plan in ranks}
         batches = [batches_of(plan) for plan in ranks]
@@ -248,7 +248,7 @@ class Worlds:
     "seeds", [range(300), pytest.param(range(10_000), marks=pytest.mark.long)], ids=len
 )
 def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) -> None:
-    first = int(time.time()) if len(seeds) > 300 else 0  # many chains are drawn in each run
+    first = int(time.time()) if len(seeds) > 300 else 0  # long runs draw new chains each time
     for seed in range(first, first + len(seeds)):
         print("seed", seed)  # printed if the test fails
         worlds = Worlds(seed)
@@ -290,7 +290,7 @@ def test_lane_borders_move_by_few_rows_between_epochs(rows: int, ranks: int) -> 
     assert max(abs(borders(epoch) - even).max() for epoch in range(20)) <= 16
 
 
-def test_ranks_read_few_runs_after_a_change_of_the_world() -> None:
+def test_ranks_read_few_runs_of_rows_after_a_change_of_the_world() -> None:
     first, change = Lanes(0, 64), Lanes(640_000, 48)
     for rank in range(48):
         epoch = EpochLanes(1_000_000, 0, None, (first, change))
@@ -357,7 +357,7 @@ def test_part_resumes_after_its_batch_if_the_last_step_is_shared(halved: list[in
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
 
 
-def test_position_at_end_is_end_and_next_epoch_keeps_its_seed() -> None:
+def test_position_after_all_samples_is_the_end_and_next_epoch_keeps_the_seed() -> None:
     assert [Position(consumed=n, end=4).is_end for n in (3, 4)] == [False, True]
     assert not Position(consumed=4).is_end
     place = Position(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)

@@ -74,7 +74,7 @@ def process_group(directory: Path) -> Iterator[None]:
 def test_world_is_read_from_variables_of_the_active_launcher(
     variables: tuple[str, ...], launch: Launch
 ) -> None:
-    for _, _, *local_size in LAUNCHERS:  # of launchers that have not started this process
+    for _, _, *local_size in LAUNCHERS:  # of launchers that did not start this process
         launch(dict.fromkeys(local_size, "3"))
     launch(dict(zip(variables, ("5", "8", "4"), strict=False)))
     assert find_world() == World(5, 8, 4 if len(variables) == 3 else 1)
@@ -91,7 +91,7 @@ def test_rank_or_world_size_alone_raises_error(one: str, other: str, launch: Lau
         find_world()
 
 
-def test_a_world_size_alone_leaves_the_rank_to_a_process_group(
+def test_world_size_set_by_lightning_is_ignored_until_a_process_group_exists(
     launch: Launch, tmp_path: Path
 ) -> None:
     # Variables that Lightning sets in the processes that it starts.
@@ -110,7 +110,7 @@ def test_srun_step_is_a_world_of_nodes_with_equal_task_counts(
     launch({**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
     assert find_world() == World(1, 4, local_size)
     assert find_world().source == "SLURM's variables SLURM_PROCID and SLURM_STEP_NUM_TASKS"
-    # A part of the tasks of the job.
+    # The step has only some of the tasks of the job.
     launch({"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
     assert find_world() == World(1, 4, local_size)
 
@@ -150,9 +150,9 @@ def test_ranks_are_numbered_node_by_node() -> None:
         (World(3, 8, 4), 1, World(3, 8, 4)),
         (World(5, 8, 4), 2, World(2, 4, 4)),
         (World(13, 16, 4), 2, World(6, 8, 4)),
-        (World(7, 8, 4), 4, World(1, 2, 2)),  # one node runs all of them
+        (World(7, 8, 4), 4, World(1, 2, 2)),  # one node runs both ranks
         (World(5, 6, 3), 3, World(1, 2, 2)),
-        (World(5, 12, 4), 2, World(2, 6, 6)),  # four ranks per node do not divide them
+        (World(5, 12, 4), 2, World(2, 6, 6)),  # 6 ranks cannot be split into nodes of 4
     ],
 )
 def test_replicated_ranks_count_as_one(
@@ -185,7 +185,7 @@ CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
     ],
     ids=str,
 )
-def test_workers_of_tensorflow_are_counted_after_the_chief(
+def test_workers_of_tensorflow_are_numbered_after_the_chief(
     task: dict[str, object], world: World, launch: Launch
 ) -> None:
     launch({"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": task})})
@@ -237,7 +237,7 @@ def test_torch_distributed_takes_precedence_over_the_environment(
         assert find_world() == World(0, 1)
         launch({"LOCAL_WORLD_SIZE": "1"})
         assert find_world() == World(0, 1)
-        launch({"LOCAL_WORLD_SIZE": "2"})  # of the seven ranks
+        launch({"LOCAL_WORLD_SIZE": "2"})  # of the seven ranks in the environment
         assert find_world() == World(0, 1)
         launch({"WORLD_SIZE": "1"})
         with pytest.raises(InvalidArgumentError, match="launcher set: LOCAL_WORLD_SIZE"):
@@ -272,7 +272,7 @@ class Mesh:
     ("names", "expected"),
     [("shard", World(2, 3)), ("tp", World(0, 2)), (("replicate", "shard"), World(5, 6))],
 )
-def test_a_mesh_gives_the_rank_along_the_dimensions_that_are_named(
+def test_mesh_determines_the_rank_along_the_named_dimensions(
     names: str | tuple[str, ...], expected: World
 ) -> None:
     mesh = Mesh("replicate", "shard", "tp", coordinate=[1, 2, 0])

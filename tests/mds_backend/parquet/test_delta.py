@@ -46,7 +46,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def values(dataset: ParquetDataset, *columns: str) -> list[Any]:
-    """All rows, read as shards and as a conversion reads them, which must be the same."""
+    """All rows, read sample by sample from the shards."""
     names = columns or dataset.schema.names
     rows: list[Any] = []
     for number in range(len(dataset.row_groups)):
@@ -376,7 +376,7 @@ def test_deletion_vectors_with_other_features_are_applied_or_raise_error(
     assert found in ([(2,)], [refusal])
 
 
-def test_variants_are_left_out(table: Path) -> None:
+def test_variant_columns_are_left_out(table: Path) -> None:
     rows = pa.table({"n": [1], "v": pa.array([{"metadata": b"", "value": b""}])})
     fields = metadata([N, field("v", "variant")])
     commit(table, protocol("variantType"), fields, add(table, "a.parquet", rows))
@@ -393,8 +393,8 @@ def test_delta_table_without_the_extra_raises_error(
         open_(table)
 
 
-def test_parts_of_a_table_raise_error(tmp_path: Path) -> None:
-    table = tmp_path / "t1"  # may be a random prefix itself
+def test_part_of_a_delta_table_raises_error(tmp_path: Path) -> None:
+    table = tmp_path / "t1"  # could also be a random prefix of a table
     fields = metadata([N, field("p", "long"), field("q", "long")], ["p", "q"])
     values = {"p": "1", "q": "2"}
     file = add(table, "x7/p=1/q=2/a.parquet", numbers(1, 2), partition=values, dead=[0])
@@ -429,7 +429,7 @@ def test_null_counts_are_taken_from_statistics_of_the_log(table: Path) -> None:
     assert (n.may_have_nulls, m.has_nulls, k.may_have_nulls) == (False, True, False)
 
 
-def test_small_files_are_shards_whose_footers_are_not_read(table: Path) -> None:
+def test_small_files_become_shards_without_reading_their_footers(table: Path) -> None:
     rows = numbers(*range(6))
     commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", rows, row_group_size=2))
     (table / "a.parquet").rename(table / "hidden")
@@ -448,7 +448,9 @@ def test_log_with_wrong_row_counts_raises_error(table: Path) -> None:
         values(open_(table))
 
 
-def test_forked_child_raises_error_that_asks_to_open_the_table_before(table: Path) -> None:
+def test_forked_child_raises_error_that_recommends_opening_the_table_before_the_fork(
+    table: Path,
+) -> None:
     commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
     dataset = open_(table)
     results: Any = FORK.Queue()

@@ -144,7 +144,7 @@ def random_table(rng: np.random.Generator, folder: Path) -> Table:
 
 
 @SEEDS
-def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Path) -> None:
+def test_random_table_has_the_same_rows_as_a_pyiceberg_scan(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     table = random_table(rng, tmp_path)
     dataset = open_parquet(str(tables.path_of(table)))
@@ -158,7 +158,7 @@ def test_a_random_table_has_the_rows_of_pyicebergs_scan(seed: int, tmp_path: Pat
 
 
 @SEEDS
-def test_metadata_file_branch_tag_and_snapshot_have_rows_and_columns_of_pyicebergs_scan(
+def test_branches_tags_snapshots_and_metadata_files_are_read_like_a_pyiceberg_scan(
     seed: int, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -188,7 +188,7 @@ def test_metadata_file_branch_tag_and_snapshot_have_rows_and_columns_of_pyiceber
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """Two files, of rows 0 to 4 and 5 to 9."""
+    """A table of two files, with the rows 0 to 4 and 5 to 9."""
     schema = pa.schema([("n", pa.int64())])
     table = tables.catalog(tmp_path).create_table("n.t", schema)
     for first in (0, 5):
@@ -253,8 +253,8 @@ def test_deletion_vectors_of_format_3_are_applied(table: Table) -> None:
     assert len(expected) == 5
 
 
-def test_deletion_vector_with_billions_of_rows_raises_error() -> None:
-    """A few kilobytes state them, and listing them would take gigabytes."""
+def test_deletion_vector_with_too_many_rows_raises_error() -> None:
+    """A few kilobytes can state that many rows, and listing the rows would take gigabytes."""
     bitmap = BitMap64()
     bitmap.add_range(0, 1 << 28)
     vector = bytes(4) + bitmap.serialize()
@@ -262,7 +262,7 @@ def test_deletion_vector_with_billions_of_rows_raises_error() -> None:
         iceberg.rows_of_vector(len(vector).to_bytes(4, "big") + vector + bytes(4))
 
 
-def test_a_table_that_was_moved_is_read_where_it_is(table: Table, tmp_path: Path) -> None:
+def test_moved_table_is_read_in_its_new_directory(table: Table, tmp_path: Path) -> None:
     tables.commit(table, tables.positions(table, {first_file(table): [0]}))
     moved = tmp_path / "elsewhere" / "copy"
     shutil.copytree(tables.path_of(table), moved)
@@ -270,7 +270,7 @@ def test_a_table_that_was_moved_is_read_where_it_is(table: Table, tmp_path: Path
     assert numbers(moved) == list(range(1, 10))
 
 
-def test_files_without_field_ids_are_read_by_the_names_of_the_table(
+def test_files_without_field_ids_are_read_by_the_name_mapping_of_the_table(
     table: Table, tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"n": [10, 11]}), tmp_path / "plain.parquet")
@@ -315,14 +315,14 @@ def test_pinned_snapshot_keeps_its_columns_after_a_column_was_added(table: Table
     assert (dataset.schema.names, len(dataset)) == (("n",), 10)
 
 
-def test_unknown_branch_raises_error_that_names_the_others(table: Table) -> None:
+def test_unknown_branch_raises_error_that_names_existing_branches_and_tags(table: Table) -> None:
     with table.manage_snapshots() as manage:
         manage.create_tag(table.current_snapshot().snapshot_id, "release")
     with pytest.raises(DatasetNotFoundError, match=r"no branch or tag 'relase'.*main, release"):
         numbers(table, as_of=AsOf(version="relase"))
 
 
-def test_metadata_file_of_a_moved_table_is_read_where_it_is(table: Table, tmp_path: Path) -> None:
+def test_moved_table_is_read_by_its_metadata_file(table: Table, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere" / "copy"
     shutil.copytree(tables.path_of(table), moved)
     shutil.rmtree(tables.path_of(table))
@@ -343,7 +343,7 @@ def test_table_with_metadata_elsewhere_is_read_only_by_its_metadata_file(tmp_pat
     dataset = open_parquet(table.metadata_location)
     assert rows_of(dataset) == scanned(table)
     data = tables.path_of(table)
-    for path in data.rglob("*.parquet"):  # as Spark and Trino write them, and pyiceberg does not
+    for path in data.rglob("*.parquet"):  # Spark and Trino write this key, and pyiceberg does not
         rows = pq.read_table(path)
         pq.write_table(rows.replace_schema_metadata({"iceberg.schema": "{}"}), path)
     files = list(map(str, data.rglob("*.parquet")))
@@ -394,7 +394,9 @@ def test_unsupported_features_raise_error_that_names_them(table: Table, kind: st
 
 
 @pytest.mark.parametrize("name", ["data", "data/*.parquet", "file"])
-def test_parts_of_a_table_raise_error_with_the_path_of_the_table(table: Table, name: str) -> None:
+def test_part_of_an_iceberg_table_raises_error_that_names_the_table(
+    table: Table, name: str
+) -> None:
     path = tables.path_of(table)
     part = first_file(table) if name == "file" else f"{path}/{name}"
     with pytest.raises(UnsupportedTableError, match=f"{path} is an Iceberg table.*own URL"):

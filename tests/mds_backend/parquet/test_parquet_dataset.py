@@ -54,7 +54,7 @@ def test_hidden_and_metadata_files_are_ignored(tmp_path: Path) -> None:
     assert numbers(open_parquet(str(tmp_path))) == [1]
 
 
-def test_a_list_is_read_in_its_order_and_without_partitions(tmp_path: Path) -> None:
+def test_list_of_files_is_read_in_its_order_and_without_partitions(tmp_path: Path) -> None:
     first, second = write(tmp_path / "k=1/b.parquet", [1]), write(tmp_path / "k=2/a.parquet", [2])
     dataset = open_parquet([second, f"file://{first}"])
     assert numbers(dataset) == [2, 1]
@@ -143,7 +143,7 @@ def test_filesystem_argument_takes_precedence_over_the_scheme(tmp_path: Path) ->
         open_parquet(path, filesystem="s3")
 
 
-def test_selected_row_groups_are_a_dataset(tmp_path: Path) -> None:
+def test_with_shards_returns_a_dataset_of_the_selected_row_groups(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "a.parquet", range(10), row_group_size=2))
     dataset = open_parquet(str(tmp_path))
     some = dataset.with_shards([4, 1])
@@ -173,7 +173,7 @@ def test_impossible_counts_in_a_footer_raise_error(tmp_path: Path) -> None:
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     found = set()
     for place in range(start, len(data) - 8):
-        for bit in (1, 64):  # the sign, the length of the number
+        for bit in (1, 64):  # of the sign, or of the length of a number
             damaged = bytearray(data)
             damaged[place] ^= bit
             path.write_bytes(damaged)
@@ -221,7 +221,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
-    """Row groups and columns, as they are decoded."""
+    """A list to which each decoded row group and its columns are appended."""
     calls = []
     real = pq.ParquetFile.read_row_groups
 

@@ -49,7 +49,7 @@ def identity(values: Any) -> Any:
 
 
 def listed(array: Any) -> str:
-    """An array as text, the same for NumPy arrays and lists: the form may depend on the rows."""
+    """An array as text; a NumPy array and an equal list have the same text."""
     rows = array.tolist() if isinstance(array, np.ndarray) else array
     return repr([v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in rows or ()])
 

@@ -31,7 +31,7 @@ def exact(
     unread: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
-    """Blocks of one rank's part number `part[0]` of `part[1]` in the exact order."""
+    """Blocks of a rank in the exact order: part number `part[0]` of `part[1]` parts."""
     number, parts = part
     plan = ExactPlan(
         order.resolved(), dataset.bounds, batch_size, num_epochs, drop_last, parts, place
@@ -43,7 +43,7 @@ def exact(
 def numbered(
     dataset: SampleSource, numbers: Chunk | Sequence[int], batch_size: int = 4, **options: Any
 ) -> Iterator[Block]:
-    """Blocks of samples by number, in two chunks."""
+    """Blocks of the samples with the given numbers, which are read in two chunks."""
     chunk = numbers if isinstance(numbers, range) else np.array(numbers, np.int64)
     full, rest = divmod(len(chunk), batch_size)
     sizes = chain(repeat(batch_size, full), [rest] if rest else [])
@@ -64,7 +64,7 @@ def pieces(
     slices: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
-    """Blocks of a transform's results for slices of a rank's part of each shard."""
+    """Blocks of the results of a transform, which gets a rank's rows shard by shard."""
     plan = RefilledPlan(order.resolved(), dataset.bounds, num_epochs, part[1], start)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return reader.refilled(Refill(plan, dataset, batch_size, slices=slices), part[0])
@@ -86,7 +86,7 @@ def flat(blocks: Iterable[Block], column: str = "number") -> list[Any]:
 
 
 class OnNumbers:
-    """A transform that changes the numbers of a shard, and counts its calls."""
+    """A transform that applies a function to the numbers, and records how many each call gets."""
 
     columns = ("number",)
 

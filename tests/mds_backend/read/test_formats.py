@@ -82,7 +82,7 @@ def test_numpy_arrays_have_the_type_of_their_column(
         ("decimal(5,2)", [Decimal("1.50"), None, None], [Decimal("1.50"), None, None]),
     ],
 )
-def test_nulls_decide_the_dtype_for_the_whole_dataset(
+def test_nulls_in_a_column_decide_the_dtype_of_all_its_batches(
     spark_type: SparkType, values: list[Any], expected: list[Any], tmp_path: Path
 ) -> None:
     dataset = write(tmp_path, spark_type, values)
@@ -172,7 +172,7 @@ def test_a_timestamp_that_pandas_cannot_hold_raises_error(tmp_path: Path) -> Non
         dataset.to_pandas()
 
 
-def test_a_column_that_is_not_stored_is_converted_by_its_own_nulls() -> None:
+def test_column_of_a_transform_is_converted_to_numpy_by_its_own_nulls() -> None:
     assert column_to_numpy(pa.array([1, 2], pa.int8()), None).dtype == np.int8
     assert column_to_numpy(pa.array([1, None], pa.int8()), None).dtype == np.float64
     ragged = column_to_numpy(pa.array([[1], [2, 3]], pa.list_(pa.int8())), None)
@@ -234,7 +234,7 @@ def decode(value: bytes, place: np.ndarray | None) -> np.ndarray:
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("values", [[b"ab", b"c", b"de"], [b"c", b"ab", b"ab"], [None, b"a"]])
-def test_images_of_several_shapes_are_objects(workers: int, values: list[Any]) -> None:
+def test_images_of_several_shapes_are_object_arrays(workers: int, values: list[Any]) -> None:
     found = decode_pixels(decode, values, workers)
     assert found.dtype == object
     assert [None if p is None else p.tobytes() for p in found] == values

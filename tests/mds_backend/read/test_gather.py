@@ -26,8 +26,8 @@ from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output, Stack, arranged, output_name
 
 PAIR = array_of("short")
-#: Four layouts, and what each row holds: all fixed, fixed with nulls, with a variable-size column,
-#: arrays in two forms.
+#: Fields and rows of four layouts: fixed-size columns, the same with nulls, a variable-size column,
+#: and arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], Callable[[int], tuple[Any, ...]]]] = {
     "fixed": (
         {"n": "long", "x": "float", "flag": "boolean", "pair": PAIR},
@@ -66,7 +66,7 @@ def located(shards: Sequence[Shard], bounds: np.ndarray, chunk: Chunk) -> Locate
 
 
 def samples(dataset: Dataset, chosen: range, seed: int | None = None) -> Located:
-    """Consecutive samples, permuted or not."""
+    """Consecutive samples, which are permuted if a seed is given."""
     chunk = chosen if seed is None else np.random.default_rng(seed).permutation(chosen)
     shards = [dataset.shard(number) for number in range(len(dataset.shard_sizes))]
     return located(shards, dataset.bounds, chunk)
@@ -80,7 +80,7 @@ def values(batch: Batch) -> dict[str, str]:
 @pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("exact_nulls", [False, True])
 @pytest.mark.parametrize("seed", [None, 1])
-def test_both_gather_methods_return_equal_values(
+def test_gathering_records_and_gathering_columns_return_equal_values(
     dataset: Dataset,
     seed: int | None,
     exact_nulls: bool,
@@ -122,7 +122,7 @@ def test_null_elements_are_kept_if_shards_store_arrays_in_two_forms(tmp_path: Pa
 
 
 @pytest.mark.parametrize("exact_nulls", [False, True])
-def test_gather_of_no_rows_returns_the_types_of_some_rows(
+def test_gather_of_no_rows_returns_columns_of_the_same_types(
     dataset: Dataset, exact_nulls: bool
 ) -> None:
     gather = Gatherer(dataset.schema, exact_nulls=exact_nulls)
@@ -147,7 +147,7 @@ def test_packed_strips_equal_the_columns_of_the_records(
     dtype = np.dtype([(f"c{n}", *column) for n, column in enumerate(columns)])
     wanted = data.draw(st.lists(st.sampled_from(dtype.names), unique=True, min_size=1))
     content = np.random.default_rng(0).integers(0, 256, 11 * dtype.itemsize, np.uint8)
-    records = content.view(f"V{dtype.itemsize}")  # no shard is aligned
+    records = content.view(f"V{dtype.itemsize}")  # not aligned, like the records of a shard
     strips = strips_of(dtype, {name: dtype[name].base for name in wanted})
     seen = records.view(record_view(dtype, strips))
 
@@ -179,7 +179,7 @@ def test_scalar_after_array_of_one_element_begins_another_strip() -> None:
     ]
 
 
-#: Rows of a shard in memory, or of a dataset; and the offsets of up to 40 such shards.
+#: Rows of a shard in memory or of a dataset, and the bounds of up to 40 such shards.
 ROWS = 1000
 BOUNDS = np.arange(41) * ROWS
 
@@ -201,14 +201,14 @@ def shards(count: int) -> list[MemoryShard]:
 
 
 def shuffled(count: int) -> np.ndarray:
-    """Most samples of some shards."""
+    """The numbers of most samples of some shards, shuffled."""
     samples = np.arange(count * ROWS).reshape(count, ROWS)[:, 5:-5]
     return np.random.default_rng(3).permutation(samples.reshape(-1))
 
 
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Rows of the shards that are packed."""
+    """A list to which the number of rows of each packed shard is appended."""
     found = []
     real = gather_rows._packed
 
@@ -235,7 +235,7 @@ def test_packed_and_unpacked_shards_return_equal_values_and_dtypes(
             assert isinstance(found[name], np.ndarray)
             assert found[name].dtype == expected[name].dtype  # type: ignore[union-attr]
             np.testing.assert_array_equal(found[name], expected[name])
-            found[name][:] = 0  # type: ignore[index]  # the reader's own
+            found[name][:] = 0  # type: ignore[index]  # belongs to the reader
     assert packed == [ROWS] * count
 
 
@@ -274,7 +274,7 @@ def test_matrices_hold_the_packed_columns(
         else:
             expected = [columns[name][chunk] for name in output.columns]
             assert np.array_equal(found[output_name(output)], np.stack(expected, 1))
-            found[output_name(output)][:] = 0  # the reader's own
+            found[output_name(output)][:] = 0  # belongs to the reader
 
 
 def test_shard_is_packed_once_enough_of_it_is_read_out_of_order(
@@ -310,7 +310,7 @@ ORDERS = [
     ExactOrder(seed=1, shuffle_rows=True),
     ExactOrder(seed=1, shuffle_shards=True, window=2 * ROWS),
 ]
-#: A whole record, neighbours, two runs, scattered values, and two of one column.
+#: Columns of a matrix: a whole record, neighbours, two runs, and scattered ones.
 CHOICES = [list("abcdef"), list("bcd"), list("efab"), list("fbdcae"), list("ca"), list("d")]
 
 
@@ -343,7 +343,7 @@ def test_matrices_equal_the_columns_for_any_record_layout(
             assert np.array_equal(found[found[:, 0].argsort()], expected(names))
 
 
-def test_matrix_in_record_order_takes_records_whole(tmp_path: Path) -> None:
+def test_matrix_of_all_columns_in_record_order_copies_whole_records(tmp_path: Path) -> None:
     fields = dict.fromkeys("abcdef", "integer")
     dataset = write_dataset(tmp_path / "data", columns_of("abcdef"), fields)
     shard: Any = dataset.shard(0)
@@ -354,7 +354,7 @@ def test_matrix_in_record_order_takes_records_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_shards_of_other_encodings_take_the_type_that_holds_all(
+def test_matrices_of_shards_with_different_encodings_have_a_common_type(
     order: ExactOrder, tmp_path: Path
 ) -> None:
     """One shard has another dtype, and one its columns in another order."""
@@ -442,7 +442,9 @@ def test_stacked_integers_stay_equal_or_raise_error(values: list[int], target: s
         (2.0, "bool", False),
     ],
 )
-def test_stacked_floats_are_rounded_but_not_cut(value: float, target: str, fits: bool) -> None:
+def test_stacked_floats_are_rounded_or_raise_error_if_they_do_not_fit(
+    value: float, target: str, fits: bool
+) -> None:
     output, column = Stack(("x",), target), np.array([1.0, value])
     if fits:
         matrix: Any = arranged({"x": column}, [output])[output_name(output)]

@@ -1,4 +1,4 @@
-"""Shards, and one sample at a time: with Spark types as in batches, without them as stored."""
+"""Single samples of shards: with Spark types as in batches, without Spark types as stored."""
 
 import gc
 import json
@@ -90,7 +90,7 @@ def stored(encoding: str, value: Any, width: int) -> bytes:
     return found if isinstance(found, bytes) else found.encode()
 
 
-#: Encodings of one Python value each.
+#: Encodings whose values are single Python values.
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(-(1 << 63), (1 << 63) - 1),
     "bytes": st.binary(max_size=5),
@@ -134,7 +134,7 @@ def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
 
 
 def encoded_shard(columns: list[tuple[str, int | None, list[Any]]]) -> MDSShard:
-    """Encode three samples by hand."""
+    """Encode three samples by hand, and return a shard of them."""
     names = [f"c{i}" for i in range(len(columns))]
     encodings = {n: (e, size) for n, (e, size, _) in zip(names, columns, strict=True)}
     samples = []
@@ -192,7 +192,7 @@ def test_sample_beyond_the_shard_raises_index_error(
         shard.sample(row)
 
 
-def test_extra_columns_of_a_shard_are_ignored() -> None:
+def test_unknown_column_of_a_shard_raises_error_that_lists_its_columns() -> None:
     shard = foreign_shard([b"\x01"], {"a": ("int8", 1)})
     message = r"no columns \['b'\]; its dataset has \['a'\]"
     with pytest.raises(ArgumentTypeError, match=message):
@@ -248,7 +248,7 @@ def test_a_shard_that_was_sampled_is_freed_at_once(tmp_path: Path) -> None:
         gc.enable()
 
 
-def test_decimal_of_other_digits_than_its_type_raises_error(tmp_path: Path) -> None:
+def test_decimal_with_more_or_fewer_digits_than_its_type_raises_error(tmp_path: Path) -> None:
     shard = write_dataset(tmp_path, {"a": [Decimal("1.50")]}, {"a": "decimal(5,2)"}).shard(0)
     content = shard_bytes([variable(b"1.5")])
     info = shard_info(content, {"a": ("str_decimal", None)}, 1, "x.mds")

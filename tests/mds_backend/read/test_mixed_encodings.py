@@ -87,7 +87,7 @@ def test_scalars_of_mixed_encodings_take_their_common_type(name: str, tmp_path: 
         parts = [batch["x"] for batch in dataset.batches(batch_size)]
         assert {part.dtype.name for part in parts} == {dtype}
         assert [v for part in parts for v in part.tolist()] == values
-    # Blocks of one shard, whose samples are records of a form that only this shard has.
+    # Blocks of one shard each, whose records have a layout that no other shard has.
     single = batches(exact(dataset, batch_size=1, block_rows=1))
     assert {column_to_numpy(b["x"], dataset.schema["x"]).dtype.name for b in single} == {dtype}
     for order in ORDERS:

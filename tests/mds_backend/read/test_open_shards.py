@@ -20,7 +20,7 @@ class Shard:
 
 
 class Opener:
-    """Opens shards of a size and counts them."""
+    """Opens shards of a given size and records their numbers."""
 
     def __init__(self, memory: int = 1 << 30) -> None:
         self.memory = memory
@@ -37,7 +37,7 @@ def test_latest_shards_stay_open_and_shards_in_use_are_reused() -> None:
     for number in range(1, 8):
         shards.get(number, opener)
     gc.collect()
-    assert shards.get(0, opener) is held  # and is among the last ones again
+    assert shards.get(0, opener) is held  # and becomes one of the latest
     shards.get(7, opener)
     assert opener.opened == list(range(8))
     shards.get(1, opener)
@@ -84,7 +84,7 @@ def test_threads_that_request_one_shard_open_it_once() -> None:
 
     def open_shard(number: int) -> Any:
         with pytest.raises(threading.BrokenBarrierError):
-            together.wait(0.1)  # for another thread that opens it as well
+            together.wait(0.1)  # times out, as no other thread opens it
         return opener(number)
 
     with ThreadPoolExecutor(4) as pool:

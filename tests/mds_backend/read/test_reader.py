@@ -27,7 +27,7 @@ SIZES = [1, 2, 7, 23, 60]
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Dataset]:
-    """Numbers from 0, in shards of 3 or 4 rows."""
+    """Datasets of numbers from 0, in shards of 3 or 4 rows."""
     directory = tmp_path_factory.mktemp("numbers")
     return {n: write_numbers(directory / str(n), n, tasks=-(-n // 4)) for n in SIZES}
 
@@ -164,7 +164,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="module")
 def fixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Numbers, and others with nulls, in shards of records."""
+    """Integers, and floats with nulls, in shards of fixed-size records."""
     columns = {"number": range(ROWS), "x": [None if n % 5 == 0 else n / 2 for n in range(ROWS)]}
     fields = {"number": "long", "x": "double"}
     directory = tmp_path_factory.mktemp("fixed")
@@ -209,7 +209,7 @@ def test_samples_are_read_in_the_requested_order(
         (1 << 20, 2, 1000, [45]),
     ],
 )
-def test_a_block_has_whole_batches_and_the_first_is_small_unless_the_table_is(
+def test_blocks_have_whole_batches_and_begin_small_unless_the_table_is_small(
     fixed: Dataset, nbytes: int, batch_size: int, block_rows: int, expected: list[int]
 ) -> None:
     dataset: Any = Recording(fixed, is_mapped=True)
@@ -223,15 +223,15 @@ def test_a_block_has_whole_batches_and_the_first_is_small_unless_the_table_is(
 @pytest.mark.parametrize(
     ("nbytes_per_row", "columns", "batch_size", "batches"),
     [
-        (8, 1, 1000, 16),  # as many rows as a block has
+        (8, 1, 1000, 16),  # limited by rows
         (8, 1, 100_000, 1),  # at least one batch
-        (1 << 20, 1, 2, 4),  # as many bytes
+        (1 << 20, 1, 2, 4),  # limited by bytes
         (64 << 20, 1, 1, 1),
-        (1 << 14, 2048, 256, 8),  # more bytes, where there are many columns
+        (1 << 14, 2048, 256, 8),  # many columns raise the limit of bytes
         (1 << 20, 1 << 17, 2, 32),
     ],
 )
-def test_a_block_is_limited_in_rows_and_in_bytes(
+def test_block_is_limited_in_rows_and_in_bytes(
     nbytes_per_row: int, columns: int, batch_size: int, batches: int
 ) -> None:
     dataset = MagicMock(nbytes=1000 * nbytes_per_row, schema=range(columns))
@@ -291,7 +291,7 @@ def test_shards_are_opened_the_given_number_of_samples_ahead(
     dataset.nbytes = nbytes
     blocks = exact(dataset, batch_size=10, block_rows=10, samples_ahead=samples_ahead)
     for used, _ in enumerate(blocks):
-        # From the second one on, a block of a table that is not small is filled ahead.
+        # From the second block on, the next one is filled ahead, unless the table is small.
         filled = used + (used > 0 and nbytes > SMALL)
         assert dataset.opened == list(range(min(opened + filled, 10)))
     assert dataset.threads == {"MainThread"}
