@@ -12,7 +12,7 @@ from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 
-#: For tests that write a dataset per example: few examples, without a deadline.
+#: For tests that write a dataset for each example, which is slow.
 moderate = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -50,7 +50,7 @@ ATOMIC: dict[str, st.SearchStrategy[Any]] = {
     "decimal(38,18)": decimals(38, 18),
 }
 
-#: Types that MDS has no encoding for.
+#: Nested types, for which MDS has no encoding, and the types inside them.
 NESTED_TYPES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(sorted(ATOMIC)),
     lambda inner: st.one_of(

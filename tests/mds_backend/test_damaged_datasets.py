@@ -61,7 +61,7 @@ def test_a_shard_of_another_layout_is_reported(tmp_path: Path) -> None:
         Dataset(longs.location, Index((shorts,), longs.index.extra)).to_table()
 
 
-def test_a_shard_without_a_column_of_others_is_reported(tmp_path: Path) -> None:
+def test_shard_without_a_column_of_other_shards_is_reported(tmp_path: Path) -> None:
     write_dataset(tmp_path / "a", {"n": [1], "m": [2]}, {"n": "long", "m": "long"})
     write_dataset(tmp_path / "b", {"n": [3]}, {"n": "long"})
     shards = [

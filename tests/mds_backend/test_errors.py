@@ -7,7 +7,7 @@ import pytest
 
 from mdstorm_backend import errors
 
-#: Exceptions that code written before mdstorm already catches.
+#: Built-in classes of each error, which existing code may catch.
 BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
     "CorruptDatasetError": (ValueError,),

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
-#: Twice the rows would take 40 MB more. How far threads are ahead differs by up to 15 MB on a busy
-#: machine.
+#: Twice the rows would take 40 MB more. On a busy machine, the memory that threads read ahead
+#: differs by up to 15 MB.
 TOLERANCE = 20_000_000
 
 
@@ -49,7 +49,7 @@ def sizes(
 
 
 def most_memory(batches: Iterable[Any]) -> int:
-    """Bytes that were allocated at most while iterating, by Python, NumPy and Arrow."""
+    """Return the peak of the bytes that Python, NumPy and Arrow allocate during an iteration."""
     gc.collect()
     before = pa.total_allocated_bytes()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""DataFrames of single columns, and where they are written."""
+"""DataFrames of single columns, and the directory that tests write to."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def frame(spark: Any) -> Callable[..., Any]:
-    """Make a DataFrame with the column `v` from SQL literals, in two partitions if it can."""
+    """Make a DataFrame with the column `v` from SQL literals, in two partitions if possible."""
 
     def make(*literals: str) -> Any:
         half = len(literals) // 2

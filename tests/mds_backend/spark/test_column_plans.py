@@ -1,4 +1,4 @@
-"""Which encodings the columns of Arrow data and of DataFrames are given."""
+"""The encodings that are chosen for columns of Arrow data and of DataFrames."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_every_spark_type_has_its_own_encoding(
     ],
     ids=str,
 )
-def test_types_unknown_to_readers_raise_error(type_: pa.DataType, name: str) -> None:
+def test_types_that_readers_do_not_support_raise_error(type_: pa.DataType, name: str) -> None:
     with pytest.raises(UnsupportedTypeError, match=f"'v': type {name}") as caught:
         planned(type_)
     assert list(caught.value.columns) == ["v"]
@@ -110,7 +110,7 @@ def field(name: str, spark_type: Any, nullable: bool = True) -> dict[str, Any]:
     return {"name": name, "type": spark_type, "nullable": nullable}
 
 
-def test_all_columns_are_planned_by_default_and_doubles_stay() -> None:
+def test_all_columns_are_planned_by_default_and_doubles_remain_doubles() -> None:
     schema = plan_columns([field("b", "double"), field("a", array_of("double"), False)], None)
     found = [(column.name, column.encoding, column.nullable) for column in schema]
     assert found == [("b", "float64", True), ("a", "ndarray:float64", False)]

@@ -55,7 +55,7 @@ def test_error_of_a_job_is_raised_if_its_session_is_gone(reason: BaseException) 
             raise reason
         finally:
             if isinstance(reason, KeyboardInterrupt):
-                gone()  # in the clean-up of Spark
+                gone()  # as in the clean-up of Spark
 
     session = SimpleNamespace(conf=SimpleNamespace(get=gone))
     mapped: Any = SimpleNamespace(sparkSession=session, collect=fail)

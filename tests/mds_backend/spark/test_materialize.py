@@ -1,4 +1,4 @@
-"""A DataFrame becomes one dataset or one per partition: order, shards, refused arguments."""
+"""A DataFrame becomes one dataset or one per partition: order, shards, wrong arguments."""
 
 import json
 from collections.abc import Iterator
@@ -182,7 +182,7 @@ def test_each_partition_is_a_dataset_and_the_root_joins_them(spark: Any, target:
     assert len(files_in(target)) == len(shards) + 11 + 1
 
 
-def test_types_that_mosaic_rejects_or_loses_are_kept(spark: Any, target: Path) -> None:
+def test_types_that_mosaicml_streaming_rejects_or_loses_are_kept(spark: Any, target: Path) -> None:
     df = spark.sql(
         """
         SELECT CAST(-id AS TINYINT) AS byte, id = 1 AS flag, DATE'2024-02-29' AS day,

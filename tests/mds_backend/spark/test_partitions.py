@@ -1,4 +1,4 @@
-"""The files of tasks, with a fake Spark context, and which of them become datasets."""
+"""The files of tasks with a fake Spark context, and the datasets that are made of them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,14 +80,14 @@ def test_failed_attempt_removes_its_shards(target: Path, monkeypatch: pytest.Mon
     with pytest.raises(errors.EncodingError, match="column 'x'"):
         write_samples(target, failing)
     assert list(target.rglob("*")) == []
-    monkeypatch.delattr(Location, "write")  # detected after all shards were written
+    monkeypatch.delattr(Location, "write")  # raises an error only at the end
     with pytest.raises(errors.WriteError):
         write_samples(target, lambda frame: [{"x": 1}])
     assert list(target.rglob("*")) == []
 
 
 def test_a_task_does_not_make_the_directory_of_the_dataset(target: Path, write: Any) -> None:
-    """It would be on the executor's own disk, where nothing removes the files."""
+    """The directory would be on the executor's own disk, where nothing removes its files."""
     with pytest.raises(errors.WriteError, match="could not be written"):
         write(make_job(target, by_partition=False), 0, 1)
     assert not target.exists()
@@ -100,7 +100,9 @@ def test_function_that_returns_no_samples_raises_error(target: Path, result: Any
     assert not target.exists()
 
 
-def test_attempts_that_lost_are_removed_and_other_files_stay(target: Path, write: Any) -> None:
+def test_files_of_lost_attempts_are_removed_and_other_files_are_kept(
+    target: Path, write: Any
+) -> None:
     job, other = make_job(target), make_job(target, name=OTHER)
     write(job, 0, 1, 2, attempt=1)
     reports = write(job, 0, 1, 2, attempt=2)

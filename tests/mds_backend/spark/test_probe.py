@@ -1,4 +1,4 @@
-"""Whether executors and the driver can write to a directory, in spite of failures."""
+"""The check whether executors and the driver can write to a directory, and its failures."""
 
 import re
 import socket
@@ -94,7 +94,7 @@ def test_workers_without_mdstorm_raise_error_that_names_a_worker(
 
 
 def check_short(error: BaseException) -> None:
-    """Check that users are shown only the driver's own error."""
+    """Check that the traceback shows only the driver's own error."""
     shown = "".join(traceback.format_exception(error))
     assert error.__cause__ is None
     assert "direct cause" not in shown

@@ -25,7 +25,7 @@ def utc(*args: int) -> dt.datetime:
 
 
 def case(name: str, type_: pa.DataType, literals: list[str], expected: list[Any]) -> Any:
-    """SQL literals, and the values of an Arrow type that are read back."""
+    """A test case: SQL literals, and the values of an Arrow type that are read back."""
     return pytest.param(literals, type_, expected, id=name)
 
 
@@ -34,7 +34,7 @@ def decimal(text: str, precision: int, scale: int) -> str:
 
 
 def assert_column(dataset: Dataset, expected: list[Any], type_: pa.DataType) -> None:
-    """Compare the column `v` by type and values, NaN being equal to NaN."""
+    """Compare the type and the values of column `v`, where NaN equals NaN."""
     column = dataset.to_table().column("v")
     assert column.type == type_
     assert repr(column.to_pylist()) == repr(pa.array(expected, type_).to_pylist())
@@ -166,7 +166,7 @@ def test_arrays_of_spark_read_back(
 
 
 def vectors(spark: Any, library: str, rows: list[Any]) -> Any:
-    """A frame of vectors: a list is dense, a dict from index to value sparse of size 3."""
+    """A DataFrame of vectors: from lists dense ones, from dicts sparse ones of size 3."""
     linalg = pytest.importorskip(f"pyspark.{library}.linalg")
     from pyspark.sql.types import StructField, StructType
 

@@ -203,7 +203,7 @@ def test_the_size_of_batches_is_lowered_and_restored(before: str | None, inside:
 
 
 def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> None:
-    """Where the session refuses the setting, the first batch has 10,000 rows instead of 128."""
+    """If the session refuses the setting, the first batch has 10,000 rows instead of 128."""
     df = spark.range(0, 10_500, 1, 1).selectExpr("CAST(id AS STRING) AS x", "X'00' AS y")
     assert materialize(df, str(target)).to_table().column("x").to_pylist() == [
         str(i) for i in range(10_500)
@@ -212,7 +212,7 @@ def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> Non
 
 @pytest.mark.long
 def test_large_binaries_beyond_one_arrow_batch_are_written(spark: Any, tmp_path: Path) -> None:
-    """Without smaller batches the first one has 2.5 GB, which Spark 3.5 does not survive."""
+    """Without smaller batches, the first one would have 2.5 GB, which crashes Spark 3.5."""
     rows, size = 10_500, 250_000
     df = spark.range(0, rows, 1, 1).selectExpr(f"CAST(repeat('x', {size}) AS BINARY) AS x")
     target = tmp_path / "dataset"
@@ -236,7 +236,7 @@ def test_restricted_session_rejects_configuration_and_the_jvm(spark: Any, set_co
     for call in (spark.range(1).cache, lambda: spark.catalog.cacheTable("x")):
         with pytest.raises(Exception, match=r"^\[NOT_SUPPORTED_WITH_SERVERLESS\]"):
             call()
-    set_conf("spark.sql.session.timeZone", "Asia/Tokyo")  # which is on the list
+    set_conf("spark.sql.session.timeZone", "Asia/Tokyo")  # a setting that is allowed
     assert read_conf(spark, "spark.sql.session.timeZone") == "Asia/Tokyo"
 
 

@@ -19,7 +19,7 @@ from mdstorm_backend.storage import Location, renewing
 from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.databricks_files import DatabricksFileSystem
 
-#: Environment variables that may hold credentials of whoever runs the tests.
+#: Prefixes of variables that may contain credentials of the person who runs the tests.
 _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3_")
 
 
@@ -59,7 +59,7 @@ def forget_filesystems() -> None:
 
 @pytest.fixture
 def fresh_filesystems() -> Iterator[None]:
-    """Forget file systems around each test, because they keep its hosts and credentials."""
+    """Drop file systems before and after a test, because they keep its hosts and credentials."""
     forget_filesystems()
     yield
     forget_filesystems()
@@ -72,7 +72,7 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         if name.startswith(_FOREIGN):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    # Otherwise it requests the role of this machine over the network.
+    # Otherwise the S3 client would request the role of this machine over the network.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("NO_GCE_CHECK", "true")
@@ -120,7 +120,7 @@ class Store:
         return Location.of(self.url, self.storage_options)
 
 
-#: Storage → the fixture of its server, and a directory in it.
+#: For each storage, the fixture of its server and a directory in it.
 _STORES = {
     "s3": ("s3", f"s3://{BUCKET}/data/numbers"),
     "gs": ("gs", f"gs://{BUCKET}/data/numbers"),
@@ -128,7 +128,7 @@ _STORES = {
     "volume": ("databricks", "dbfs:/Volumes/main/default/volume/numbers"),
     "memory": ("", "memory://data/numbers"),
 }
-#: Second spellings of a storage's URLs.
+#: Other URL schemes for the same storages.
 _SECOND = {
     "az": ("azure", f"az://{CONTAINER}/data/other"),
     "dbfs": ("databricks", "dbfs:/data/numbers"),

@@ -1,4 +1,4 @@
-"""Conversions to a directory of a store, which has no locks: two at once, killed and resumed."""
+"""Conversions to an object store, which has no locks: two at once, killed and resumed ones."""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor

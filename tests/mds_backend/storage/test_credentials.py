@@ -1,4 +1,4 @@
-"""Credentials, which are named if they are missing and never shown, and variables of storages."""
+"""Errors name missing credentials and show no secrets; storages read environment variables."""
 
 import base64
 import logging
@@ -64,7 +64,7 @@ def test_s3_without_credentials_raises_error_with_the_fix(s3_without_keys: S3Ser
     location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3_without_keys.url})
     to_set = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     refused(location, "S3 (s3:) gives no access", "set: none", to_set)
-    # A driver raises this error alone, before it asks executors, whose errors have traces of Java.
+    # A driver raises only this error, before it runs a job, whose errors have Java traces.
     with pytest.raises(errors.CredentialsError, match=r"S3 \(s3:\) gives no access") as caught:
         check_driver_writes(location)
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
@@ -81,7 +81,7 @@ def test_azure_with_missing_or_wrong_key_raises_error_with_the_fix(
     location = Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x")
     found = "set: AZURE_STORAGE_CONNECTION_STRING)"
     refused(location, "Azure storage (abfss:) gives no access", found)
-    # Values set after that grant access.
+    # Credentials that are set afterwards grant access.
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string())
     assert location.list_names() == []
 
@@ -128,7 +128,7 @@ def test_databricks_with_a_wrong_token_raises_error_with_the_fix(
 def test_reason_for_refusing_a_token_is_in_the_error_of_every_request(
     url: str, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if the request was a HEAD, whose answer has no text."""
+    """Also for HEAD requests, whose responses have no text."""
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
     location = Location.of(url)
     requests: list[Any] = [location.list_names, lambda: location.read("a")]
@@ -222,7 +222,7 @@ def test_requester_pays_only_for_the_named_buckets(
     assert not open_filesystem("s3://paid/x", {"requester_pays": False})[0].req_kw
 
 
-def test_keys_of_google_open_its_storage_as_s3(
+def test_google_storage_is_used_as_s3_with_gcs_key_and_gcs_secret(
     s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3 = s3_without_keys
@@ -243,7 +243,7 @@ def test_keys_of_google_open_its_storage_as_s3(
     assert "secret-of-google" not in f"{caught.value}{pickle.dumps(location)!r}"
 
 
-def test_storage_options_for_google_open_gcsfs(
+def test_google_storage_with_storage_options_is_used_with_gcsfs(
     any_host: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gcsfs")

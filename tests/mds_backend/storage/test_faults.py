@@ -1,4 +1,4 @@
-"""SDKs' errors become mdstorm's, without secrets; an absent host is an error at once."""
+"""Errors of SDKs become mdstorm's errors, without secrets; a missing host fails at once."""
 
 import re
 import socket

@@ -1,4 +1,4 @@
-"""URLs have one form or raise errors, secrets stay here, and local files are written safely."""
+"""URLs have a normal form or raise errors, secrets stay local, and files are written safely."""
 
 import errno
 import os
@@ -43,7 +43,7 @@ def test_equivalent_urls_have_one_normal_form(url: str, normal: str) -> None:
     assert normalize_url(normal) == normal
 
 
-def test_a_scheme_or_a_mount_names_the_storage() -> None:
+def test_url_with_a_scheme_or_of_a_mount_names_its_storage() -> None:
     for url in (
         "file:///a",
         "dbfs:/a",
@@ -80,7 +80,7 @@ def test_incomplete_url_raises_error(urls: tuple[str, ...], message: str) -> Non
 
 
 @pytest.mark.parametrize("url", ["hdfs:///x", "hdfs://nowhere:1/x"])
-def test_unreachable_hdfs_raises_a_named_error(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_unreachable_hdfs_raises_name_node_error(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     def fail(*args: object, **options: object) -> None:
         raise OSError("Unable to load libjvm\ndlopen(/usr/lib/jvm) failed\ndlopen(/x) failed")
 
@@ -172,7 +172,9 @@ def test_secret_in_a_url_raises_error_that_does_not_show_it() -> None:
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_secrets_are_neither_sent_nor_pickled_nor_shown(options: dict[str, object]) -> None:
+def test_secrets_in_storage_options_are_not_sent_pickled_or_shown(
+    options: dict[str, object],
+) -> None:
     for refuse in (
         lambda: check_no_secrets(options),
         lambda: pickle.dumps(Location("memory://x", options)),
@@ -184,7 +186,7 @@ def test_secrets_are_neither_sent_nor_pickled_nor_shown(options: dict[str, objec
     assert (below.storage_options, "s3cret" in repr(below)) == (options, False)
 
 
-def test_a_file_that_appears_while_its_directory_is_removed_stays(
+def test_file_that_appears_while_its_directory_is_removed_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = tmp_path / "data" / "below" / "late"
@@ -237,7 +239,7 @@ def test_file_removed_while_its_directory_is_listed_is_not_in_the_list(
     assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
 
 
-def test_a_write_that_fails_leaves_no_file_or_the_one_that_was_there(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_previous_file_or_leaves_none(tmp_path: Path) -> None:
     def failing() -> Iterator[bytes]:
         yield b"the first half"
         raise RuntimeError("the source failed")

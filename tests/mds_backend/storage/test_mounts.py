@@ -21,7 +21,7 @@ from mdstorm_backend.write.commit import remove_dataset
 TABLE = pa.table({"n": range(100), "text": [str(i) for i in range(100)]})
 
 
-def test_mount_double_refuses_append_and_memory_maps(volume: Path) -> None:
+def test_simulated_mount_refuses_append_and_memory_maps(volume: Path) -> None:
     file = volume / "file"
     file.write_bytes(b"abc")
     with pytest.raises(OSError, match="not supported"):
@@ -35,7 +35,7 @@ def test_mount_double_refuses_append_and_memory_maps(volume: Path) -> None:
     assert os.listdir(volume) == ["file"]
     (volume / "later").touch()
     file.unlink()
-    assert os.listdir(volume) == ["file"]  # the listing is remembered for a second
+    assert os.listdir(volume) == ["file"]  # the mount caches the listing for a second
     assert (file.exists(), (volume / "later").exists()) == (False, True)
 
 
@@ -54,7 +54,7 @@ def test_parquet_is_read_and_converted_in_place(volume: Path) -> None:
     assert len(source) == 100
     target = Location.of(str(volume / "mds"))
     os.mkdir(volume / "mds")
-    os.listdir(volume / "mds")  # the listing of an empty directory is remembered
+    os.listdir(volume / "mds")  # the mount caches this empty listing
     dataset = convert_parquet(source, target, shard_size=1000)
     assert len(dataset.file_urls) > 2
     assert open_dataset(str(volume / "mds")).to_table().equals(TABLE)

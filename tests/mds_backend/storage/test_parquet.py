@@ -57,7 +57,7 @@ def test_a_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
         opened = s3.count("GET", ".parquet")
         for _ in range(3):
             assert dataset.to_table(["n", "s"]).equals(TABLE)
-        assert opened in (2, 6)  # two footers; the second time, after four requests of the first
+        assert opened in (2, 6)  # two footers; the second time, no new request
     assert s3.count("GET", ".parquet") == 6
     assert (tmp_path / "named/k=1/a.parquet").exists()
 
@@ -97,7 +97,7 @@ def test_failing_storage_raises_error_that_names_the_file(s3: S3Server) -> None:
 
 
 def put_table(location: Location, folder: Path) -> None:
-    """Copy a table to the storage, in two versions with a dead row each."""
+    """Copy a table to the storage, in two versions with a deleted row each."""
     table = folder / "table"
     rows = pa.table({"n": range(5)})
     fields = metadata([field("n", "long")])
@@ -127,7 +127,7 @@ def test_delta_table_on_s3_is_read(
         open_parquet([url, url], storage_options=options)
 
 
-def test_delta_table_is_read_by_a_profile_and_by_a_credential_process(
+def test_delta_table_is_read_with_a_profile_and_with_a_credential_process(
     s3_without_keys: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3, url = s3_without_keys, f"s3://{BUCKET}/delta-profile/t"
@@ -204,7 +204,9 @@ def test_storage_options_are_renamed_for_delta_rs(
     )
 
 
-def test_storages_without_delta_rs_raise_error_that_lists_supported_ones(tmp_path: Path) -> None:
+def test_delta_table_on_unsupported_storage_raises_error_that_lists_supported_storages(
+    tmp_path: Path,
+) -> None:
     put_table(Location.of("memory://delta/t"), tmp_path)
     with pytest.raises(errors.UnsupportedTableError, match="local disks and mounts, S3, Azure"):
         open_parquet("memory://delta/t")

@@ -26,7 +26,7 @@ PREFIX = "vended/table/"
 
 @dataclass(frozen=True)
 class Vendor(CredentialProvider):
-    """Hands out tokens of a guard."""
+    """Provides tokens that the guarded S3 server accepts."""
 
     name: str
     seconds: float = 3600.0
@@ -53,7 +53,7 @@ def guard(started_s3: S3Server) -> Iterator[GuardedS3]:
 def place(
     guard: GuardedS3, s3: S3Server, monkeypatch: pytest.MonkeyPatch, fresh_filesystems: None
 ) -> Location:
-    """A directory with one file, whose environment has keys that the guard does not know."""
+    """A directory with one file; the keys in the environment are unknown to the server."""
     guard.reset()
     guard.shows_missing = False
     Vendor.guard, Vendor.failing = guard, False
@@ -83,10 +83,10 @@ def test_location_reads_with_credentials_of_its_provider(place: Location, guard:
     assert len(guard.handed_out) == 1
 
 
-def test_request_that_fails_by_expiry_is_repeated_once(
+def test_request_with_expired_credentials_is_repeated_once(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server ends the token early, as after a change of clocks."""
+    """The token expires early on the server, as if the clocks differed."""
     reads: list[Any] = [
         lambda: place.read("a"),
         lambda: place.stat("a"),
@@ -108,7 +108,7 @@ def test_request_that_fails_by_expiry_is_repeated_once(
 def test_short_credentials_without_a_stated_end_are_renewed_after_a_refusal(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each token expires after ten seconds, but this process does not know that."""
+    """Each token expires after ten seconds, but its lease does not state that."""
     fetch = Vendor.fetch
     monkeypatch.setattr(Vendor, "fetch", lambda self: replace(fetch(self), expires=inf))
     clock = Clock(monkeypatch)
@@ -119,7 +119,7 @@ def test_short_credentials_without_a_stated_end_are_renewed_after_a_refusal(
         guard.handed_out[-1] = replace(guard.handed_out[-1], expires=0.0)
 
 
-def test_new_credentials_that_raise_error_as_expired_raise_error(
+def test_new_credentials_that_have_already_expired_raise_error(
     place: Location, guard: GuardedS3
 ) -> None:
     place = Location(place.url, credentials=Vendor("short", seconds=-5))
@@ -130,7 +130,7 @@ def test_new_credentials_that_raise_error_as_expired_raise_error(
         assert "Vendor(name='short'" in str(caught.value)
 
 
-def test_threads_share_one_request_and_renew_before_the_end(
+def test_threads_share_one_request_for_credentials_and_renew_them_before_expiry(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
@@ -149,13 +149,13 @@ def test_threads_share_one_request_and_renew_before_the_end(
         for thread in threads:
             thread.join()
         assert len(guard.handed_out) == lifetimes
-        clock.now += 3600 - 60  # of the five minutes before the end, a part is drawn at random
+        clock.now += 3600 - 60  # renewed at a random time in the last five minutes
     clock.now -= 3600 - 60 - 3299
     assert provider.current().options["key"] == guard.handed_out[-1].key
     assert guard.expired == 0
 
 
-def test_failed_renewal_is_logged_and_the_old_credentials_are_used_to_their_end(
+def test_failed_renewal_is_logged_and_old_credentials_are_used_until_they_expire(
     place: Location, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, provider = Clock(monkeypatch), Vendor("t")
@@ -205,7 +205,7 @@ def test_pickles_and_reprs_contain_no_secret(place: Location) -> None:
     assert MARK not in f"{found!r}{place!r}{lease!r}{place.credentials!r}"
 
 
-def test_clock_that_is_ahead_uses_credentials_until_they_raise_error(
+def test_credentials_that_are_expired_only_for_a_wrong_clock_are_used(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
@@ -215,7 +215,7 @@ def test_clock_that_is_ahead_uses_credentials_until_they_raise_error(
     assert len(guard.handed_out) == 1
 
 
-def test_credentials_of_the_environment_are_picked_up(
+def test_changed_credentials_in_the_environment_are_used(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", guard.url)

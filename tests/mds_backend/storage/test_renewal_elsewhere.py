@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 @dataclass(frozen=True)
 class Signer(CredentialProvider):
-    """Signs for Azurite with the key of its account."""
+    """Provides signatures for Azurite, made with the key of its account."""
 
     name: str
     server: ClassVar[AzureServer]
@@ -65,11 +65,11 @@ def test_azure_signature_is_renewed_without_the_environment(
     monkeypatch.setattr(Signer, "seconds", -60.0)
     assert Signer("t").renewed(lease) is not None
     monkeypatch.setattr(Signer, "seconds", 3600.0)
-    assert plain.read("a") == b"content"  # after a refusal
+    assert plain.read("a") == b"content"  # renewed after a refusal
     assert Signer.count == 3
 
 
-def test_azure_without_access_by_its_signature_is_a_credentials_error(signed: Location) -> None:
+def test_azure_signature_without_write_access_raises_credentials_error(signed: Location) -> None:
     with pytest.raises(errors.CredentialsError, match="the credentials of Signer"):
         signed.child("plain").write("b", [b"x"])
 
@@ -90,7 +90,7 @@ def test_delta_table_on_azure_is_read_by_a_signature(
 
 @dataclass(frozen=True)
 class Googler(CredentialProvider):
-    """Hands out the token of the emulator, at first a wrong one."""
+    """Provides tokens for the emulator, of which the first one is wrong."""
 
     name: str
     tokens: ClassVar[list[str]]
@@ -120,7 +120,7 @@ def test_tokens_of_google_are_renewed(gs: GoogleServer, monkeypatch: pytest.Monk
 NAME = names.TableName("main", "sales", "orders")
 
 
-def test_answers_of_unity_become_options_of_each_storage() -> None:
+def test_responses_of_unity_catalog_become_options_of_each_storage() -> None:
     keys = {"access_key_id": "k", "secret_access_key": "s", "session_token": "t"}
     options = {"key": "k", "secret": "s", "token": "t"}
     end = {"expiration_time": 2_000_000}

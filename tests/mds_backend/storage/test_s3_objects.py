@@ -1,4 +1,4 @@
-"""S3 objects by ranges: the requests, and the effect of faults in between."""
+"""S3 objects are read by ranges: the requests, and the effect of faults."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ def download(location: Location, path: Path, *, timeout: float = 20) -> bytes:
 
 
 def broken_off(app: WSGIApp) -> WSGIApp:
-    """Another application whose answers are cut in the middle, before their declared length."""
+    """Return an application that sends only the first half of each response of `app`."""
 
     def shortened(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
         body = b"".join(app(environ, start))
@@ -76,7 +76,7 @@ def test_retry_requests_only_the_remaining_bytes_of_a_range(
 def test_ranges_are_requested_before_a_slow_store_answers_the_first(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    location = at(s3, max_pool_connections=20)  # a client that no store has throttled
+    location = at(s3, max_pool_connections=20)  # a client that was never throttled
     assert location.read("object") == CONTENT
     s3.reset()
     several = threading.Event()
@@ -92,7 +92,7 @@ def test_ranges_are_requested_before_a_slow_store_answers_the_first(
 
 
 @pytest.mark.parametrize("size", [400, 2000, SIZE + 1, 9000])
-def test_download_of_an_object_with_another_size_has_that_size(
+def test_download_of_an_object_with_an_unexpected_size_has_its_actual_size(
     size: int, location: Location, tmp_path: Path
 ) -> None:
     location.write("object", [bytes(size)])
@@ -116,7 +116,7 @@ def test_ranges_of_a_replaced_object_are_never_combined(
 
 
 @pytest.mark.parametrize("broken", [True, False], ids=["always reset", "hung"])
-def test_range_that_never_arrives_raises(
+def test_range_that_never_arrives_raises_storage_error(
     broken: bool, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     release = threading.Event()
@@ -139,10 +139,10 @@ def test_range_that_never_arrives_raises(
     ("status", "after", "says"),
     [("503 Slow Down", "0", ""), ("429 Too Many Requests", "60", ", and asks to wait 60 s")],
 )
-def test_error_quotes_the_answer_of_a_refusing_store(
+def test_error_quotes_the_response_of_a_refusing_store(
     status: str, after: str, says: str, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    location = at(s3, max_pool_connections=len(status))  # a client that waits for no other
+    location = at(s3, max_pool_connections=len(status))  # a separate client with its own limits
     s3.fault = lambda method, path: respond(status, SLOW_DOWN, ("Retry-After", after))
     text = rf"answers {status} \(SlowDown: reduce your request rate\){says}$"
     with pytest.raises(StorageError, match=text):
@@ -153,7 +153,7 @@ def test_error_quotes_the_answer_of_a_refusing_store(
 
 
 def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> list[bool]:
-    """Whether each request has a signed URL; `fails`, given those, chooses which one to refuse."""
+    """Return whether each request had a signed URL; `fails` gets this list, and refuses or not."""
     signed: list[bool] = []
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Any:
@@ -168,7 +168,7 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     signed = failing(s3, "403 Forbidden", lambda signed: signed[-1])
-    location = at(s3, max_pool_connections=2)  # others then sign URLs
+    location = at(s3, max_pool_connections=2)  # other clients still sign URLs
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
     assert sum(signed) == 1  # one refusal is enough
@@ -177,7 +177,7 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
 def test_refusal_of_an_accepted_signed_url_leads_to_a_new_one(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    """Its credentials have expired, which only Amazon's S3 calls ExpiredToken."""
+    """Its credentials have expired, which only Amazon's S3 reports as ExpiredToken."""
     signed = failing(s3, "403 Forbidden", lambda signed: len(signed) == 3)
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
@@ -207,7 +207,7 @@ def test_throttling_halves_concurrent_requests_until_one_succeeds() -> None:
     pace = Pace(64)
     for _ in range(10):
         pace.refused(1.0, 1.5, 0.0, "busy")
-    assert pace.requests == 32  # of requests that were sent together
+    assert pace.requests == 32  # refusals of requests sent together halve it once
     for i in range(10):
         pace.refused(2.0 + i, 2.5 + i, 0.0, "busy")
     assert pace.requests == 1
@@ -251,7 +251,7 @@ def test_bytes_that_have_arrived_make_room_for_the_next_request() -> None:
                     return
                 await asyncio.sleep(0)
                 assert begun == [0]
-                turn.arrived(6)  # both requests miss 10 bytes
+                turn.arrived(6)  # 10 bytes of both requests are missing
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 assert begun == [0, 8]
@@ -259,7 +259,7 @@ def test_bytes_that_have_arrived_make_room_for_the_next_request() -> None:
 
         await asyncio.gather(take(0), take(8))
         async with turns.taken(0, 0, 10), turns.taken(0, 10, 0):
-            pass  # earlier clients leave no waiting turns
+            pass  # no turns of earlier clients are waiting
 
     asyncio.run(asyncio.wait_for(main(), 30))
 

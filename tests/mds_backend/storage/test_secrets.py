@@ -27,7 +27,7 @@ MARK = "seCret0fTheStore"
 KEYS = {"access_key_id": MARK, "secret_access_key": MARK, "session_token": MARK}
 SAS = f"sv=2024-08-04&sig={MARK}"
 NOWHERE = "http://127.0.0.1:9"
-#: URL of a table, options, and what a catalog answers for it.
+#: URL of a table, its storage options, and the credentials that a catalog returns.
 UNITY: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "s3": ("s3://b/t", {"endpoint_url": NOWHERE}, {"aws_temp_credentials": KEYS}),
     "r2": ("s3://b/t", {"endpoint_url": NOWHERE}, {"r2_temp_credentials": KEYS}),
@@ -55,7 +55,7 @@ ICEBERG: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 
 @dataclass(frozen=True)
 class Vendor(CredentialProvider):
-    """Obtains credentials from the answers above."""
+    """Returns the credentials above."""
 
     catalog: str
     store: str
@@ -96,7 +96,7 @@ def echo(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
     text = f"these are refused: {' '.join(sent)}"
     body = f"<Error><Code>AccessDenied</Code><Message>{text}</Message></Error>"
     kind = "xml"
-    if "/storage/" in environ["PATH_INFO"]:  # of Google
+    if "/storage/" in environ["PATH_INFO"]:  # Google's API
         body, kind = json.dumps({"error": {"code": 403, "message": text}}), "json"
     answer = respond("403 Forbidden", body.encode(), ("Content-Type", f"application/{kind}"))
     return answer(environ, start)

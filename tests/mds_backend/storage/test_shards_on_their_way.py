@@ -44,11 +44,11 @@ for batch in dataset.batches(4):
 
 @pytest.fixture(autouse=True)
 def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
-    """A dataset of two shards, which are copied by ranges that its rows do not fill."""
+    """A dataset of two shards, which are downloaded in small ranges."""
     monkeypatch.setattr(s3_objects, "RANGE", 8000)
     monkeypatch.setattr(s3_objects, "FIRST_RANGE", 2000)
     monkeypatch.setattr(shard_cache, "SOON_WHOLE", 1000)
-    for name in ("BLOCK_BYTES", "COLUMN_BYTES"):  # a block is a batch
+    for name in ("BLOCK_BYTES", "COLUMN_BYTES"):  # each block has one batch
         monkeypatch.setattr(reader, name, 1)
     with MDSWriter(out=str(tmp_path / "source"), size_limit=21_000) as writer:
         writer.write_batch(pa.table({"row": ROWS}))
@@ -90,7 +90,7 @@ def test_first_rows_are_read_before_their_shard_is_complete(
     found = batches(tmp_path, order)
     rows = next(found)
     assert SHARD not in files_in(tmp_path / "cache")
-    other = batches(tmp_path, order)  # waits for the whole shard in flight
+    other = batches(tmp_path, order)  # waits for the shard that is being downloaded
     release.set()
     rows += [row for batch in found for row in batch]
     assert rows == [row for batch in other for row in batch] == ROWS
@@ -119,7 +119,7 @@ def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
         first, last = map(int, environ["HTTP_RANGE"][len("bytes=") :].split("-"))
-        if last - first < 1010:  # a row, whose length stands before it
+        if last - first < 1010:  # a row and the length before it
             of_rows.append(first)
             return (reset if breaks else s3.app)(environ, start)
         assert first < 2000 or release.wait(20)
@@ -133,7 +133,7 @@ def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
     release.set()
     assert sorted([*rows, *(row for batch in found for row in batch)]) == sorted(ROWS)
     assert len(set(of_rows)) == alone
-    assert min(measured) > 1010  # rows would measure the latency, not the link
+    assert min(measured) > 1010  # single rows would measure the latency
 
 
 def test_shard_that_is_replaced_while_it_is_read_raises_error(
@@ -167,7 +167,7 @@ def test_retry_requests_only_the_missing_ranges(
         asked.append(first)
         if first < 16_000 or asked.count(first) > resets:
             return None
-        known.result(60).wait_for(16_000)  # a range in flight would be requested again
+        known.result(60).wait_for(16_000)  # or a range in flight would be requested again
         return reset
 
     faulty(s3, fault)

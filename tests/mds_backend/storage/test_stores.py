@@ -63,7 +63,7 @@ def test_a_dataset_is_written_once_read_back_and_removed(
         open_dataset(store.url, storage_options=store.storage_options)
 
 
-def test_threads_share_connections_until_credentials_raise_error(store: Store) -> None:
+def test_threads_share_a_file_system_until_the_instance_cache_is_cleared(store: Store) -> None:
     fs, _ = open_filesystem(store.location.url, store.storage_options)
     with ThreadPoolExecutor(1) as pool:
         other, path = pool.submit(
@@ -234,7 +234,7 @@ assert bytes(files.open(infos[2])) == contents(infos)[2]
 """
 
 
-def test_a_forked_child_downloads_as_its_parent_does(s3: S3Server, tmp_path: Path) -> None:
+def test_forked_child_downloads_shards_like_its_parent(s3: S3Server, tmp_path: Path) -> None:
     url = f"s3://{BUCKET}/forked"
     run_program(_FORKING, Path(__file__).parents[3], url, s3.url, tmp_path, cwd=tmp_path)
     assert s3.count("GET", ".gz") == 3

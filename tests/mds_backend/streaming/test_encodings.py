@@ -83,7 +83,7 @@ class Negative(encodings.Int):
         return -super().decode(data)  # type: ignore[no-any-return]
 
 
-def test_subclasses_are_registered_like_a_dict(
+def test_encodings_can_be_registered_like_items_of_a_dict(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(_encodings, "texts", Texts)

@@ -29,7 +29,7 @@ from mdstorm_backend.streaming.base.world import World
 
 
 class Frame:
-    """The attributes of a DataFrame that are used."""
+    """The attributes of a DataFrame that the functions use."""
 
     def __init__(self, **types: T.DataType) -> None:
         self.schema = T.StructType([T.StructField(n, t) for n, t in types.items()])
@@ -44,7 +44,7 @@ def test_json_compatible_types_are_those_of_mosaicml_streaming() -> None:
         assert not is_json_compatible(other)
 
 
-def test_each_lists_a_codec_with_its_levels() -> None:
+def test_each_lists_the_codec_of_a_compression_with_all_levels() -> None:
     for name, compression in Gzip.each():
         assert decompress(name, compression.compress(b"acorns")) == b"acorns"
     assert [name for name, _ in Gzip.each()] == ["gz", *(f"gz:{level}" for level in range(10))]
@@ -129,7 +129,9 @@ def test_world_is_detected_from_the_launchers_variables(monkeypatch: pytest.Monk
     assert distributed.get_local_rank() == 1
 
 
-def test_all_gather_object_without_a_group_raises_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_gather_object_without_a_process_group_raises_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert distributed.all_gather_object(5) == [5]
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(RuntimeError, match="no process group"):

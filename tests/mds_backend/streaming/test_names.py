@@ -91,7 +91,7 @@ def test_star_import_gives_the_public_names_of_the_engine() -> None:
     assert "_encodings" not in mdstorm_backend.streaming.base.format.mds.encodings.__all__
 
 
-#: Names about shared memory.
+#: Names that concern shared memory.
 SEGMENTS = (
     *("BARRIER", "CACHE_USAGE", "EPOCH_DATA", "EPOCH_SHAPE", "LOCALS", "NEXT_EPOCH"),
     *("SHARD_ACCESS_TIMES", "SHARD_STATES"),

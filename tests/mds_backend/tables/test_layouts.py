@@ -1,4 +1,4 @@
-"""Directories with files that are not part of the data are recognised; complete ones are read.
+"""Directories with files that are not part of the data raise errors; others are read.
 
 If something other than an index is found, the error names it.
 """
@@ -69,7 +69,7 @@ def test_nested_table_of_hudi_without_commits_raises_error(tmp_path: Path, file:
 def test_table_of_hudi_without_commits_in_hdfs_raises_error(
     tmp_path: Path, inside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stands in for HDFS, which also has empty directories."""
+    """The local file system stands in for HDFS, which also has empty directories."""
     write(tmp_path / inside, "x=1/a.parquet")
     (tmp_path / inside / ".hoodie").mkdir()
     local = fsspec.filesystem("file")
@@ -152,7 +152,7 @@ def test_unreadable_commit_files_of_databricks_are_ignored(tmp_path: Path, conte
 
 
 def test_directory_without_success_file_is_read(tmp_path: Path) -> None:
-    """As pyarrow, Dask and others write them; with Spark's files, and files similar to markers."""
+    """Writers such as pyarrow and Dask write no such file; files similar to markers are ignored."""
     write(tmp_path, "part.0.parquet", "metadata/x.parquet")
     for name in ("metadata/_notes.json", "_metadata", "_SUCCESS", "._started_1", "_started_5"):
         touch(tmp_path, name)
@@ -214,5 +214,5 @@ def test_error_for_unknown_files_only_names_the_missing_index(name: str, tmp_pat
         open_dataset(str(tmp_path / name))
 
 
-def test_storage_error_while_detecting_the_format_is_raised() -> None:
+def test_storage_error_while_detecting_the_format_is_ignored() -> None:
     assert other_format(Location.of("https://localhost:1/x")) is None

@@ -33,7 +33,7 @@ FIELDS = {"number": "long"}
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Seconds of the pauses between attempts, which are skipped."""
+    """A list of the pauses between attempts, in seconds; the pauses are skipped."""
     seconds: list[float] = []
     monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
     return seconds
@@ -41,7 +41,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def failures(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """Errors of writing a file, one for each attempt; then it succeeds."""
+    """A list of errors, one for each attempt to write a file; after these, attempts succeed."""
     left: list[Exception] = []
     write = Location.write
 
@@ -92,7 +92,7 @@ def test_commit_removes_only_shards_of_lost_attempts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_shard_that_the_driver_cannot_see_whole_fails_the_commit(
+def test_shard_that_the_driver_finds_missing_or_incomplete_fails_the_commit(
     tmp_path: Path, is_there: bool
 ) -> None:
     reports = write_attempt(tmp_path, range(3), "part-00000-0")
@@ -232,7 +232,7 @@ def test_second_job_to_commit_raises_error_and_keeps_the_first_dataset(tmp_path:
         publish(location, plan(FIELDS), second, SECOND)
     claim = Claim(location)
     clean_up(location, claim, SECOND)
-    clean_up(location, claim, FIRST)  # whose shards were published
+    clean_up(location, claim, FIRST)  # its shards were published
     assert numbers_of(tmp_path) == [0, 1, 2]
     assert not list(tmp_path.glob(f"*{SECOND}*"))
 
@@ -264,7 +264,7 @@ def failed(store: ShardStore, count: int = 1) -> WriteError:
     return caught.value
 
 
-def test_uploads_in_flight_are_limited_to_the_threads(
+def test_concurrent_uploads_are_limited_to_max_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     under_way: list[int] = []
@@ -410,7 +410,7 @@ def test_job_without_locks_counts_as_active_for_a_day(
 def test_directory_with_a_stale_listing_can_be_claimed(volume: Path) -> None:
     job = Location.of(str(volume / "stale"))
     job.make_directory()
-    assert job.list_names() == []  # which the mount now remembers
+    assert job.list_names() == []  # the mount now caches this listing
     mark_directory(job)
     claim_directory(job).release()
 

@@ -22,7 +22,7 @@ def clear(directory: str | Path, *, exist_ok: bool = True) -> None:
     clear_target(Location.of(str(directory)), exist_ok=exist_ok, first_shard="shard.00000.mds")
 
 
-def test_kept_url_gets_a_new_local_directory() -> None:
+def test_remote_url_with_keep_local_gets_a_new_local_directory() -> None:
     kept = find_targets("memory://c", True, None)
     assert kept.local is not None
     assert os.listdir(kept.local) == []

@@ -1,4 +1,4 @@
-"""Whole columns and single values are encoded to the same bytes, or both are refused."""
+"""Whole columns and single values are encoded to the same bytes, or both raise errors."""
 
 import json
 import math
@@ -31,7 +31,7 @@ ARROW_NUMBERS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "float64": (pa.float64(), st.floats() | st.integers(-300, 300).map(float)),
     "float32": (pa.float32(), st.floats(width=32)),
 }
-#: Arrow makes its dictionary without entries where all texts are null.
+#: If all texts are null, Arrow makes their dictionary without entries.
 _OF_TEXTS = pa.struct([("a", pa.dictionary(pa.int8(), pa.string()))])
 
 
@@ -72,7 +72,7 @@ def check_same(encoding: str, values: pa.Array, as_given: list[Any]) -> None:
         lambda name: st.tuples(st.just(name), st.lists(ARROW_NUMBERS[name][1], max_size=4))
     ),
 )
-def test_numbers_read_back_from_their_encoded_bytes(
+def test_numbers_of_a_column_are_encoded_like_single_numbers(
     encoding: str, given_: tuple[str, list[Any]]
 ) -> None:
     name, values = given_
@@ -81,7 +81,9 @@ def test_numbers_read_back_from_their_encoded_bytes(
 
 
 @pytest.mark.parametrize(("lowest", "highest"), [(-(2**63), 2**63 - 1), (0, 2**64 - 1)])
-def test_smallest_and_largest_integers_read_back(lowest: int, highest: int) -> None:
+def test_smallest_and_largest_integers_of_a_column_are_encoded_like_single_integers(
+    lowest: int, highest: int
+) -> None:
     encoding = "int64" if lowest else "uint64"
     type_ = pa.int64() if lowest else pa.uint64()
     check_same(encoding, pa.array([lowest, highest], type_), [lowest, highest])
@@ -98,7 +100,7 @@ def test_smallest_and_largest_integers_read_back(lowest: int, highest: int) -> N
     st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=4), max_size=4),
     st.integers(1, 3),
 )
-def test_arrays_read_back_from_their_encoded_bytes(
+def test_arrays_of_a_column_are_encoded_like_single_arrays(
     dtype: str, form: str, rows: list[list[int]], length: int
 ) -> None:
     encoding = form.format(dtype=dtype, length=length)
@@ -109,7 +111,7 @@ def test_arrays_read_back_from_their_encoded_bytes(
 
 
 @given(array_shapes(min_dims=2, max_dims=3, max_side=3), st.integers(0, 3))
-def test_arrays_of_several_dimensions_are_flat_lists_in_arrow(
+def test_arrays_of_several_dimensions_are_encoded_from_flat_lists_in_arrow(
     shape: tuple[int, ...], count: int
 ) -> None:
     size = int(np.prod(shape))
@@ -119,7 +121,7 @@ def test_arrays_of_several_dimensions_are_flat_lists_in_arrow(
 
 
 @given(st.lists(st.floats(), max_size=4), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
-def test_numbers_stored_as_text_read_back_unchanged(
+def test_numbers_of_a_column_stored_as_text_are_encoded_like_single_numbers(
     floats: list[float], integers: list[int]
 ) -> None:
     check_same("str_float", pa.array(floats, pa.float64()), floats)
@@ -154,7 +156,9 @@ def test_json_reads_back_as_the_same_value(rows: list[Any], text: str) -> None:
     ],
     ids=str,
 )
-def test_other_values_read_back(encoding: str, values: list[Any], type_: pa.DataType) -> None:
+def test_other_values_of_a_column_are_encoded_like_single_values(
+    encoding: str, values: list[Any], type_: pa.DataType
+) -> None:
     check_same(encoding, pa.array(values, type_), values)
 
 
@@ -221,7 +225,7 @@ def test_encoded_sample_has_sizes_then_values_in_order_of_names() -> None:
 
 
 @given(st.sampled_from(["int", *DTYPES]), st.integers() | st.floats(width=16))
-def test_vectorised_and_single_value_encoding_are_equal(name: str, value: Any) -> None:
+def test_number_in_a_sample_is_encoded_like_a_single_number(name: str, value: Any) -> None:
     alone = SampleEncoder({"v": name})
     beside_a_text = SampleEncoder({"v": name, "w": "str"})
     try:
@@ -319,7 +323,7 @@ def test_non_integers_in_integer_columns_raise_error(value: Any) -> None:
     ids=value_id,
 )
 @pytest.mark.parametrize("others", [{}, {"z": "str"}], ids=["alone", "beside others"])
-def test_value_out_of_range_raises_error_with_column_and_value(
+def test_invalid_value_raises_error_that_names_column_and_value(
     encoding: str,
     value: Any,
     kind: type[errors.EncodingError],

@@ -1,4 +1,4 @@
-"""The files of `MDSWriter`, and when it writes none."""
+"""The files that `MDSWriter` writes, and the cases in which it writes none."""
 
 import copy
 import gc
@@ -305,7 +305,7 @@ def test_failed_first_batch_does_not_fix_the_types(out: Path) -> None:
 
 
 def without_nulls(values: list[int | None]) -> pa.Table:
-    """A table whose field is declared without nulls."""
+    """A table whose field is declared as not nullable."""
     return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 
 

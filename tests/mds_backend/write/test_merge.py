@@ -51,7 +51,7 @@ def test_merge_of_a_list_keeps_its_order_without_duplicates(tmp_path: Path) -> N
 def test_merge_after_merging_children_counts_each_shard_once(tmp_path: Path) -> None:
     for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/p1")):
         write(tmp_path / name, number)
-    # In its own order, which the merged dataset then has as well.
+    # The merged dataset keeps this order of `a`.
     merge_index([f"{tmp_path}/a/{name}/index.json" for name in ("p1", "p0")], tmp_path / "a")
     merge_index(tmp_path / "b")
     merge_index(tmp_path)
@@ -103,7 +103,7 @@ def test_merge_accepts_pairs_of_local_and_remote(
     for name in "ab":
         write((str(local / name), f"{remote}/{name}"), ord(name), keep_local=True)
         parts.append((f"{local}/{name}/index.json", f"{remote}/{name}/index.json"))
-    shutil.rmtree(local / "b")  # then the remote one is read
+    shutil.rmtree(local / "b")  # then the remote index is read
     if form == "list":
         merge_index(parts, (str(local), remote), keep_local)
         assert numbers_in(remote) == [97, 98]
@@ -126,13 +126,13 @@ def test_types_and_null_counts_are_kept_where_the_parts_agree(tmp_path: Path) ->
     assert dataset.index.extra["num_rows"] == 5
 
 
-def test_merge_omits_null_counts_that_are_unknown_per_part(tmp_path: Path) -> None:
+def test_merge_of_parts_with_unknown_null_counts_warns_and_records_no_types(tmp_path: Path) -> None:
     with MDSWriter(out=tmp_path / "a" / "p0", size_limit=1) as writer:
         writer.write_batch(pa.table({"day": pa.array([None, date(2024, 1, 1)], pa.date32())}))
     merge_index(tmp_path / "a")
     upper = tmp_path / "a" / "index.json"
     index = json.loads(upper.read_text())
-    del index["shards"][1]  # so that the upper index lists one of the two
+    del index["shards"][1]  # the upper index now lists only one of the shards
     index["mdstorm"]["num_rows"] = 1
     upper.write_text(json.dumps(index))
     with pytest.warns(UserWarning, match="the merged index records no types"):

@@ -38,7 +38,7 @@ def assert_values(dataset: Any, values: list[Any], type_: pa.DataType) -> None:
     assert found.to_pylist() == values
 
 
-#: Rows, the form in their shards, shape, unevenness, and the number of inner nulls.
+#: Rows, encodings of their shards, shape, whether lists are uneven, and number of inner nulls.
 FORMS: dict[str, tuple[list[Any], list[str], Any, bool, int]] = {
     "one shape": (ALIKE, ["ndarray:int64:2,2"], (2, 2), False, 0),
     "with a null row": ([*ALIKE, None], ["ndarray:int64:2,2"], (2, 2), False, 0),
@@ -83,7 +83,7 @@ def test_nested_arrays_get_the_simplest_encoding_that_fits(
         ([[[1], []]], ALIKE, ["json"]),
     ],
 )
-def test_change_of_array_shape_begins_a_shard_and_json_stays(
+def test_change_of_array_shape_begins_a_shard_and_json_is_kept_from_then_on(
     tmp_path: Path, first: list[Any], second: list[Any], forms: list[str]
 ) -> None:
     rows = [row for _ in range(3) for row in [*first, *first, *second, *second]]

@@ -53,7 +53,7 @@ def test_shards_follow_the_format_and_the_size_limit(
 
 
 def check_report(report: ShardReport, shard: DecodedShard, size: int) -> None:
-    """Reported sizes must agree with the file itself."""
+    """Check that a report agrees with the shard file."""
     info = report.info.to_json()
     assert info["raw_data"]["bytes"] == size
     assert info["samples"] == len(shard.rows)
@@ -79,7 +79,7 @@ def test_shards_with_nulls_stay_within_the_size_limit(
     sizes = [report.info.raw_data.bytes for report in reports]
     assert len(sizes) > 2
     assert max(sizes) <= 12_000
-    # All but the last are nearly full.
+    # All shards but the last are nearly full.
     assert min(sizes[:-1]) > 8_000
 
 
@@ -184,7 +184,7 @@ def cut(values: list[bytes], limit: int | None) -> list[bytes]:
 
 
 def expected_counts(values: list[bytes], limit: int | None, empty: int) -> list[int]:
-    """The format's rule, but without an empty shard before a first sample that is too large."""
+    """Count samples by the format's rule, but without empty shards before too large samples."""
     counts, used = [0], empty
     for value in values:
         need = 4 + len(value) + 4
