@@ -1,4 +1,4 @@
-"""Reading takes memory for the current rows, independent of the dataset's size and time."""
+"""Memory for reading does not grow with the size of the dataset or with time."""
 
 import gc
 import tracemalloc

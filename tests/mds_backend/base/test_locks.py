@@ -52,7 +52,7 @@ def test_release_of_an_old_lock_leaves_the_next_one_locked(path: str) -> None:
     other.release()
 
 
-def test_lock_content_ends_with_its_first_line(path: str) -> None:
+def test_shorter_line_in_a_lock_file_replaces_a_longer_one(path: str) -> None:
     with locked(path) as lock:
         lock.write(b"a longer line")
         lock.write(b"short")

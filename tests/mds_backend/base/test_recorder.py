@@ -19,7 +19,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def recorder(clock: Clock) -> Recorder:
-    """A recorder of a pass when training has used its first batch."""
+    """A recorder of a pass in which training has used the first batch."""
     recorder = Recorder(clock)
     recorder.record_batches(1)
     clock.advance(5)

@@ -96,7 +96,7 @@ def test_ready_results_are_yielded_while_others_are_computed(
     assert shares == [5, 5, 1, 1]
 
 
-def test_concurrent_calls_share_threads() -> None:
+def test_concurrent_calls_get_equal_shares_of_the_threads() -> None:
     both = threading.Barrier(2)
 
     def share(_: int) -> int:
@@ -203,7 +203,7 @@ def test_threads_of_a_dropped_generator_are_joined_by_its_owner(
     threads, second = PassThreads(), Work()
     results = outer(work, threads)
     next(results)
-    del results  # joins no thread, which may wait for a lock of the caller
+    del results  # does not join the thread: it may wait for a lock that the caller holds
     assert not work.ended.is_set()
     threading.Timer(0.01, work.go.set).start()
     if next_pass:
@@ -361,7 +361,7 @@ def epochs(url: str, num_workers: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_epoch_computed_ahead_equals_one_computed_on_use(
+def test_epoch_computed_ahead_equals_epoch_computed_on_use(
     tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = write_numbers(tmp_path, 32).url

@@ -130,7 +130,7 @@ def test_space_reserved_by_a_killed_download_is_reclaimed(source: Path, local: P
     assert files_in(local) == [info.raw_data.basename for info in infos]
 
 
-def test_records_are_counted_only_if_the_ledger_is_full(
+def test_cached_files_are_recounted_only_if_the_ledger_reaches_the_limit(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = make_shards(source, 5)

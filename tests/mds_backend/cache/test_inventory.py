@@ -39,7 +39,7 @@ def test_cached_datasets_are_listed_by_last_use_with_their_sizes(
     assert found[2].last_use == datetime.fromtimestamp(2, timezone.utc)
 
 
-def test_clearing_removes_one_dataset_or_all(source: Path, root: Path) -> None:
+def test_clear_cached_removes_one_dataset_or_all_datasets(source: Path, root: Path) -> None:
     assert (list_cached(), clear_cached()) == ([], 0)
     for name in ("a", "b"):
         for info in make_shards(source / name, 2):
@@ -85,7 +85,7 @@ def test_cache_of_a_replaced_dataset_that_cannot_be_removed_warns(
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_clearing_a_named_directory_leaves_other_files(
+def test_clearing_a_named_directory_keeps_other_files(
     replaced: bool, source: Path, local: Path
 ) -> None:
     infos = make_shards(source / "0", 2)

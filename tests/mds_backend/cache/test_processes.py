@@ -54,7 +54,7 @@ assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
 
 
 @pytest.mark.parametrize("limit", [0, 4000])
-def test_processes_download_each_shard_once_and_keep_a_limit_together(
+def test_processes_download_each_shard_once_and_share_the_cache_limit(
     limit: int, tmp_path: Path
 ) -> None:
     run_program(_SHARED, _ROOT, tmp_path, limit, cwd=tmp_path)

@@ -118,7 +118,7 @@ def test_truncated_cached_shard_is_downloaded_again(
     compression: str | None, size: int, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
-    for fill in (True, False):  # by this cache, then partly copied by a user
+    for fill in (True, False):  # first filled by this cache, then copied in part by a user
         path = local / infos[1].raw_data.basename
         if fill:
             assert [bytes(cache(source, directory=local).open(info)) for info in infos]
@@ -268,7 +268,7 @@ def test_foreign_damaged_file_raises_error_and_is_kept(
     assert files_in(local) == [info.raw_data.basename]
 
 
-def test_unreadable_record_counts_as_empty() -> None:
+def test_unreadable_record_of_a_cached_file_counts_as_empty() -> None:
     record = Record("abc", reserved=9)
     assert Record.from_bytes(record.to_bytes()) == record
     other = record.to_bytes().replace(b'"version": 1', b'"version": 2')

@@ -247,7 +247,9 @@ def read(source: Path, **options: Any) -> bytes:
     return read_index(shards.remote(source), CacheOptions(**options))[0]
 
 
-def test_persistent_failure_names_file_and_cause(index: Path, storage: shards.Storage) -> None:
+def test_error_of_a_persistent_failure_names_file_and_cause(
+    index: Path, storage: shards.Storage
+) -> None:
     storage.faults += [shards.disconnected] * 2
     with pytest.raises(errors.StorageError, match=r"index\.json cannot be read after 2 attempts"):
         read(index.parent)

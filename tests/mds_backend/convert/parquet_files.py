@@ -15,13 +15,13 @@ NAN = float("nan")
 
 
 def numbers(rows: int, start: int = 0) -> pa.Table:
-    """An integer, a float and a text per row."""
+    """A table with an integer, a float and a text in each row."""
     ids = np.arange(start, start + rows)
     return pa.table({"id": ids, "half": ids / 2, "text": pa.array(ids).cast(pa.string())})
 
 
 def write(directory: Path, *tables: pa.Table, **options: Any) -> ParquetDataset:
-    """Write a file per table and open them."""
+    """Write each table to a Parquet file, and open the files as one dataset."""
     directory.mkdir(parents=True, exist_ok=True)
     for number, table in enumerate(tables):
         pq.write_table(table, directory / f"{number}.parquet", **options)

@@ -1,4 +1,4 @@
-"""`compare` reports whether two datasets have the same rows in order, and differences."""
+"""`compare` reports whether two datasets have the same rows in the same order, and differences."""
 
 import json
 from pathlib import Path
@@ -94,7 +94,7 @@ VALUES = {
 
 @pytest.mark.parametrize("type_", VALUES, ids=str)
 @given(data=st.data())
-def test_values_with_different_reprs_differ(type_: pa.DataType, data: Any) -> None:
+def test_compare_distinguishes_values_with_different_reprs(type_: pa.DataType, data: Any) -> None:
     pairs = st.lists(st.tuples(*[st.none() | VALUES[type_]] * 2), min_size=1, max_size=12)
     columns = zip(*data.draw(pairs), strict=True)
     left, right = (pa.array([*values, None], type_).slice(1) for values in columns)

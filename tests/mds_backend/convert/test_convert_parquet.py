@@ -68,7 +68,7 @@ def test_hive_partitions_become_columns(tmp_path: Path) -> None:
     assert sorted(only.to_table().column("year").to_pylist()) == [2023] * 2 + [2024] * 4
 
 
-def test_columns_are_chosen_and_put_in_order(tmp_path: Path) -> None:
+def test_columns_argument_selects_and_orders_columns(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     dataset = convert_parquet(source, str(tmp_path / "mds"), columns=["text", "id"])
     assert dataset.to_table().equals(numbers(3).select(["text", "id"]))
@@ -204,7 +204,7 @@ def most_memory(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def test_memory_does_not_grow_with_a_row_group(
+def test_memory_does_not_grow_with_the_size_of_a_row_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_to_mds, "BATCH_BYTES", 1 << 20)

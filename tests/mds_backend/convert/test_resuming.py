@@ -30,7 +30,7 @@ def source(tmp_path: Path) -> ParquetDataset:
 
 
 class Interruption:
-    """Interrupts a conversion after this many rows."""
+    """Interrupts a conversion after the given number of rows."""
 
     def __init__(self, rows: int, error: BaseException) -> None:
         self.rows = rows
@@ -118,7 +118,7 @@ def test_incomplete_part_is_converted_again(
 
 
 @pytest.mark.parametrize("changed", [{"compression": "zstd"}, {"columns": ["id"]}, "the source"])
-def test_shards_of_another_conversion_are_removed_on_resume(
+def test_unfinished_conversion_with_other_options_raises_error_or_is_replaced_without_resume(
     source: ParquetDataset, tmp_path: Path, changed: Any
 ) -> None:
     directory = tmp_path / "mds"

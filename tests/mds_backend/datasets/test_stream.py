@@ -102,7 +102,7 @@ def test_stream_inherits_arguments_of_its_dataset(tmp_path: Path) -> None:
     assert len(open_stream(other, defaults)) == 10
 
 
-def test_subclass_can_provide_a_missing_dataset(tmp_path: Path) -> None:
+def test_missing_dataset_of_a_stream_raises_error_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="pass its URL as remote") as caught:
         open_stream(Stream(local=str(tmp_path)), StreamDefaults())
     assert isinstance(caught.value, RuntimeError)
@@ -233,7 +233,7 @@ def test_stream_subclass_can_download_files(tmp_path: Path, remote: str, notes: 
         assert {path.name for path in (local / "train").glob("part-*")} == names
 
 
-def test_one_process_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> None:
+def test_one_thread_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> None:
     barriers: dict[str, Barrier] = {}
     met = []
 
@@ -257,7 +257,7 @@ def test_one_process_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> 
     assert not met
 
 
-def test_stream_returns_its_shards(tmp_path: Path, remote: str) -> None:
+def test_get_shards_returns_the_shards_of_a_stream(tmp_path: Path, remote: str) -> None:
     stream = Stream(remote=remote, local=str(tmp_path / "local"), split="train")
     shards = stream.get_shards(World.detect(), False)
     assert [shard.samples for shard in shards] == [10] * SHARDS

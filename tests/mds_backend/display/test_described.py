@@ -54,7 +54,7 @@ def test_long_table_states_how_many_rows_are_omitted() -> None:
     assert "… and 1,003 more" in html
 
 
-def test_repr_of_an_object_that_fails_does_not_raise() -> None:
+def test_repr_does_not_raise_error_if_the_description_fails() -> None:
     def fails(full: bool) -> Description:
         raise OSError("closed")
 
@@ -155,7 +155,9 @@ def test_repr_opens_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "word" not in remote._repr_html_()
 
 
-def test_repr_works_for_removed_data_and_partial_objects(folder: Path, tmp_path: Path) -> None:
+def test_repr_works_for_removed_data_and_uninitialised_objects(
+    folder: Path, tmp_path: Path
+) -> None:
     shutil.copytree(folder, tmp_path / "it")
     dataset = StreamingDataset(local=str(tmp_path / "it"), order=ExactOrder())
     shutil.rmtree(tmp_path / "it")

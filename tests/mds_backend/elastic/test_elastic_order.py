@@ -227,7 +227,7 @@ def test_invalid_arguments_raise_error_in_the_constructor(
         ("per_stream", 1, 1, True, "a shuffle block of 0 samples is too small for py1br"),
     ],
 )
-def test_streams_and_worlds_that_a_method_does_not_support_raise_error(
+def test_streams_and_worlds_that_a_batching_method_does_not_support_raise_error(
     method: str, batch_size: int, nodes: int, shuffles: bool, message: str
 ) -> None:
     order = ElasticOrder(batch_size, shuffles, "py1br", 0, 2, "orig", 2, method)

@@ -59,7 +59,7 @@ def test_worker_resumes_after_batches_of_its_list(part: int, taken: int) -> None
     assert list(zip(rest.sizes, rest.offsets, strict=True)) == batches[taken:]
 
 
-def test_plan_of_next_epoch_follows_until_the_last() -> None:
+def test_plan_of_an_epoch_is_followed_by_the_next_one_until_the_last() -> None:
     plan = plan_of(40, 4, 4, 1, drop_last=False)
     following = plan.following()
     assert following is not None

@@ -117,7 +117,7 @@ def test_invalid_epoch_size_raises_error(size: Any, error: type[Exception], mess
         parse_epoch_size(size)
 
 
-def test_shard_before_an_empty_one_gives_whole_picks_like_in_mosaicml_streaming() -> None:
+def test_shard_before_an_empty_one_contributes_as_many_samples_as_in_mosaicml_streaming() -> None:
     sizes = [2, 1, 0, 1, 2, 1, 1, 1, 1, 2, 1]
     counts = samples_per_shard(sizes, 24, 2, 319858539505, 1, False)
     assert counts.tolist() == [2, 3, 0, 2, 3, 2, 2, 2, 2, 4, 2]
@@ -149,7 +149,7 @@ counts = st.integers(1, 6)
 def test_finished_epoch_has_no_remaining_samples(
     shape: tuple[int, int, int, int], num_samples: int, times: int
 ) -> None:
-    """MosaicML Streaming fails to resume there if canonical nodes make the epoch longer."""
+    """MosaicML Streaming fails to resume at such an end if canonical nodes lengthen the epoch."""
     canonical = shape[0] * times
     work = partition("orig", num_samples, canonical, *shape)
     for seen in (int((work >= 0).sum()), canonical * -(-num_samples // canonical)):
@@ -233,7 +233,7 @@ def test_permutation_for_some_nodes_equals_their_part_of_the_whole(
 
 @pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)
 def test_fewer_samples_than_canonical_nodes_are_shuffled(algo: str) -> None:
-    """MosaicML Streaming's py1e raises here."""
+    """MosaicML Streaming's py1e raises an error in this case."""
     assert sorted(shuffle(algo, [2, 1], 8, 0, 0, 100).tolist()) == [0, 1, 2]
 
 

@@ -30,7 +30,7 @@ LEVELS = ["zstd:1", "zstd:22", "gz:0", "gz:9", "bz2:1", "bz2:9", "br:0", "br:11"
 
 
 @given(st.sampled_from([*NAMES, *LEVELS]), st.lists(st.binary(max_size=50), min_size=1, max_size=3))
-def test_every_codec_round_trips(compression: str, buffers: list[bytes]) -> None:
+def test_data_round_trips_through_every_codec(compression: str, buffers: list[bytes]) -> None:
     data = b"".join(buffers)
     packed = compress(compression, [memoryview(buffer) for buffer in buffers])
     assert bytes(decompress(compression, packed, len(data))) == data

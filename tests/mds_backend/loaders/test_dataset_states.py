@@ -128,7 +128,7 @@ def test_states_that_no_loader_writes_raise_state_mismatch(
 
 
 @in_either_order
-def test_dataset_state_raises_while_pytorch_workers_read(url: str, order: str) -> None:
+def test_dataset_state_raises_error_while_pytorch_workers_read(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
     list(DataLoader(dataset, BATCH, num_workers=2))
     with pytest.raises(StateMismatchError, match="read in worker processes"):
@@ -216,7 +216,7 @@ def test_dataset_state_of_0_samples_resumes_with_epoch_whose_last_batch_is_in_us
     del batches
 
 
-def test_sample_count_within_a_batch_is_split_evenly(url: str) -> None:
+def test_dataset_state_accepts_a_sample_count_within_a_batch(url: str) -> None:
     dataset = dataset_of(url, "exact", World(1, 2))
     rows(loader_of(dataset))
     assert dataset.state_dict(0, True)["mdstorm"]["finished"]

@@ -243,7 +243,7 @@ def with_text(size: int) -> bytes:
 
 @pytest.mark.parametrize("bomb", [claims(65_500, 65_500), with_text(64 << 20)], ids=["jpeg", "png"])
 @pytest.mark.parametrize("options", [{"size": 8}, {"decode": None}], ids=["decode", "column"])
-def test_small_files_that_state_large_content_raise_error(
+def test_small_image_files_that_state_a_large_size_raise_error(
     tmp_path: Path, bomb: bytes, options: Any
 ) -> None:
     encoding = "bytes" if "size" in options else "jpeg"

@@ -127,7 +127,7 @@ def test_lists_of_images_are_lists_of_tensors(tmp_path: Path) -> None:
         ("str_decimal", Decimal, [b"1.50", b"-0", b"1E+3"]),
     ],
 )
-def test_json_and_decimals_are_objects_or_text(
+def test_json_and_decimals_are_read_as_objects_or_as_text(
     tmp_path: Path, encoding: str, value_of: Callable[[str], Any], texts: list[bytes]
 ) -> None:
     dataset, values = write(tmp_path, encoding, texts), [value_of(t.decode()) for t in texts]

@@ -153,7 +153,7 @@ def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order
 
 
 @in_either_order
-def test_states_before_latest_batches_resume_with_them_in_each_epoch_of_a_pass(
+def test_states_before_the_latest_batches_resume_with_these_batches_in_each_epoch(
     numbers: Dataset, order: str
 ) -> None:
     whole = list(read_by(loader_of(numbers, order, num_epochs=2)))
@@ -166,7 +166,7 @@ def test_states_before_latest_batches_resume_with_them_in_each_epoch_of_a_pass(
 
 
 @in_either_order
-def test_state_before_last_batch_resumes_with_it_if_empty_items_follow(
+def test_state_before_last_batch_resumes_with_that_batch_if_empty_items_follow(
     numbers: Dataset, order: str
 ) -> None:
     def first(blocks: Iterator[Block]) -> NumberedBatches:
@@ -180,7 +180,7 @@ def test_state_before_last_batch_resumes_with_it_if_empty_items_follow(
 
 
 @in_either_order
-def test_items_that_are_unused_are_read_again(numbers: Dataset, order: str) -> None:
+def test_unused_items_are_read_again_after_a_resume(numbers: Dataset, order: str) -> None:
     whole = flat(read_by(loader_of(numbers, order)))
     unused = 0
 
@@ -214,7 +214,7 @@ def test_remaining_batches_of_a_resumed_pass_are_counted_in_all_its_epochs(
 
 
 @in_either_order
-def test_remaining_batches_of_a_resumed_endless_pass_are_not_known(
+def test_number_of_remaining_batches_of_a_resumed_endless_pass_is_none(
     numbers: Dataset, order: str
 ) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=None) for _ in range(2))
@@ -226,7 +226,7 @@ def test_remaining_batches_of_a_resumed_endless_pass_are_not_known(
 
 
 @pytest.mark.parametrize(("batch_size", "transform"), [(30, None), (15, ODD)])
-def test_pass_after_dropped_epoch_begins_after_it(
+def test_pass_after_an_epoch_that_drop_last_dropped_begins_with_the_next_epoch(
     numbers: Dataset, batch_size: int, transform: Any
 ) -> None:
     # Two batches end with the third epoch; the fourth has fewer rows than a batch.
@@ -238,7 +238,9 @@ def test_pass_after_dropped_epoch_begins_after_it(
 
 
 @in_either_order
-def test_pass_after_break_in_second_epoch_begins_with_third(numbers: Dataset, order: str) -> None:
+def test_pass_after_break_in_second_epoch_begins_with_third_epoch(
+    numbers: Dataset, order: str
+) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
     batches = read_by(loader)
     assert len(list(islice(batches, 9))) == 9  # an epoch has seven

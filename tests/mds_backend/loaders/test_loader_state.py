@@ -1,4 +1,4 @@
-"""A state, taken anywhere, lets another loader continue exactly there."""
+"""Another loader resumes from a state exactly where the state was taken."""
 
 import copy
 import json
@@ -224,7 +224,7 @@ def test_numpy_integers_in_a_state_are_accepted(numbers: Dataset) -> None:
     json.dumps(StreamingDataLoader(seeded).state_dict())
 
 
-def test_dataset_state_after_loader_loads_equals_loader_state(numbers: Dataset) -> None:
+def test_dataset_state_equals_the_state_that_was_loaded_into_its_loader(numbers: Dataset) -> None:
     """Samples that were iterated over before do not count."""
     loader = torch_loader(numbers, batch_size=3)
     taken(loader, 3)

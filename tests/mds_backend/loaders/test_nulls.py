@@ -26,7 +26,7 @@ def write(directory: Path, spark_type: SparkType, values: list[Any]) -> Dataset:
 
 
 def read(dataset: Dataset, **options: Any) -> dict[str, Any]:
-    """Read everything in batches of one row; all batches must agree in their dtypes."""
+    """Read all rows in batches of one row, and check that the batches have the same dtypes."""
     batches = list(torch_loader(dataset, batch_size=1, **options))
     joined: dict[str, Any] = {}
     for name, first in batches[0].items():

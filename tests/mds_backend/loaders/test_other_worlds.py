@@ -286,7 +286,9 @@ def test_state_lists_the_lanes_of_its_epoch_until_the_epoch_ends(numbers: Datase
     assert lanes == [[4], [4], [4, 2], [4, 2], [4]]
 
 
-def test_len_is_the_length_of_a_whole_pass_in_this_world(numbers: Dataset) -> None:
+def test_len_of_a_resumed_loader_is_the_length_of_a_whole_pass_in_its_world(
+    numbers: Dataset,
+) -> None:
     second = Ranks(numbers, 2, 5, state_of_four(numbers))
     assert second.num_batches == 7
     assert len(second.take(None)) == ROWS - 2 * 4 * 4

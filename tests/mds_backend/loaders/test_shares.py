@@ -362,7 +362,7 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
 @in_either_order
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("first", list(FIRST))
-def test_iterations_count_from_second_batch_or_end(
+def test_iteration_counts_from_its_second_batch_or_its_end(
     url: str, launch: Launch, order: str, first: str, ranks: int
 ) -> None:
     if ranks == 1 and "afterwards" in first:

@@ -45,7 +45,7 @@ def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
 
 def test_rows_of_large_windows_lie_within_their_shards() -> None:
     """Sample numbers do not reveal wrong rows: errors in the shard and in the row cancel out."""
-    sizes = np.array([400_000, *[1] * 1_500, 200_000])  # small shards share entries of the index
+    sizes = np.array([400_000, *[1] * 1_500, 200_000])  # many small shards between large ones
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     order = ExactOrder(seed=1, window=int(bounds[-1]))
     (window,) = order.chunks(bounds, range(bounds[-1]), 0, range(bounds[-1]))

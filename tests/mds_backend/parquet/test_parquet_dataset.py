@@ -173,7 +173,7 @@ def test_impossible_counts_in_a_footer_raise_error(tmp_path: Path) -> None:
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     found = set()
     for place in range(start, len(data) - 8):
-        for bit in (1, 64):  # of the sign, or of the length of a number
+        for bit in (1, 64):  # bits of the sign and of the length of a number
             damaged = bytearray(data)
             damaged[place] ^= bit
             path.write_bytes(damaged)

@@ -235,7 +235,7 @@ def test_packed_and_unpacked_shards_return_equal_values_and_dtypes(
             assert isinstance(found[name], np.ndarray)
             assert found[name].dtype == expected[name].dtype  # type: ignore[union-attr]
             np.testing.assert_array_equal(found[name], expected[name])
-            found[name][:] = 0  # type: ignore[index]  # belongs to the reader
+            found[name][:] = 0  # type: ignore[index]  # the caller may change it
     assert packed == [ROWS] * count
 
 
@@ -274,7 +274,7 @@ def test_matrices_hold_the_packed_columns(
         else:
             expected = [columns[name][chunk] for name in output.columns]
             assert np.array_equal(found[output_name(output)], np.stack(expected, 1))
-            found[output_name(output)][:] = 0  # belongs to the reader
+            found[output_name(output)][:] = 0  # the caller may change it
 
 
 def test_shard_is_packed_once_enough_of_it_is_read_out_of_order(

@@ -111,7 +111,7 @@ def test_rows_are_shuffled_within_windows_of_whole_shards(
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
-def test_parts_take_the_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
+def test_parts_of_a_pass_take_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
     def read(part: tuple[int, int]) -> list[list[int]]:
         order = ExactOrder(seed=1, shuffle_rows=True)
         return values(exact(datasets[60], order, 7, 2, part=part, block_rows=1))

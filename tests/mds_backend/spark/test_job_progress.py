@@ -78,7 +78,7 @@ def test_terminal_shows_shards_and_bytes_of_a_running_job(
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_progress_is_hidden_next_to_sparks_bar_or_if_disabled(
+def test_progress_is_hidden_if_spark_shows_its_bar_or_if_disabled(
     shown: bool, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())

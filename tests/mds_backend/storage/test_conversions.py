@@ -102,7 +102,7 @@ def test_marker_that_another_job_removed_is_written_again(
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_failed_conversion_leaves_no_file_or_only_marker_that_was_there(
+def test_failed_conversion_leaves_no_file_or_only_the_earlier_marker(
     s3: S3Server, source: ParquetDataset, before: bool
 ) -> None:
     location = Location.of(f"s3://{BUCKET}/gone-{before}/mds")

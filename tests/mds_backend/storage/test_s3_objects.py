@@ -153,7 +153,7 @@ def test_error_quotes_the_response_of_a_refusing_store(
 
 
 def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> list[bool]:
-    """Return whether each request had a signed URL; `fails` gets this list, and refuses or not."""
+    """Return which requests had signed URLs; `fails` gets this list to decide on a refusal."""
     signed: list[bool] = []
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Any:
@@ -174,7 +174,7 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
     assert sum(signed) == 1  # one refusal is enough
 
 
-def test_refusal_of_an_accepted_signed_url_leads_to_a_new_one(
+def test_signed_url_that_is_refused_after_it_was_accepted_is_renewed(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     """Its credentials have expired, which only Amazon's S3 reports as ExpiredToken."""

@@ -239,7 +239,7 @@ def test_number_in_a_sample_is_encoded_like_a_single_number(name: str, value: An
 
 
 def stored_number(name: str, value: Any) -> Any:
-    """Encode and read back."""
+    """Encode a number and read it back."""
     return np.frombuffer(encode_one({"v": name}, v=value), DTYPES[name])[0]
 
 

@@ -113,7 +113,7 @@ def test_merge_accepts_pairs_of_local_and_remote(
     assert (local / "index.json").exists() == keep_local
 
 
-def test_types_and_null_counts_are_kept_where_the_parts_agree(tmp_path: Path) -> None:
+def test_merge_keeps_types_and_null_counts_on_which_the_parts_agree(tmp_path: Path) -> None:
     write_days(tmp_path / "a", date(2024, 1, 1), None)
     write_days(tmp_path / "b", None, None, date(2024, 1, 2))
     write_days(tmp_path / "c")
@@ -142,7 +142,9 @@ def test_merge_of_parts_with_unknown_null_counts_warns_and_records_no_types(tmp_
 
 
 @pytest.mark.parametrize("other", ["plain", "name"])
-def test_types_that_differ_are_left_out_with_a_warning(tmp_path: Path, other: str) -> None:
+def test_merge_of_datasets_with_different_types_warns_and_records_no_types(
+    tmp_path: Path, other: str
+) -> None:
     write_days(tmp_path / "a", date(2024, 1, 1))
     if other == "plain":
         write(tmp_path / "b", 1)

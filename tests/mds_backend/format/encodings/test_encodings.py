@@ -27,7 +27,7 @@ def test_stored_numbers_are_little_endian(dtype: str) -> None:
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=4), st.sampled_from(sorted(DTYPES)))
-def test_a_shape_is_read_as_it_is_written(shape: list[int], dtype: str) -> None:
+def test_shape_in_the_name_of_an_encoding_is_parsed(shape: list[int], dtype: str) -> None:
     encoding = parse_encoding(f"ndarray:{dtype}:{','.join(map(str, shape))}")
     assert encoding.shape == tuple(shape)
     assert encoding.size == math.prod(shape) * np.dtype(dtype).itemsize
@@ -73,7 +73,9 @@ def test_array_that_no_shard_can_hold_raises_error(shape: str) -> None:
         (["jpeg_array", "jpegarray"], "jpeg_array"),
     ],
 )
-def test_common_encoding_of_several_holds_all_their_values(texts: list[str], general: str) -> None:
+def test_common_encoding_of_several_encodings_holds_all_their_values(
+    texts: list[str], general: str
+) -> None:
     assert general_encoding(texts) == general
     assert general_encoding(texts[::-1]) in (general, texts[-1])
 

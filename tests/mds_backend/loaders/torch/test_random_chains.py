@@ -82,5 +82,5 @@ def check(chain: Chain, epoch: Counter[int]) -> None:
 @pytest.mark.parametrize(
     "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.long) for n in range(20, 400))]
 )
-def test_chain_of_worlds_returns_each_row_once_an_epoch(numbers: Dataset, seed: int) -> None:
+def test_chain_of_worlds_returns_each_row_once_per_epoch(numbers: Dataset, seed: int) -> None:
     check(*chain_of(numbers, seed))
