@@ -39,13 +39,13 @@ def test_lock_whose_file_is_removed_while_locking_is_retried_or_raises_error(
     assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
 
 
-def test_release_of_an_old_lock_leaves_the_next_one_locked(path: str) -> None:
+def test_release_of_a_removed_lock_does_not_release_later_locks(path: str) -> None:
     first = locked(path)
     first.remove_file()
     second = locked(path)
     assert Path(path).exists()
     first.release()
-    other = locked(f"{path} of another file")  # reuses the first descriptor
+    other = locked(f"{path} of another file")  # reuses the descriptor of `first`
     first.release()
     assert try_lock(path) is try_lock(f"{path} of another file") is None
     second.release()

@@ -129,7 +129,7 @@ def test_compare_reports_missing_columns_and_different_types(tmp_path: Path) -> 
         compare(*sources, columns=["nothing"])
 
 
-def test_compare_of_disjoint_columns_reports_all_of_them(tmp_path: Path) -> None:
+def test_compare_of_datasets_without_common_columns_reports_all_columns(tmp_path: Path) -> None:
     assert compared(tmp_path, numbers(0), numbers(0)).is_same
     found = compared(tmp_path, pa.table({"a": [1]}), pa.table({"b": [1]}))
     assert [difference.column for difference in found.columns] == ["a", "b"]

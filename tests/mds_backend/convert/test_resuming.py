@@ -190,7 +190,9 @@ def test_failed_conversion_without_resume_leaves_no_files(
     assert not (tmp_path / "mds").exists()
 
 
-def test_an_error_of_one_thread_stops_the_others(source: ParquetDataset, tmp_path: Path) -> None:
+def test_error_of_one_thread_stops_the_other_threads(
+    source: ParquetDataset, tmp_path: Path
+) -> None:
     interruption = Interruption(20, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         convert_parquet(

@@ -119,7 +119,7 @@ def test_other_nulls_raise_error_before_the_first_batch(
         "fill_nulls={'a': …}",
         "null_masks=['a']",
         "in the transform",
-        # Nulls inside arrays are filled with a number; their rows are not dropped.
+        # For nulls inside arrays, the error suggests a number instead of dropping rows.
         "a number" if dataset.schema["a"].element_null_count else "df.na.drop(subset=['a'])",
     ):
         assert remedy in message

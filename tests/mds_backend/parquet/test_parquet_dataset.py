@@ -88,7 +88,7 @@ def test_a_pattern_finds_files_and_directories(tmp_path: Path) -> None:
         (["k=a%2Fb%20c", "k=__HIVE_DEFAULT_PARTITION__"], [None, "a/b c"], pa.string()),
     ],
 )
-def test_partitions_are_columns_before_the_others(
+def test_partitions_become_columns_before_the_columns_of_the_files(
     partitions: list[str], values: list[Any], type_: pa.DataType, tmp_path: Path
 ) -> None:
     for partition in partitions:

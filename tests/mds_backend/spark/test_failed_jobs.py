@@ -32,7 +32,7 @@ def failing_frame(spark: Any, target: Path) -> Any:
 
 
 @pytest.mark.parametrize("others", [[], ["part-00000.parquet"]])
-def test_failed_job_removes_its_files_and_keeps_others(
+def test_failed_job_removes_its_files_and_keeps_other_files(
     spark: Any, target: Path, others: list[str]
 ) -> None:
     for name in others:

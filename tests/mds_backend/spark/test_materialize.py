@@ -76,7 +76,9 @@ def test_compressed_shards_read_back(spark: Any, target: Path, compression: str)
 
 
 @pytest.mark.parametrize("by_partition", [False, True])
-def test_one_job_writes_everything(classic_spark: Any, target: Path, by_partition: bool) -> None:
+def test_one_spark_job_writes_the_whole_dataset(
+    classic_spark: Any, target: Path, by_partition: bool
+) -> None:
     context = classic_spark.sparkContext
     context.setJobGroup(f"one job {by_partition}", "one job")
     df = classic_spark.range(0, 10, 1, 5)
@@ -164,7 +166,9 @@ def test_wrong_arguments_raise_error_before_anything_is_written(
     assert not target.exists()
 
 
-def test_each_partition_is_a_dataset_and_the_root_joins_them(spark: Any, target: Path) -> None:
+def test_each_partition_becomes_a_dataset_and_the_root_index_joins_all_partitions(
+    spark: Any, target: Path
+) -> None:
     arguments = {"out": str(target), "hashes": ["md5"], "size_limit": "2kb"}
     before = dict(arguments)
     df = spark.range(0, 1000, 1, 12).where("id < 400 OR id > 500")

@@ -139,7 +139,7 @@ def test_dataset_of_another_job_is_not_changed(target: Path, write: Any) -> None
     assert len(files_in(target)) == 2
 
 
-def test_failure_to_write_one_index_removes_the_others(
+def test_failure_to_write_one_index_removes_the_other_indexes(
     target: Path, write: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = make_job(target)

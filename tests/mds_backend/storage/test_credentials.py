@@ -37,7 +37,7 @@ def nothing_secret_is_logged(
 
 
 def refused(location: Location, *texts: str) -> None:
-    """Check that the storage denies access, and what the errors say."""
+    """Check that the storage denies access, and that its errors contain the given texts."""
     every_way_in: list[Callable[[], object]] = [
         lambda: location.read("index.json"),
         lambda: location.stat("index.json"),

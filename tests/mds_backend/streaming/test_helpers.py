@@ -35,7 +35,7 @@ class Frame:
         self.schema = T.StructType([T.StructField(n, t) for n, t in types.items()])
 
 
-def test_json_compatible_types_are_those_of_mosaicml_streaming() -> None:
+def test_json_compatible_types_are_the_same_as_in_mosaicml_streaming() -> None:
     pairs = T.MapType(T.StringType(), T.IntegerType())
     for inner in (T.ArrayType(T.StringType()), T.NullType(), pairs):
         assert is_json_compatible(T.StructType([T.StructField("a", inner)]))

@@ -1,4 +1,4 @@
-"""The modules that mirror `streaming`: the names that exist, and those that do not."""
+"""The modules that mirror `streaming`: the names that exist, and the names that are missing."""
 
 import importlib
 import importlib.util

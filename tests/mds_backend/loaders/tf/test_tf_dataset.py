@@ -242,7 +242,7 @@ CONCATENATED: dict[str, Any] = {
         ("mapped", "made", 1),
     ],
 )
-def test_concatenated_datasets_return_batches_of_both(
+def test_concatenated_datasets_return_the_batches_of_both_datasets(
     numbers: Dataset, first: str, second: str, num_epochs: int | None
 ) -> None:
     begin = CONCATENATED[first](make(numbers, 7))

@@ -151,7 +151,7 @@ def test_batches_of_any_type_are_received_as_sent(batch: Any) -> None:
     torch.testing.assert_close(unpacked(packed([batch, batch])), [batch, batch])
 
 
-def test_large_part_of_a_tensor_is_sent_without_the_rest() -> None:
+def test_large_part_of_a_tensor_is_sent_without_the_rest_of_the_tensor() -> None:
     whole = torch.arange(1 << 18)
     sent = packed([{"part": whole[: 1 << 17], "whole": whole}])
     (found,) = sent.batches

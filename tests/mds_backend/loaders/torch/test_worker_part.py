@@ -127,7 +127,7 @@ def test_finished_worker_resumes_without_samples(url: str, order: str) -> None:
     assert not read(dataset_of(url, order), states)
 
 
-def test_epoch_after_a_resumed_one_is_the_next(url: str) -> None:
+def test_pass_after_a_resumed_epoch_reads_the_next_epoch(url: str) -> None:
     first = dataset_of(url, "elastic")
     epochs = [read(first) for _ in range(3)]
     states = {worker: items[10][1] for worker, items in epochs[1].items()}
