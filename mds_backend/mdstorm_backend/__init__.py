@@ -66,7 +66,7 @@ _HOMES = {
 }
 
 
-#: Names that users may look for here, and the modules of mdstorm that define them.
+#: Names that users may expect in this package, and the modules of mdstorm that define them.
 _IN_MDSTORM = {
     "BatchedDataLoader": "mdstorm.pytorch",
     "SparkDatasetConverter": "mdstorm.spark",

@@ -36,7 +36,7 @@ __all__ = [
     "shown_url",
 ]
 
-#: Maximum number of table rows in a notebook; the number of further rows is shown below.
+#: Maximum number of table rows in a notebook; a line below gives the number of hidden rows.
 _MOST_ROWS = 200
 _CELL = ' style="text-align:left"'
 
@@ -64,7 +64,7 @@ class Description:
 
 
 class Described:
-    """Base of objects whose repr and notebook output are made from a description, and never raise.
+    """Base of objects whose repr and notebook output come from a description and never raise.
 
     A subclass overrides `_mdstorm_description`, unless its constructor arguments describe it.
     """
@@ -100,17 +100,17 @@ class Described:
 
 
 def _description(value: Described, *, full: bool) -> Description:
-    """Return the description of an object in any state: closed, deleted or half constructed."""
+    """Return the description of an object in any state, even closed or partly constructed."""
     for in_full in (full, False):
         try:
             return value._mdstorm_description(full=in_full)
-        except Exception:  # debuggers and logs show objects in the middle of failures
+        except Exception:  # debuggers and logs may show objects whose constructor has failed
             continue
     return Description(["cannot be described now"])
 
 
 def _arguments(value: Described) -> Iterator[str]:
-    """Yield the constructor's arguments except defaults; "…" for those that are not attributes."""
+    """Yield the constructor's arguments, except defaults; "…" if there is no such attribute."""
     for name, parameter in signature(type(value)).parameters.items():
         found = getattr(value, name, getattr(value, f"_{name}", value))
         if found is value:
@@ -132,7 +132,7 @@ def _row(cells: Sequence[str], head: int = 0) -> str:
 
 
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
-#: Everything before the last ``@`` may belong to a password.
+#: Everything before the last ``@`` may be part of a password.
 _PASSWORD = re.compile(r"(://[^/:@]*:)[^\s,]*(?=@)")
 #: The values of a query: any of them may be secret, depending on the storage.
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s/]+=)[^&#\s,]+")
@@ -161,14 +161,14 @@ def shown_url(url: str) -> str:
     return _QUERY_VALUE.sub(_HIDDEN, shown) if "://" in shown else shown
 
 
-#: A function to call, False to show nothing, or None or True to let `progress` decide.
+#: A function to call with the progress; False to show none; None or True for the default.
 Progress: TypeAlias = OnProgress | bool | None
 #: Seconds between two updates of the line.
 INTERVAL = 0.1
 #: The environment variable that turns all progress off: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
 _OFF = frozenset({"off", "0", "false", "no"})
-#: Held by the line on the terminal: only one is shown at a time.
+#: Held while a line is shown on the terminal, so that there is only one at a time.
 _terminal = threading.Lock()
 
 #: A line that is being shown.
@@ -218,7 +218,7 @@ def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgres
 
 
 class FileProgress:
-    """Shows the number and the size of written files, if `shown` and `open_line` returns a line."""
+    """Shows the number and size of written files, if `shown` is True and progress can be shown."""
 
     def __init__(self, *, shown: bool) -> None:
         self._files = self._bytes = 0
@@ -258,7 +258,7 @@ class ThrottledLine:
         self._lock = threading.Lock()
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a text, unless another was drawn just before."""
+        """Show a text, unless another text was drawn just before."""
         now = time.monotonic()
         if now - self._drawn < INTERVAL or not self._lock.acquire(blocking=False):
             return
@@ -266,13 +266,13 @@ class ThrottledLine:
             if self._line is not None:
                 self._drawn = now
                 self._line.draw(f"{self._what}: {text}", done, total)
-        except Exception:  # the terminal may be gone: the work continues without it
+        except Exception:  # the terminal may be closed: the work continues without it
             self._close("")
         finally:
             self._lock.release()
 
     def close(self, text: str = "") -> None:
-        """End the line, with `text` if it is given; may be called again."""
+        """End the line, with `text` if it is given. May be called more than once."""
         with self._lock:
             seconds = time.monotonic() - self._begun
             self._close(f"{self._what}: {text}, {seconds:,.1f} s" if text else "")
@@ -317,30 +317,30 @@ def open_line(*, in_terminal: bool = True) -> LiveLine | None:
 
 
 def _is_notebook() -> bool:
-    """Whether this process is an IPython kernel, such as a notebook's."""
+    """Whether this process runs an IPython kernel, as for a notebook."""
     ipython: Any = sys.modules.get("IPython")
     try:
         return getattr(ipython.get_ipython(), "kernel", None) is not None
-    except AttributeError:  # not imported, or being imported
+    except AttributeError:  # IPython is not imported, or is being imported
         return False
 
 
 def _is_terminal() -> bool:
     try:
         return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is none, or it is closed
+    except (AttributeError, ValueError):  # there is no standard error, or it is closed
         return False
 
 
 def _is_first() -> bool:
-    """Whether this is the main process of the first rank, which shows progress for all others."""
+    """Whether this is the main process of the first rank, which alone shows progress."""
     if parent_process() is not None:
         return False
-    from mdstorm_backend.order import find_world  # needed only if progress is shown
+    from mdstorm_backend.order import find_world  # imported only if progress is shown
 
     try:
         return find_world().rank == 0
-    except Exception:  # invalid variables: code that needs the world reports them
+    except Exception:  # invalid variables are reported by the code that needs the world
         return False
 
 
@@ -353,7 +353,7 @@ class _TerminalLine:
 
         class Lenient(Console):
             def on_broken_pipe(self) -> None:
-                raise BrokenPipeError  # rich would end the program
+                raise BrokenPipeError  # rich would exit the program
 
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -363,7 +363,7 @@ class _TerminalLine:
             console=Lenient(stderr=True),
             transient=True,
             auto_refresh=False,
-            redirect_stdout=False,  # output would go to standard error
+            redirect_stdout=False,  # otherwise, output would go to standard error
         )
         self._bar.start()
         self._task = self._bar.add_task("", total=None, text="")

@@ -1,4 +1,4 @@
-"""Helpers that know nothing about data: threads, optional libraries, checks of arguments."""
+"""General helpers, independent of data: threads, optional libraries, argument checks."""
 
 from __future__ import annotations
 

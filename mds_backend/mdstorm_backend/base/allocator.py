@@ -1,4 +1,4 @@
-"""How the C library keeps freed memory: `keep_freed_memory`."""
+"""Make glibc reuse freed memory: `keep_freed_memory`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any
 
 #: Parameters of glibc's ``mallopt``.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-#: The highest value that all versions of glibc accept. Most blocks of a pass are 8 MiB.
+#: Blocks from this size on are mapped separately: the highest threshold that all versions of glibc
+#: accept. Most blocks of a pass are 8 MiB.
 _MAPPED_FROM = 32 << 20
-#: Bytes that each arena of the allocator may keep. A pass has about four blocks at a time.
+#: Freed bytes that each arena of the allocator may keep. A pass has about four blocks at a time.
 _KEPT = 64 << 20
-#: Variables with which users set the thresholds.
+#: Environment variables with which users set the thresholds.
 _ENVIRONMENT = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 
 
 def keep_freed_memory() -> None:
-    """Make glibc keep the freed memory of a block for the next one.
+    """Make glibc keep the memory of freed blocks for later blocks.
 
     By default glibc returns freed memory to the system from 128 KiB on. The pages of each block are
     then faulted in again, which takes as long as filling them. Call this when a pass begins: other
@@ -35,7 +36,7 @@ def keep_freed_memory() -> None:
 
 @lru_cache(maxsize=1)
 def _mallopt() -> Callable[[int, int], Any] | None:
-    """Return glibc's function; None if there is another allocator, or users have set thresholds."""
+    """Return ``mallopt``; None if the C library has none, or if users have set the thresholds."""
     is_set = any(name in os.environ for name in _ENVIRONMENT)
     if is_set or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
         return None

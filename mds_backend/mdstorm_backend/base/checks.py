@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return the end of a message about an unknown name: the most similar known one, if any."""
+    """Return ``: did you mean …?`` with the known name most similar to `name`; empty if none is."""
     folded = {one.lower(): one for one in known}
     # Names that contain the unknown name rank first: by similarity alone, a short name may rank
     # before the intended long one.
@@ -30,7 +30,7 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def choose_among(name: str, known: Collection[str]) -> str:
-    """Return the end of a message about an unknown name: `did_you_mean`, and the choices."""
+    """Return the hint of `did_you_mean`, followed by a list of all known names."""
     nearest = did_you_mean(name, known)
     return f"{f'{nearest} Choose' if nearest else ': choose'} among {list(known)}"
 
@@ -38,13 +38,13 @@ def choose_among(name: str, known: Collection[str]) -> str:
 def unknown_keyword(
     function: str, name: str, known: Collection[str], instead: str = ""
 ) -> ArgumentTypeError:
-    """Return the error for an unknown keyword, which ends with `instead` or suggests keywords."""
+    """Return the error for an unknown keyword, with the hint `instead` or one made from `known`."""
     remedy = instead or did_you_mean(name, known) or f". Keywords are {', '.join(sorted(known))}"
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
 
 def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorate a function or constructor to suggest a similar keyword for an unknown one.
+    """Decorate a function so that its error for an unknown keyword suggests a similar keyword.
 
     The error is an ArgumentTypeError, a TypeError like Python's own.
     """
@@ -63,7 +63,7 @@ def suggests_keywords(function: Callable[_Arguments, _Result]) -> Callable[_Argu
 
 
 def suggests_fields(dataclass: type[_Result]) -> type[_Result]:
-    """Decorate a dataclass as `suggests_keywords` decorates a function."""
+    """Apply `suggests_keywords` to the constructor of a dataclass."""
     made: Any = dataclass
     made.__init__ = suggests_keywords(made.__init__)
     return dataclass
@@ -133,7 +133,7 @@ def overrides(thing: object, base: type, *names: str) -> bool:
 
 
 def parse_json(text: bytes | bytearray | memoryview | str, **options: Any) -> Any:
-    """Parse JSON like `json.loads`, but raise ValueError for everything that is invalid.
+    """Parse JSON like `json.loads`, but raise ValueError for any invalid text.
 
     Raises
     ------

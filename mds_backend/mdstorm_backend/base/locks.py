@@ -23,7 +23,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class FileLock(OwnContext):
-    """A held file lock; only the holder of an exclusive lock changes the file's content.
+    """A file lock that is held. Only the holder of an exclusive lock changes the file's content.
 
     The content is one line. A holder that was killed may have left more, which is ignored.
     """
@@ -45,7 +45,7 @@ class FileLock(OwnContext):
         os.ftruncate(self._fd, len(data))
 
     def remove_file(self) -> None:
-        """Remove the file, unless another replaced it; waiting processes create a new one."""
+        """Remove the file unless it has been replaced; waiting processes then create a new one."""
         if _is_at(self.path, self._fd):
             os.unlink(self.path)
 
@@ -71,7 +71,7 @@ def try_lock(path: str) -> FileLock | None:
         If the file cannot be created, or its file system has no locks.
     """
     while True:
-        with suppress(_RemovedError):  # then it is created again
+        with suppress(_RemovedError):  # the file was removed in the meantime: create it again
             try:
                 return FileLock(_open_locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB), path)
             except BlockingIOError:
@@ -169,7 +169,7 @@ def _is_at(path: str, fd: int) -> bool:
         return False
 
 
-#: Locks that this process holds, by descriptor.
+#: Locks that this process holds, by file descriptor.
 _held: dict[int, FileLock] = {}
 
 

@@ -1,4 +1,4 @@
-"""Import optional libraries on first use, and act on modules when they are loaded.
+"""Import optional libraries on first use, and call functions when modules are loaded.
 
 The finder and the loader do not derive from the classes of `importlib.abc`, which takes longer to
 import than everything else here.
@@ -108,7 +108,7 @@ def wrap(owner: object, name: str, make: Callable[[Any], Any]) -> None:
 
 
 class _Finder:
-    """A finder that delegates to the other finders, and notices when modules are loaded.
+    """An import finder that delegates to the other finders, and calls functions after imports.
 
     Attributes
     ----------
@@ -145,7 +145,8 @@ class _Loader:
         self._done = done
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)  # for example get_source of a module that is only found
+        # For example get_source, for a module that is found but not loaded
+        return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:
         module.__loader__ = self._loader

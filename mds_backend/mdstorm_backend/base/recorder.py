@@ -26,7 +26,7 @@ class Cause(IntEnum):
     CACHE = 1
     DECODING = 2
     TRANSFORMS = 3
-    #: Anything else.
+    #: All other work.
     BATCHING = 4
 
 
@@ -55,7 +55,7 @@ _COUNTED = (
     "skipped",
 )
 _ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
-#: Seconds. After a shorter wait, the result is taken to have been ready: no wait is counted.
+#: Shorter waits, in seconds, are not counted: the result is regarded as ready.
 _SHORTEST_WAIT = 20e-6
 _END: Any = object()
 
@@ -104,7 +104,7 @@ class Recorder:
         self.results = self.results_ready = 0
         #: When the user took the first batch.
         self._started = 0.0
-        #: The consumer's waits since then, by cause.
+        #: The consumer's waits since the first batch, by cause.
         self._spans = _no_spans()
         #: One set of counts per thread, so that no thread waits for a lock.
         self._counts: dict[int, dict[str, float]] = {}
@@ -115,7 +115,7 @@ class Recorder:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(None), ()
 
-    # The consumer
+    # Methods for the consumer's thread
 
     @property
     def consumer(self) -> str:
@@ -151,7 +151,7 @@ class Recorder:
         self.startup = self.clock() - self.since
 
     def end(self, *, is_waiting: bool) -> None:
-        """Record the end of the iteration; `is_waiting` if the consumer had requested a batch."""
+        """Record the end of the iteration; `is_waiting` is True if a requested batch is due."""
         if is_waiting and not self.is_over:
             now = self.clock()
             if not self.batches:
@@ -170,7 +170,7 @@ class Recorder:
             mine[cause] += seconds * span / total
 
     def consumed(self, items: Iterable[_Out]) -> Iterator[_Out]:
-        """Yield items, and record the work of this thread on producing them."""
+        """Yield items, and record the work that this thread does to produce them."""
         following: Callable[[Any], Any] = self.called(partial(next, iter(items)))
         while (item := following(_END)) is not _END:
             yield item
@@ -178,7 +178,7 @@ class Recorder:
     def called(
         self, function: Callable[[_In], _Out], cause: Cause | None = None
     ) -> Callable[[_In], _Out]:
-        """Wrap a function for the consumer's thread: its work is recorded, as `cause` if given."""
+        """Wrap a function of the consumer's thread to record its work, as `cause` if given."""
 
         def counted(value: _In) -> _Out:
             with working_for(self):
@@ -189,10 +189,10 @@ class Recorder:
 
         return counted
 
-    # Threads that work ahead
+    # Methods for worker threads
 
     def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
-        """Wrap a function for a worker thread: its result comes with its spans, for `result`."""
+        """Wrap a function for a worker thread to return its result with its spans, for `result`."""
 
         def counted(item: _In) -> Made[_Out]:
             spans, start = _no_spans(), self.clock()
@@ -216,13 +216,13 @@ class Recorder:
         return result
 
     def counts_of_thread(self) -> dict[str, float]:
-        """Return the counts of this thread, to which the caller adds."""
+        """Return this thread's counts, a dict that the caller updates."""
         number = threading.get_ident()
         return self._counts.get(number) or self._counts.setdefault(number, dict(_ZERO))
 
     def begin_download(self, now: float) -> None:
         """Record that a download starts."""
-        with self._lock:  # taken twice per file, only briefly
+        with self._lock:  # the lock is taken only twice per file, and briefly
             if not self._downloads:
                 self._downloading_since = now
             self._downloads += 1
@@ -233,7 +233,7 @@ class Recorder:
             self._downloads -= 1
             return 0.0 if self._downloads else now - self._downloading_since
 
-    # Sums
+    # Totals
 
     def add(self, totals: Mapping[str, float]) -> None:
         """Add the counts of a recorder in a worker process."""
@@ -264,7 +264,7 @@ class Recorder:
 
 
 class working_for:  # noqa: N801  # as `work`
-    """A ``with`` block in which this thread works for the consumer's recorder, if there is one."""
+    """Record the work in a ``with`` block as the consumer's own, if there is a recorder."""
 
     __slots__ = ("_outer", "_recorder")
 
@@ -281,7 +281,7 @@ class working_for:  # noqa: N801  # as `work`
 
 
 class work:  # noqa: N801  # reads as a statement, and is quicker than a generator
-    """A ``with`` block whose seconds count for a cause, in the recorder of this thread.
+    """A ``with`` block whose time is recorded under a cause, in this thread's recorder.
 
     The seconds of a nested block count for that block only.
     """
@@ -319,7 +319,7 @@ def count(name: str, number: float = 1) -> None:
 
 
 def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
-    """Wrap a function for another thread, which then works for the recorder of this one."""
+    """Wrap a function for another thread so that its work counts in this thread's recorder."""
     task = here.task and (here.task[0], _no_spans())
 
     def called() -> None:
@@ -330,7 +330,7 @@ def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
 
 
 def current_recorder() -> Recorder | None:
-    """Return the recorder for which this thread works, or None."""
+    """Return the recorder that records this thread's work, or None."""
     return None if here.task is None else here.task[0]
 
 

@@ -1,4 +1,4 @@
-"""Pools of threads, prefetching, the threads of closed generators, and safety in forks.
+"""Thread pools, prefetching, the threads of closed generators, and fork safety.
 
 A suspended generator is closed when its last reference goes away. The garbage collector may close
 it in any thread and at any point: in one of the generator's own threads, or while a lock is held
@@ -32,7 +32,7 @@ _Out = TypeVar("_Out")
 
 
 class OrderedPool(ThreadPoolExecutor):
-    """A pool whose threads know the priority of their work, and can pass it on with `hand_off`."""
+    """A thread pool whose calls have priorities, and may use further threads with `hand_off`."""
 
     def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
         super().__init__(max_workers, thread_name_prefix)
@@ -49,7 +49,7 @@ class OrderedPool(ThreadPoolExecutor):
         return super().submit(_called, self._others, priority, fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the threads, and those to which they handed off work."""
+        """End the pool's threads, and the threads to which they handed off work."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         self._others.shutdown(wait)
 
@@ -58,7 +58,7 @@ _priorities = count()
 
 
 def next_priority() -> int:
-    """Return a priority below that of all work so far: a greater number is less urgent."""
+    """Return a priority lower than all earlier ones; a greater number means a lower priority."""
     return next(_priorities)
 
 
@@ -66,7 +66,7 @@ class _Here(threading.local):
     #: The priority of this thread's work, and the threads to which it may hand off work.
     priority: int | None = None
     others: ThreadPoolExecutor | None = None
-    #: Receives the pools of generators that this thread closes.
+    #: If set, a list that receives the pools of generators that this thread closes.
     closed: list[ThreadPoolExecutor] | None = None
 
 
@@ -74,7 +74,7 @@ _here = _Here()
 
 
 def current_priority() -> int:
-    """Return the priority of this thread's work; work that is submitted later has a greater one."""
+    """Return the priority of this thread's work: a smaller number than any work submitted later."""
     return next_priority() if _here.priority is None else _here.priority
 
 
@@ -103,9 +103,10 @@ def _called(
 #: Called with the number of finished items, and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 
-#: Limits the shards held in memory, and the concurrent requests to a storage.
+#: Highest default number of threads. It limits the shards held in memory, and the concurrent
+#: requests to a storage.
 _MAX_THREADS = 8
-#: Limits concurrent requests to a storage that only check files, or write small ones.
+#: Most requests to a storage at a time, if they only check files or write small ones.
 _MOST_REQUESTS = 16
 
 
@@ -115,7 +116,7 @@ def num_threads(threads: int | None) -> int:
 
 
 def map_files(call: Callable[[_In], _Out], items: Collection[_In]) -> list[_Out]:
-    """Call `call` for each of some small files, in threads, and return the results in order.
+    """Call `call` for each of some small files, in threads; return the results in their order.
 
     The first error is raised once all calls have ended.
     """
@@ -147,13 +148,14 @@ _Made = TypeVar("_Made")
 
 
 class WorkAhead(Generic[_Made]):
-    """Keeps the latest result, and one that a thread computes ahead of its use.
+    """Keeps the latest result, and a result that a thread computes in advance.
 
     Pickles hold no results. A forked child keeps those that were finished.
     """
 
     def __init__(self) -> None:
-        #: Key, process and result, in a tuple that other threads see replaced as a whole.
+        #: Key, process and result, in one tuple so that other threads never see a mix of old and
+        #: new.
         self._kept: tuple[object, int, Future[_Made]] | None = None
         self._ahead: tuple[object, int, Future[_Made]] | None = None
 
@@ -168,7 +170,7 @@ class WorkAhead(Generic[_Made]):
             threading.Thread(target=fill, args=(result, make), daemon=True).start()
 
     def get(self, key: object, make: Callable[[], _Made]) -> _Made:
-        """Return the result of `key`, calling `make` if there is none; keep it until the next."""
+        """Return the result of `key`, made by `make` if needed; keep it until the next call."""
         found, ahead = self._find(key), self._ahead
         if ahead is not None and ahead[2] is found:
             self._ahead = None
@@ -187,7 +189,7 @@ class WorkAhead(Generic[_Made]):
 
 
 def fill(result: Future[Any], make: Callable[[], Any]) -> None:
-    """Set the result, or the error, of `make`."""
+    """Call `make`, and store its result or its error in `result`."""
     try:
         result.set_result(make())
     except BaseException as error:
@@ -216,7 +218,7 @@ _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
 
 class Iteration(Iterator[_Item]):
-    """The iterator over batches that a user gets, and may share between threads by mistake."""
+    """The iterator over batches that a user gets; it detects use by two threads at once."""
 
     def __init__(self, generator: Generator[_Item, None, None]) -> None:
         self._generator = generator
@@ -259,17 +261,17 @@ def _raise_if_in_use(error: ValueError) -> None:
 
 
 class PassThreads:
-    """The threads of a loader's passes that still have to be waited for."""
+    """The threads of a loader's passes, so that the loader can wait for them."""
 
     def __init__(self) -> None:
         self._pools: list[ThreadPoolExecutor] = []
         self._running: WeakSet[Iteration[Any]] = WeakSet()
 
     def __reduce__(self) -> tuple[type[PassThreads], tuple[()]]:
-        return PassThreads, ()  # copies have their own passes
+        return PassThreads, ()  # a copy has its own passes
 
     def follow(self, generator: Generator[_Item, None, None]) -> Iteration[_Item]:
-        """Return the iteration of a user over the batches of a generator, for `end` to close."""
+        """Return an iterator over a generator's batches, which `end` closes."""
         iteration = Iteration(generator)
         self._running.add(iteration)
         return iteration
@@ -282,7 +284,7 @@ class PassThreads:
 
     @contextmanager
     def closing(self, generator: _Generator) -> Iterator[_Generator]:
-        """Close `generator`, part of a pass, at the end of a block in another generator.
+        """Close `generator`, part of a pass, when a ``with`` block in an outer generator ends.
 
         The block waits for its threads, unless the outer generator is itself closed: then `wait`
         does. Threads of earlier passes are waited for first.
@@ -310,7 +312,7 @@ class PassThreads:
 
 
 class PoolContext(OwnContext):
-    """A context manager in a generator; when it exits, it shuts down its pool of threads, if any.
+    """A context manager for generators that shuts down its thread pool, if any, on exit.
 
     Work that has not started is cancelled. The threads are waited for, unless the generator is
     being closed.
@@ -328,7 +330,7 @@ class PoolContext(OwnContext):
 
 
 class Prefetcher(PoolContext):
-    """A pool of threads that stays at most `depth` results ahead of its consumer.
+    """A thread pool that computes at most `depth` results ahead of its consumer.
 
     The threads end with the ``with`` block; see this module.
 
@@ -345,7 +347,7 @@ class Prefetcher(PoolContext):
     def __init__(self, workers: int, depth: int, recorder: Recorder | None = None) -> None:
         self._depth = max(depth, 1)
         self._recorder = recorder
-        #: Whether the consumer found its last result ready.
+        #: Whether the last result was ready when the consumer requested it.
         self._is_ahead = False
         #: One element per call in progress: a deque changes safely without a lock.
         self._under_way: deque[None] = deque()
@@ -439,7 +441,7 @@ def _make_forks_safe() -> None:
 
 
 def set_up_arrow() -> None:
-    """Initialise Arrow, or wait for the thread that does; it imports pandas if installed."""
+    """Initialise Arrow, which imports pandas if installed, or wait for a thread that does so."""
     import pyarrow as pa
     import pyarrow.compute
 

@@ -95,7 +95,8 @@ def _state(
             location, INDEX_NAME, options, lambda: location.modified(INDEX_NAME)
         )
     except (errors.CredentialsError, FileNotFoundError, errors.StorageError) as error:
-        # The storage has no index or is unreachable: use the state recorded in a named directory.
+        # The storage has no index or is unreachable: use the state recorded in the cache directory,
+        # if the options name one.
         known = CacheDirectory(directory).described().get("fingerprint") if directory else None
         if known is not None and known.startswith(fingerprint):
             return known
@@ -136,11 +137,11 @@ class DirectFiles:
 
     @property
     def directory(self) -> str | None:
-        """Directory for decompressed shards; None for datasets in memory, which have none."""
+        """Directory for decompressed shards; None for a dataset in memory, which needs none."""
         return self._copies().directory if self.location.is_local_disk else None
 
     def stream(self, info: ShardInfo) -> Buffer:
-        """Return the bytes of a shard, like `open`: there is nothing to wait for."""
+        """Return the bytes of a shard, like `open`: local shards need no streaming."""
         return self.open(info)
 
     def open(self, info: ShardInfo) -> Buffer:
@@ -170,7 +171,7 @@ class DirectFiles:
         return self._cache
 
     def _is_outdated(self, info: ShardInfo) -> bool:
-        """Whether a cache decompressed the raw file from a file that has since been replaced."""
+        """Whether a cache decompressed the raw file from a file that has been replaced since."""
         if not self.location.is_local_disk:
             return False
         directory, name = CacheDirectory(self.location.path), info.raw_data.basename
@@ -179,7 +180,7 @@ class DirectFiles:
         return is_ours and record.is_from_another(origin(self.location, info))
 
     def _read(self, file: FileInfo) -> Buffer:
-        """Return the content of a file, whose size is checked; so is its hash on the first read."""
+        """Return a file's content after checking its size and, on the first read, its hash."""
         url, is_new = self.location.file_url(file.basename), file.basename not in self._checked
         hash_name = self.options.validate_hash if is_new else None
         try:
@@ -209,12 +210,12 @@ class DirectFiles:
             url = location.file_url(file.basename)
             raise errors.CorruptDatasetError(
                 f"{url} was rewritten after the dataset was opened, so old and new rows would be "
-                "mixed. Open the dataset again, and write the next one to another directory",
+                "mixed. Open the dataset again. Next time, write to a new directory instead",
                 url=url,
             )
 
 
-#: Where the bytes of shards come from. Safe to share between threads, to pickle and to fork.
+#: Reads the bytes of shards. Safe to share between threads, to pickle and to fork.
 ShardFiles: TypeAlias = DirectFiles | ShardCache
 
 _logger = logging.getLogger(__name__)
@@ -293,7 +294,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
 
 def _unfinished(location: Location) -> str | None:
-    """Return a message if a job has begun to write a dataset here; None if there is no trace."""
+    """Return a message if a job has begun to write a dataset here; None if no job has."""
     with suppress(errors.MDStormError, OSError):
         if location.exists(MARKER_NAME) or location.exists(CLAIM_NAME):
             return (

@@ -1,4 +1,4 @@
-"""Options of the cache, the layout of its directory, its records, and the default directories.
+"""Cache options, the layout of a cache directory, its records, and the default directories.
 
 A record lists the files that the cache made for a shard, and the hashes that were verified. It is
 the content of the shard's lock file, so only the holder of the lock changes it. Its modification
@@ -130,7 +130,7 @@ def check_cache_root() -> None:
 
 
 def default_directory(url: str, fingerprint: str) -> str:
-    """Return the default directory for one state of a dataset, identified by `fingerprint`."""
+    """Return the default cache directory for the state `fingerprint` of a dataset."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", url.rstrip("/").rpartition("/")[2])[-40:]
     shown = f"{name}-" if name.strip(".") else ""
     return os.path.join(cache_root(), f"{shown}{_key(url)}-{_key(fingerprint)}")
@@ -190,7 +190,7 @@ class CacheDirectory:
 
     def record(self, basename: str) -> str:
         """Return the path of the record of the shard whose uncompressed file is `basename`."""
-        # Hashed: the name has a fixed length, however long the shard's name is.
+        # The name is hashed so that its length is fixed, even for shards with long names.
         return os.path.join(self.notes, _key(basename) + _RECORD_SUFFIX)
 
     @property
@@ -208,9 +208,9 @@ class CacheDirectory:
         return self._listed(_RECORD_SUFFIX)
 
     def parts(self) -> list[tuple[str, str]]:
-        """Return the path of every temporary file, with its record or, if it has none, the ledger.
+        """Return each temporary file and its lock file: the shard's record, or else the ledger.
 
-        Only the holder of that file's lock changes the temporary file.
+        Only the holder of the lock changes the temporary file.
         """
         found = []
         for part in self._listed(_PART_SUFFIX):
@@ -230,7 +230,7 @@ class CacheDirectory:
         return [part for part, owner in self.parts() if owner == record]
 
     def holds(self, record: Record, name: str) -> bool:
-        """Whether the file `name` is the one that a record lists, unchanged."""
+        """Whether the file `name` is listed in a record and has not changed since."""
         listed = record.files.get(name)
         return listed is not None and FileIdentity.at(self.file(name)) == listed
 
@@ -273,7 +273,7 @@ class CacheDirectory:
             return {}
 
     def lock_ledger(self) -> FileLock:
-        """Lock the ledger, which all shards share; held only briefly, never during a download."""
+        """Lock the ledger, which all shards share. Hold it briefly, never during a download."""
         return wait_for_lock(self.ledger, patience=LEDGER_PATIENCE, progress=lambda: None)
 
     def index(self) -> bytes | None:
@@ -285,7 +285,7 @@ class CacheDirectory:
             return None
 
     def keep_index(self, url: str, content: bytes) -> None:
-        """Write a copy of a dataset's index, unless it is there, and record that we made it.
+        """Write a copy of a dataset's index unless it exists, and record that the cache wrote it.
 
         Raises
         ------
@@ -297,9 +297,9 @@ class CacheDirectory:
             return
         if present is not None and not self.holds(Record.at(self.index_note), INDEX_NAME):
             raise errors.InvalidArgumentError(
-                f"{path} is not the index of {url}, but of another dataset or an earlier version "
-                "of it, and the cache did not create this file. Choose another directory, or "
-                "remove the files in this one"
+                f"{path} is not the index of {url}, but of another dataset or of an earlier "
+                "version, and the cache did not create this file. Choose another directory, or "
+                "remove the files in this directory"
             )
         if not self.described():
             self.make(url, "")
@@ -323,7 +323,7 @@ class CacheDirectory:
 
     @contextlib.contextmanager
     def used(self) -> Iterator[None]:
-        """Turn disk errors in the block into a StorageError that names the remedy.
+        """Turn disk errors in the ``with`` block into a StorageError that explains the remedy.
 
         Raises
         ------
@@ -352,13 +352,13 @@ class CacheDirectory:
 
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
-#: The path does not exist, leads through a file, or is a link to itself.
+#: Errors for a path that does not exist, leads through a file, or is a link to itself.
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """The identity of a file, which changes if the file is replaced or its content changes."""
+    """The identity of a file; it differs once the file is replaced or its content changes."""
 
     inode: int
     size: int
@@ -421,7 +421,7 @@ class Record:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """Parse the output of `to_bytes`; unreadable data gives an empty record."""
+        """Parse the output of `to_bytes`; return an empty record for unreadable data."""
         try:
             value = parse_json(data.partition(b"\n")[0])
             if value["version"] != _VERSION:
@@ -438,7 +438,7 @@ class Record:
 
     @classmethod
     def at(cls, path: str) -> Record:
-        """Read a record without locking it; one that is being written reads as empty."""
+        """Read a record without locking it; return an empty record if it is being written."""
         try:
             with open(path, "rb") as file:
                 return cls.from_bytes(file.read())

@@ -67,7 +67,8 @@ def download(
     url = location.file_url(file.basename)
 
     def attempt() -> str:
-        # With `arrival`, others may be reading the file already, so each attempt writes to it.
+        # With `arrival`, other threads may be reading the file already, so each attempt writes to
+        # it.
         path = new_path() if arrival is None else arrival.path
         try:
             _copy(location, file, path, options.timeout, arrival)
@@ -79,7 +80,7 @@ def download(
             raise
         return path
 
-    # Retrying a local disk would give the same bytes.
+    # For a local disk, another attempt would read the same bytes.
     attempts = 1 if location.is_local_disk else options.retry
     try:
         with work(Cause.DOWNLOADS):
@@ -125,7 +126,7 @@ def _copy(
 
 
 def check_content(file: FileInfo, data: Buffer, hash_name: str | None, url: str) -> None:
-    """Check a file's size, and a hash if one is named, against the index.
+    """Check a file's size, and its hash if `hash_name` is given, against the index.
 
     Raises
     ------
@@ -160,7 +161,7 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
 
 
 def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
-    """Return the decompressed content of a file, of the size that the index records.
+    """Decompress a file, and return the content if it has the size that the index records.
 
     Raises
     ------
@@ -199,7 +200,7 @@ class LocalDiskError(OSError):
 def with_retries(
     location: Location, name: str, options: CacheOptions, action: Callable[[], T]
 ) -> T:
-    """Return the result of `action`, a short request for a file, by `try_again` and `watched`."""
+    """Return the result of `action`, a short request for a file, with retries and a timeout."""
 
     def attempt() -> T:
         return action() if location.is_local_disk else watched(action, timeout=options.timeout)
@@ -240,7 +241,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
                 raise _given_up(error, url, attempts) from error
             pause = min(2.0 ** (attempt - 1), LONGEST_PAUSE) * (1 + random.random() / 2)
             failed = f"attempt {attempt} of {attempts} at {url} failed ({_reason(error)})"
-            _logger.warning("%s; again in %.1f s", failed, pause)
+            _logger.warning("%s; retrying in %.1f s", failed, pause)
             time.sleep(pause)
         attempt += 1
 

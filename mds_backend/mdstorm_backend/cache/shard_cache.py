@@ -19,9 +19,9 @@ from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, St
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
 
-#: Attempts to lock a shard, since `mdstorm cache clear` may remove the directory in between.
+#: Attempts to lock a shard: `mdstorm cache clear` may remove the directory in between.
 _LOCK_ATTEMPTS = 5
-#: Shards of at most this many bytes are not streamed: they are complete soon enough.
+#: Shards of at most this many bytes are not streamed, since they are downloaded quickly.
 SOON_WHOLE = 8 << 20
 #: Seconds that decompressing and hashing a shard may take.
 _WORK = 60.0
@@ -107,7 +107,7 @@ class ShardCache:
             return content
 
     def stream(self, info: ShardInfo) -> Buffer | Arrival:
-        """Open a shard whose first bytes may be read before the last ones have arrived.
+        """Open a shard; its first bytes may be readable while the rest is still downloading.
 
         Returns
         -------
@@ -137,7 +137,7 @@ class ShardCache:
 
     @property
     def _limit(self) -> int | None:
-        """The cache limit less the copy of the index, in bytes; None for no limit."""
+        """The cache limit minus the size of the index's copy, in bytes; None for no limit."""
         limit = self.options.limit
         return None if limit is None else limit - self.cache_dir.index_bytes
 
@@ -154,7 +154,7 @@ class ShardCache:
             )
 
     def discard(self, info: ShardInfo) -> bool:
-        """Remove the copy of a shard whose content turned out to be damaged.
+        """Remove the copy of a shard whose content was found to be damaged.
 
         Returns
         -------
@@ -169,12 +169,12 @@ class ShardCache:
                 if self.exclusive:
                     with suppress(FileNotFoundError):
                         os.unlink(path)
-        except OSError:  # the caller already has an error about the damage
+        except OSError:  # the caller is already raising an error about the damage
             return False
         return not os.path.exists(path)
 
     def _find(self, info: ShardInfo) -> Buffer | None:
-        """Return the mapped shard if it is present, current and verified, without locking it."""
+        """Return the mapped shard without locking it; None unless present, current and verified."""
         try:
             fd = os.open(self._path(info), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -206,7 +206,7 @@ class ShardCache:
         return record.dataset != self.fingerprint or record.is_from_another(source)
 
     def _join(self) -> None:
-        """Keep a default directory from being removed when the dataset is rewritten."""
+        """Mark a default directory as in use, so that other processes do not remove it."""
         if self.exclusive and not self._is_user:
             with suppress(OSError):  # the directory does not exist yet, or is not writable
                 weakref.finalize(self, os.close, share_lock(self.cache_dir.users))
@@ -214,7 +214,7 @@ class ShardCache:
 
     @property
     def _patience(self) -> float:
-        """Seconds that making a shard may take without progress."""
+        """Seconds to wait without progress while another thread or process makes a shard."""
         retry = self.options.retry
         pauses = sum(min(2.0**attempt, download.LONGEST_PAUSE) for attempt in range(retry - 1))
         return retry * self.options.timeout + 1.5 * pauses + _WORK
@@ -244,7 +244,7 @@ class ShardCache:
             yield lock
 
     def _make(self) -> None:
-        """Create the directory, also if it was removed in the meantime."""
+        """Create the directory, or create it again if it was removed in the meantime."""
         url = self.location.url
         is_new = self.cache_dir.make(url, self.fingerprint)
         self._join()
@@ -253,7 +253,7 @@ class ShardCache:
         self._is_made = True
 
     def _check(self, info: ShardInfo, lock: FileLock) -> Buffer | None:
-        """Return the shard if its file is current and valid, else None: download it again."""
+        """Return the shard if its file is current and valid; None if it must be replaced."""
         record = Record.from_bytes(lock.read())
         path = self._path(info)
         identity = FileIdentity.at(path)
@@ -273,7 +273,7 @@ class ShardCache:
         return self._find(info)
 
     def _bring(self, info: ShardInfo, lock: FileLock, arrival: Arrival | None) -> Buffer:
-        """Make the files of a shard, move them into place, and return the shard's bytes."""
+        """Download or decompress a shard, move its files into place, and return its bytes."""
         record = replace(self._clean(lock), reserved=0)
         parts: dict[str, str] = {}
         made_from = origin(self.location, info)
@@ -307,7 +307,7 @@ class ShardCache:
     def _make_parts(
         self, info: ShardInfo, lock: FileLock, parts: dict[str, str], arrival: Arrival | None
     ) -> None:
-        """Download or decompress the files that are kept for a shard.
+        """Create a shard's files in temporary paths, by downloading or decompressing.
 
         `parts` receives the temporary path of each file, by the file's name.
         """
@@ -333,7 +333,7 @@ class ShardCache:
     def _decompress_present_zip(
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
-        """Decompress the shard from a file that is already on a local disk; False if none."""
+        """Decompress the shard from a local file if there is one; return whether there was."""
         path = url = self.cache_dir.file(file.basename)
         in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:
@@ -410,12 +410,12 @@ class ShardCache:
 
 
 def _room_for(info: ShardInfo) -> int:
-    """Return the bytes that a shard takes while it is downloaded and decompressed."""
+    """Return the bytes on the disk that a shard needs while it is downloaded and decompressed."""
     return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
 
 
 def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
-    """Return the identity of the file that a shard is made from; None if it is remote or gone."""
+    """Return the identity of a shard's source file; None if it is remote or missing."""
     if not location.is_local_disk:
         return None
     return FileIdentity.at(os.path.join(location.path, info.stored.basename))
@@ -429,6 +429,6 @@ def check_hash_is_recorded(info: ShardInfo, hash_name: str | None) -> None:
         if file is not None and hash_name not in file.hashes:
             raise InvalidArgumentError(
                 f"validate_hash={hash_name!r} cannot be checked: the index records "
-                f"{sorted(file.hashes) or 'no hashes'} for {file.basename}. Choose one of those, "
-                "or write the dataset with hashes=[…]"
+                f"{sorted(file.hashes) or 'no hashes'} for {file.basename}. Choose one of "
+                "these, or write the dataset with hashes=[…]"
             )

@@ -69,7 +69,7 @@ def list_cached(root: str | None = None) -> list[CachedDataset]:
 
 
 def clear_cached(root: str | None = None, url: str | None = None) -> int:
-    """Remove the files that the cache made for datasets, and no others.
+    """Remove the files that the cache created for datasets; other files are kept.
 
     Shards that other processes are downloading are kept. Open shards stay readable.
 
@@ -122,7 +122,7 @@ def clear_former_states(directory: CacheDirectory, url: str) -> None:
 
 
 def _directories(root: str | None) -> Iterator[CacheDirectory]:
-    """Yield `root` if it is a cache, then the caches in it."""
+    """Yield `root` if it is a cache, then its subdirectories that are caches."""
     root = os.path.abspath(root or cache_root())
     try:
         names = sorted(os.listdir(root))
@@ -157,7 +157,7 @@ def _clear(directory: CacheDirectory) -> int:
     with directory.lock_ledger():
         _remove_listed(directory, Record.at(directory.index_note))
         _remove_notes(directory)
-    # Bottom up; directories that still contain files are kept.
+    # Innermost directories first; directories that still contain files are kept.
     for path in sorted({*made, directory.notes, directory.path}, key=len, reverse=True):
         with suppress(OSError):
             os.rmdir(path)
@@ -186,7 +186,7 @@ MANY_RECORDS = 100
 def reserve(
     directory: CacheDirectory, lock: FileLock, nbytes: int, *, limit: int | None, patience: float
 ) -> None:
-    """Make room for `nbytes` and reserve them in the record of `lock`.
+    """Reserve `nbytes` in the record of `lock`, and evict shards if there is too little room.
 
     If downloads in progress take all the room, the call waits for them. Without a limit there is
     always room.
@@ -213,7 +213,8 @@ def reserve(
             raise StorageError(
                 f"the cache {directory.path} has a limit of {limit} bytes, of which {free} are "
                 f"free, and {nbytes} are needed: shards that other threads or processes are "
-                "downloading take the rest. Raise the limit (cache_limit), or use fewer threads",
+                "downloading take the remaining space. Raise the limit (cache_limit), or use "
+                "fewer threads",
                 url=directory.path,
             )
         time.sleep(_PAUSE)
@@ -228,14 +229,14 @@ def _used_bytes(ledger: FileLock) -> int | None:
 
 
 def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
-    """Evict the least recently used shards; return the bytes that the remaining ones take."""
+    """Evict the least recently used shards; return the bytes of the remaining shards."""
     entries = [entry for entry in entries_of(directory) if entry[1] != lock.path]
     used = sum(record.nbytes for _, _, record in entries)
     if limit - used >= nbytes:
         return used
-    # Counting many records is slow, so remove more than is needed now.
+    # Counting many records is slow, so remove more than is needed now, to count less often.
     spare = limit // 32 if len(entries) >= MANY_RECORDS else 0
-    # Reservations of killed downloads go first; those of downloads in progress are locked.
+    # Reservations of killed downloads are removed first; those of downloads in progress are locked.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
         if limit - used >= nbytes + spare:
             break
@@ -269,7 +270,7 @@ def evict(directory: CacheDirectory, path: str) -> int:
 
 
 def remove_files(directory: CacheDirectory, lock: FileLock) -> int:
-    """Remove the files of a locked record; return the bytes that no longer count."""
+    """Remove the files of a locked record; return how many bytes of the limit this frees."""
     record = Record.from_bytes(lock.read())
     _remove_listed(directory, record)
     lock.write(b"")

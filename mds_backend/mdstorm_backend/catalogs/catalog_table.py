@@ -13,7 +13,7 @@ Format: TypeAlias = Literal["delta", "iceberg", "parquet"]
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table that a catalog has found.
+    """A table that was found in a catalog.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class CatalogTable:
     format : {"delta", "iceberg", "parquet"}
         How it is stored.
     table_id : str
-        Its id: a table that is created again under the name has another one.
+        Id of the table. A table that is dropped and created again has a different id.
     """
 
     name: TableName

@@ -13,7 +13,7 @@ from mdstorm_backend.catalogs.unity import find_in_unity
 def find_table(
     text: Any, storage_options: dict[str, Any] | None = None, filesystem: Any = None
 ) -> CatalogTable | None:
-    """Return the table that a text names; None if the text is not a name.
+    """Return the table with the name `text`; None if `text` is not the name of a table.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def find_table(
         return None
     if filesystem is not None:
         raise errors.InvalidArgumentError(
-            f"{text!r} is the name of a table, which is read with the credentials of its catalog, "
-            "not through filesystem=: omit filesystem"
+            f"{text!r} is the name of a table: omit filesystem=, because a table is read with the "
+            "credentials of its catalog"
         )
     return find_in_unity(name, dict(storage_options or {}))

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage.urls import normalize_url
 
-#: The scheme of the URL of a name.
+#: The scheme of URLs that name a table.
 SCHEME = "uc://"
 _QUOTED = r"`(?:[^`]|``)+`"
 _PART = re.compile(rf"{_QUOTED}|[^`./\s]+")
 _PARTS = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
-#: Parts of a name that cannot be mistaken for a path.
+#: Matches a part of a name that cannot be mistaken for a path.
 _BARE = re.compile(rf"{_QUOTED}|[A-Za-z_][A-Za-z0-9_-]*")
 #: File extensions. A text that ends with one is not the name of a table.
 _FILES = "avro arrow csv feather gz idx json jsonl mds npy orc parquet tar txt zip zst"
@@ -28,22 +28,22 @@ class TableName(NamedTuple):
     table: str
 
     def __str__(self) -> str:
-        """Return the name in SQL's form, with backticks where they are needed."""
+        """Return the name as SQL has it, with backticks where they are needed."""
         return ".".join(map(_quoted, self))
 
     @property
     def url(self) -> str:
-        """The URL of the name, its one normal form."""
+        """The name as a URL; two equal names have the same URL."""
         return f"{SCHEME}{self}"
 
     @property
     def full(self) -> str:
-        """Return the name in the API's form, without backticks."""
+        """The name as Unity Catalog's API has it, without backticks."""
         return ".".join(self)
 
 
 def table_name(text: Any) -> TableName | None:
-    """Return the name of a table; None for a path, another URL or anything else.
+    """Parse the name of a table; return None for a path, another URL or anything else.
 
     A text of three parts is a name unless there is a file or a directory with this path. With the
     scheme ``uc:`` it is always one.
@@ -72,7 +72,7 @@ def table_name(text: Any) -> TableName | None:
 
 
 def hint_of_parts(text: Any) -> str:
-    """Return the end of a message for a missing path that may be meant as the name of a table.
+    """Return a hint for a missing path that may be meant as the name of a table.
 
     Empty unless the text has two parts, as in ``schema.table``, there is nothing at that path, and
     it has no file extension.
@@ -92,7 +92,7 @@ def check_parts(text: Any) -> None:
 
 
 def check_no_table_name(text: Any) -> None:
-    """Check that a text is not the name of a table, where only MDS datasets are read.
+    """Raise DatasetNotFoundError for the name of a table, where only MDS datasets are read.
 
     Raises
     ------

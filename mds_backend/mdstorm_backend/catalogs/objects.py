@@ -1,4 +1,4 @@
-"""Tables of pyiceberg as arguments, instead of a URL."""
+"""Accept pyiceberg tables as arguments, instead of a URL."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs.vending import access_point_of, at_access_point, lease_of_iceberg
 
-#: Beginnings of properties that hold credentials of a storage.
+#: Prefixes of properties that hold storage credentials.
 _CREDENTIALS = ("s3.access-key-id", "adls.sas-token", "gcs.oauth2.token")
 
 
 def of_table(
     source: Any, storage_options: dict[str, Any] | None
 ) -> tuple[Any, dict[str, Any] | None]:
-    """Return the metadata file of a pyiceberg table, and options with its catalog's credentials.
+    """Return a pyiceberg table's metadata file, and options with the credentials of its catalog.
 
     Other sources, and their options, are returned unchanged. Options that the caller gives take
     precedence.

@@ -22,7 +22,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of
 
 _API = "/api/2.1/unity-catalog"
-#: Kinds of tables that consist of files, and a description of each other kind.
+#: Kinds of tables that consist of files, and descriptions of the kinds that do not.
 _FILES = ("MANAGED", "EXTERNAL")
 _OTHERS = {
     "EXTERNAL_SHALLOW_CLONE": "a shallow clone, whose files belong to another table",
@@ -40,14 +40,14 @@ _FORMATS: dict[str, Format] = {
     "ICEBERG": "iceberg",
     "PARQUET": "parquet",
 }
-#: The entry in a table's manifest that allows engines outside of Databricks to read its files.
+#: The capability that allows engines outside of Databricks to read the table's files.
 _READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
-#: The largest number of names that are searched for a suggestion, and that a message lists.
+#: The largest number of names to search for a suggestion, and to list in a message.
 _MOST_NAMES, _SHOWN = 1000, 20
 
 
 def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTable:
-    """Return the table with a name; for errors see `find_table`."""
+    """Find a table by its name; for errors see `find_table`."""
     if name.catalog.lower() in ("hive_metastore", "spark_catalog"):
         raise errors.UnsupportedTableError(
             f"{name} is in {name.catalog}, which is not part of Unity Catalog and gives out no "
@@ -85,7 +85,7 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
 
 
 def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
-    """Return format and directory of a table.
+    """Return the format and the directory of a table.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
 
 
 def _of_storage(url: str) -> str:
-    """Return the URL of a directory; Cloudflare's R2 is read as S3, at an endpoint."""
+    """Return the URL of a table's directory for fsspec: Cloudflare's R2 becomes S3."""
     if url.startswith("r2://"):
         bucket, _, rest = url.removeprefix("r2://").partition("@")
         return f"s3://{bucket}/{rest.partition('/')[2]}"
@@ -130,7 +130,7 @@ def _of_storage(url: str) -> str:
 
 
 def _nearest(workspace: Workspace, name: TableName) -> str:
-    """Return the end of a message with names like the missing one; empty if none can be listed."""
+    """Return a hint with names similar to the missing one; empty if none can be listed."""
     steps: list[tuple[str, str, dict[str, Any]]] = [
         ("tables", name.table, {"catalog_name": name.catalog, "schema_name": name.schema}),
         ("schemas", name.schema, {"catalog_name": name.catalog}),
@@ -140,7 +140,7 @@ def _nearest(workspace: Workspace, name: TableName) -> str:
         try:
             listed = workspace.get(f"{_API}/{what}", {**where, "max_results": _MOST_NAMES})
         except (FileNotFoundError, PermissionError, errors.StorageError):
-            continue  # the schema or catalog does not exist either
+            continue  # neither the schema nor the catalog may exist
         names = [one["name"] for one in listed.get(what) or ()]
         return did_you_mean(wanted, names) or f". Its {what} are {', '.join(names[:_SHOWN])}"
     return ""

@@ -1,4 +1,4 @@
-"""Providers of the credentials that Unity Catalog gives out for one table."""
+"""Credentials that Unity Catalog issues for one table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TableCredentials(CredentialProvider):
     name : TableName
         The table.
     table_id : str
-        Its id: a table that is created again under the name is another one.
+        Id of the table. A table that is dropped and created again has a different id.
     """
 
     host: str
@@ -53,8 +53,8 @@ class TableCredentials(CredentialProvider):
         Raises
         ------
         CredentialsError
-            If this process cannot log in, or Unity Catalog refuses; the message has the usual
-            causes.
+            If this process cannot log in, or Unity Catalog denies access; the message lists the
+            usual causes.
         StorageError
             If it fails.
         """
@@ -66,7 +66,7 @@ class TableCredentials(CredentialProvider):
 
 @dataclass(frozen=True)
 class IcebergCredentials(CredentialProvider):
-    """Credentials for a managed Iceberg table, which its Iceberg REST catalog gives out.
+    """Credentials for a managed Iceberg table, issued by its Iceberg REST catalog.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class IcebergCredentials(CredentialProvider):
 
 
 def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
-    """Return the credentials in an answer of Unity Catalog, as options of fsspec.
+    """Return the credentials in a response of Unity Catalog, as fsspec options.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
 
 
 def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
-    """Return the configuration in an Iceberg catalog's answer, with the table's credentials.
+    """Return the configuration in an Iceberg catalog's response, with the table's credentials.
 
     Of several credentials, those with the longest prefix of the location are used.
     """
@@ -155,7 +155,7 @@ def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
 
 
 def access_point_of(url: str, config: Mapping[str, str]) -> str:
-    """Return the access point for a file of an Iceberg table; an empty string if it has none.
+    """Return the access point for a file of an Iceberg table; an empty string without one.
 
     ``s3.access-points.BUCKET`` names the access point for files of a bucket. It is a property of
     Iceberg in Java; pyiceberg ignores it.
@@ -164,14 +164,14 @@ def access_point_of(url: str, config: Mapping[str, str]) -> str:
 
 
 def at_access_point(url: str, access_point: str | None) -> str:
-    """Return a URL of S3 with an access point, if there is one, in place of the bucket."""
+    """Return an S3 URL with the access point, if there is one, in place of the bucket."""
     if not access_point:
         return url
     return f"s3://{access_point}/{url.partition('://')[2].partition('/')[2]}"
 
 
 def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
-    """Return the credentials in the configuration of an Iceberg table, as options of fsspec.
+    """Return the credentials in the configuration of an Iceberg table, as fsspec options.
 
     Raises
     ------
@@ -196,8 +196,8 @@ def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
     if token := config.get("gcs.oauth2.token"):
         return Lease({"token": token}, _seconds(config, "gcs.oauth2.token-expires-at"))
     raise errors.StorageError(
-        f"{whose}: the catalog returned no supported credentials. Check that it may give "
-        "them out, or pass them as storage_options with the metadata file of the table"
+        f"{whose}: the catalog returned no supported credentials. Check that "
+        "it may issue them, or pass them as storage_options with the metadata file of the table"
     )
 
 
@@ -207,20 +207,20 @@ def _seconds(config: Mapping[str, str], name: str) -> float:
 
 @contextmanager
 def _explained_refusals(name: TableName, host: str) -> Iterator[None]:
-    """In a block, explain errors that Unity Catalog raises when it refuses credentials.
+    """In a ``with`` block, explain the errors of Unity Catalog when it denies credentials.
 
     A refusal is final: it is how policies of a table are enforced.
     """
     try:
         yield
     except errors.CredentialsError:
-        raise  # the log-in failed, before the table mattered
+        raise  # the log-in failed, for any table
     except (FileNotFoundError, PermissionError) as error:
         raise _refused(name, host, str(error)) from None
 
 
 def _refused(name: TableName, host: str, text: str) -> errors.CredentialsError:
-    """Return the error for credentials that Unity Catalog does not give out, with the causes."""
+    """Return the error for credentials that Unity Catalog does not issue, with likely causes."""
     said = text.lower().replace("_", " ")
     schema = TableName(name.catalog, name.schema, "")
     causes = {
@@ -245,5 +245,5 @@ def _refused(name: TableName, host: str, text: str) -> errors.CredentialsError:
 
 
 def read_by_spark(name: TableName) -> str:
-    """Return the advice to read a table with Spark."""
+    """Return the hint that Spark can read the table."""
     return f"With Spark, it is make_spark_converter(spark.table({str(name)!r}))"

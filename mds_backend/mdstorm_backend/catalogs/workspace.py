@@ -12,22 +12,21 @@ from mdstorm_backend import errors
 from mdstorm_backend.base import require
 from mdstorm_backend.storage.urls import check_endpoint, scrub
 
-#: Seconds for which the SDK repeats a request to which the workspace answers 429 or 503.
+#: Seconds for which the SDK retries a request when the workspace answers 429 or 503.
 PATIENCE = 60
-#: Maximum length of the workspace's text that a message quotes.
+#: Maximum length of the workspace's error text in a message.
 _LONGEST_TEXT = 300
-#: Matches the message of an Iceberg catalog in the SDK's error: the SDK does not parse the answer,
+#: Matches the message of an Iceberg catalog in an SDK error: the SDK does not parse the response,
 #: and appends all of it.
 _MESSAGE = re.compile(r'unable to parse response.*"message": "((?:[^"\\]|\\.)*)"', re.DOTALL)
-#: Matches the SDK's configuration, which the SDK appends to errors about logging in and
-#: permissions.
+#: Matches the configuration that the SDK appends to errors about log-in and permissions.
 _CONFIGURATION = re.compile(r"\. Config: \w+=.*", re.DOTALL)
-#: Clients and their hosts by process, requested host and state of the environment.
+#: Clients and their hosts, by process, requested host and hash of the environment variables.
 clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
 
 class Workspace:
-    """The API of a workspace. It has a token, so it must not appear in texts and pickles.
+    """The API of a workspace. It holds a token, so it must not be printed or pickled.
 
     Parameters
     ----------
@@ -58,11 +57,11 @@ class Workspace:
         self._client, self.host = clients[place]
 
     def get(self, path: str, query: Mapping[str, Any], headers: Mapping[str, str] = {}) -> Any:
-        """Return the answer to a GET, parsed."""
+        """Return the parsed response to a GET request."""
         return self._request("GET", path, query=dict(query), headers=headers)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Return the answer to a POST, parsed."""
+        """Return the parsed response to a POST request."""
         return self._request("POST", path, body=dict(body), headers={})
 
     def _request(self, method: str, path: str, *, headers: Mapping[str, str], **what: Any) -> Any:
@@ -103,14 +102,14 @@ class Workspace:
 
 
 def _configured(core: Any, host: str | None) -> Any:
-    """Return the configuration of this process, or if it is for another host, one for `host`.
+    """Return the configuration of this process, or one for `host` if that is a different host.
 
     If a host is passed to the SDK, it ignores the default profile of ~/.databrickscfg, and sends
     the token of a named profile to that host.
     """
     configured = _url(os.environ.get("DATABRICKS_HOST") or _host_of_profile(core))
     if known := host or configured:
-        check_endpoint(known)  # `Config` itself would try to reach it for a minute
+        check_endpoint(known)  # an unreachable host would block `Config` for a minute
     if host is None or _url(host) == configured:
         found = core.Config(retry_timeout_seconds=PATIENCE)
         if not found.host:
@@ -121,7 +120,7 @@ def _configured(core: Any, host: str | None) -> Any:
 
 
 def _host_of_profile(core: Any) -> str | None:
-    """Return the host in the profile that the SDK uses; a client would try to reach the host."""
+    """Return the host in the profile that the SDK uses, without a request to the host."""
     profile = os.environ.get("DATABRICKS_CONFIG_PROFILE")
     variables = [one.env for one in core.Config.attributes() if one.env and one.auth]
     if not profile and any(map(os.environ.get, variables)):
@@ -134,14 +133,14 @@ def _host_of_profile(core: Any) -> str | None:
 
 
 def _url(host: str | None) -> str | None:
-    """Return a host in one form, since ``DATABRICKS_HOST`` may omit the scheme."""
+    """Normalise the URL of a host: ``DATABRICKS_HOST`` may omit the scheme."""
     if not host:
         return None
     return (host if "://" in host else f"https://{host}").rstrip("/").removesuffix(":443")
 
 
 def _log_in_failed(error: Exception) -> errors.MDStormError:
-    """Return the error for a workspace into which the SDK cannot log in."""
+    """Return the error for a failed log-in to a workspace."""
     text = _text(error)
     if isinstance(error, OSError):
         return errors.StorageError(
@@ -157,11 +156,12 @@ def _log_in_failed(error: Exception) -> errors.MDStormError:
 
 
 def _text(error: Exception) -> str:
-    """Return the first line of an error for parentheses, without secrets and configuration."""
+    """Return the first line of an error, for parentheses, without secrets and configuration."""
     text = str(error)
     if unparsed := _MESSAGE.match(text):
         text = unparsed[1]
-    elif error.args and isinstance(error.args[0], dict):  # of an Iceberg catalog, in old SDKs
+    elif error.args and isinstance(error.args[0], dict):
+        # Old SDKs pass on the response of an Iceberg catalog as a dict.
         text = str(error.args[0].get("message", text))
     text = scrub(_CONFIGURATION.sub("", text), {}).strip().partition("\n")[0].strip()
     return text[:_LONGEST_TEXT].removesuffix(".") or type(error).__name__

@@ -24,7 +24,7 @@ from mdstorm_backend.read import SampleSource, batch_formats
 
 _MOST_EXAMPLES = 3
 _MOST_TEXT = 80
-#: Largest number of rows read together.
+#: Largest number of rows to read at a time.
 _MOST_ROWS = 1 << 14
 _FLOATS: dict[str | None, pa.DataType] = {"float32": pa.float32(), "float64": pa.float64()}
 
@@ -51,7 +51,7 @@ class ColumnDifference:
     examples: tuple[tuple[int, Any, Any], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object; values of examples are strings of bounded length."""
+        """Return a JSON object, with the values of examples as shortened strings."""
         shown = [[row, _shown(left), _shown(right)] for row, left, right in self.examples]
         return {**vars(self), "examples": shown}
 
@@ -132,7 +132,7 @@ class ComparedRows:
 
 
 def compared_rows(source: SampleSource | ParquetDataset) -> ComparedRows:
-    """Return the rows of a dataset to compare; images and pickles in MDS are stored bytes."""
+    """Return the rows to compare of a dataset; images and pickles in MDS stay stored bytes."""
     if isinstance(source, ParquetDataset):
         fields = parquet_to_mds.without_vectors(source.arrow_schema)
         types = {field.name: arrow_types.plain_type(field.type) for field in fields}
@@ -223,7 +223,7 @@ def compare(
     numbers = dict.fromkeys(names, 0)
     examples: dict[str, list[tuple[int, Any, Any]]] = {name: [] for name in names}
     rows = sum(first.part_sizes), sum(second.part_sizes)
-    # Rows are compared in the parts of the side that has fewer parts.
+    # Ranges of rows end where the parts end on the side that has fewer parts.
     fewer = min(first, second, key=lambda side: len(side.part_sizes))
     ends = {min(end, *rows) for end in (0, *fewer.ends)}
     ranges = list(pairwise(sorted(ends))) if names else []
@@ -280,7 +280,7 @@ def _differing_rows(
 def _in_step(
     left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield batches of the same rows of both sides, for any batch sizes."""
+    """Yield pairs of batches with the same rows of both sides, which may differ in batch sizes."""
     for first in left:
         while first.num_rows:
             second = next(right)
@@ -298,7 +298,7 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = valid != other
     if not both.any():
         return found
-    if type_.id != right.type.id:  # arrays that record their own dtype
+    if type_.id != right.type.id:  # columns of arrays that each store their dtype
         found |= both
     elif types.is_struct(type_):
         for ours, theirs in zip(left.flatten(), right.flatten(), strict=True):
@@ -318,7 +318,7 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def _by_bits(values: pa.Array) -> pa.Array:
-    """Return floating-point numbers as bits, with one NaN, and other values unchanged."""
+    """Return floating-point numbers as bits, with a single NaN; return other values unchanged."""
     if not pa.types.is_floating(values.type):
         return values
     numbers = np.array(values.to_numpy(zero_copy_only=False))

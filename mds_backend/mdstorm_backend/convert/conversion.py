@@ -1,4 +1,4 @@
-"""Run a conversion: the tasks in threads, then the commit or the cleanup.
+"""Run a conversion: run its tasks in threads, then commit the dataset or clean up.
 
 A task is a run of consecutive row groups. The split depends only on the data and the shard size,
 and each shard holds rows of one task, so the result does not depend on how many tasks run at a
@@ -30,13 +30,13 @@ from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import batch_shards, commit, full_shard
 
-#: Names of the records of finished tasks, which the commit removes.
+#: Matches the file names of the records of finished tasks, which the commit removes.
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """The input and the settings of a conversion, and the code to run it.
+    """The input and settings of a conversion, which `run` executes.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Conversion:
 
     @property
     def job(self) -> str:
-        """The part of the names of files that identifies the conversion."""
+        """The part of its file names that identifies the conversion."""
         return self.identity[:8]
 
     def run(
@@ -94,7 +94,7 @@ class Conversion:
         location = self.location
         commit.index_to_replace(location, overwrite=overwrite)
         claim = commit.claim_directory(location, resumed=self.job if resume else None)
-        # Without locks, another attempt may be active, so each touches only its own files.
+        # Without locks, another attempt may be active, so each attempt touches only its own files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
             # Check again: another writer may have held the claim until now.
@@ -102,7 +102,8 @@ class Conversion:
             finished: dict[int, list[full_shard.ShardReport]] = {}
             if resume:
                 finished = self._find_finished()
-            # Without a lock, another attempt could resume from shards that this one removes again.
+            # Without a lock, another attempt could resume from shards that this attempt removes
+            # later.
             notes = resume or own is None
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
             index = commit.publish(
@@ -166,12 +167,12 @@ class Conversion:
         rows.add(sum(self.row_counts[number] for number in finished))
         left = [number for number in range(len(self.tasks)) if number not in finished]
         reports = dict(finished)
-        # Unlike `concurrent.futures.wait`, it holds no lock that an interruption could leave taken.
+        # Unlike `concurrent.futures.wait`, a queue holds no lock when the wait is interrupted.
         ended: SimpleQueue[BaseException | None] = SimpleQueue()
 
         def convert(number: int) -> None:
             try:
-                # With fewer tasks than threads, columns are decoded in parallel instead.
+                # With fewer tasks than threads, each task decodes several columns at a time.
                 batches = self.read(self.tasks[number], use_threads=len(left) < workers)
                 prefix = f"part-{number:05}-{self.job}-{attempt}"
                 reports[number] = self._write(rows.counted(batches), prefix, rows, notes=notes)
@@ -196,7 +197,7 @@ class Conversion:
     def _write(
         self, batches: Iterator[pa.RecordBatch], prefix: str, rows: _Rows, *, notes: bool
     ) -> list[full_shard.ShardReport]:
-        """Write the shards of a task, and the record that it is finished."""
+        """Write the shards of a task, and the record that marks it as finished."""
         reports = batch_shards.write_shards(
             batches, self.location, self.schema, self.format_, prefix, rows.unless_stopped
         )
@@ -208,7 +209,7 @@ class Conversion:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether a conversion that failed may succeed when it is run again."""
+    """Whether a failed conversion may succeed when it is run again."""
     if isinstance(error, errors.DatasetExistsError):  # another conversion has succeeded
         return False
     passing = (errors.WriteError, errors.StorageError, errors.CredentialsError)
@@ -216,7 +217,7 @@ def _may_pass(error: BaseException) -> bool:
 
 
 class _Rows:
-    """Counts the rows that all threads converted, and stops the threads.
+    """Counts the rows that all threads have converted, and can stop the threads.
 
     Parameters
     ----------
@@ -251,18 +252,18 @@ class _Rows:
                     raise
 
     def counted(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield `batches`, and count the rows of each when the next one is requested."""
+        """Yield each of `batches`, and count its rows when the next batch is requested."""
         for batch in batches:
             yield batch
             self.add(batch.num_rows)
 
     def stop(self) -> None:
-        """Make every thread end: after its current batch, or at once if it compresses a shard."""
+        """End every thread: after its current batch, or at once if it is compressing a shard."""
         self._stopped = True
         self._stop.set_result(None)
 
     def unless_stopped(self, pack: Callable[[], full_shard.Packed]) -> full_shard.Packed:
-        """Pack a shard in a daemon thread; raise _StoppedError as soon as the threads are stopped.
+        """Compress a shard in a daemon thread; raise _StoppedError once the threads are stopped.
 
         The daemon thread is then left behind, as no codec can be interrupted.
         """

@@ -26,13 +26,13 @@ from mdstorm_backend.parquet.columns import filtered
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import full_shard
 
-#: Boundaries in the source at which shards end.
+#: Boundaries in the source that no shard crosses.
 CutAt: TypeAlias = Literal["files", "row_groups"]
-#: Converts a record batch of the source to one with the columns of the plan.
+#: Converts a record batch of the source to a batch with the columns of the plan.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-#: Increased when the same rows would be converted differently, so that a conversion never resumes
-#: from tasks of an earlier version.
+#: Version of the conversion. It is increased when the same rows would be converted differently, so
+#: that no conversion resumes from tasks of an earlier version.
 _VERSION = 3
 
 
@@ -130,7 +130,7 @@ def convert_parquet(
     format_ = full_shard.ShardFormat.of(limit, compression, hashes)
     fields = chosen_fields(source.arrow_schema, columns)
     schema = plan_parquet(fields) if plan is None else plan
-    # The bytes of a row, which are exact if every column has a fixed size.
+    # The bytes of a row: exact if every column has a fixed size, else an estimate.
     sizes = [column.parsed_encoding.size for column in schema]
     size = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
     if None in sizes:
@@ -140,7 +140,7 @@ def convert_parquet(
         tasks = [list(run) for _, run in groupby(range(len(paths)), key=paths.__getitem__)]
     else:
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
-    # The empty list is kept so that conversions begun by earlier versions have the same ids.
+    # The empty list stays, so that conversions that earlier versions began keep their ids.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
     identity = [_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing]
     read = partial(row_batches, source, columns=fields.names, row_bytes=size, recode=recode)
@@ -158,7 +158,7 @@ def convert_parquet(
         return conversion.run(workers, shown, resume=resume, overwrite=overwrite)
 
 
-#: Bytes that every row takes in the shard's table of offsets.
+#: Bytes of a row's entry in the shard's table of offsets.
 _OFFSET_BYTES = 4
 
 
@@ -185,7 +185,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
 def plan_parquet(
     schema: pa.Schema, dtype: str | None = None, decimals: str | None = None
 ) -> Schema:
-    """Return a plan that stores data of an Arrow schema so that it reads back unchanged.
+    """Return a plan that stores data of an Arrow schema so that it can be read back unchanged.
 
     Spark's vectors become arrays, as they do when Spark writes the dataset.
 
@@ -215,7 +215,7 @@ def without_vectors(schema: pa.Schema) -> pa.Schema:
 
 
 def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]]:
-    """Return runs of consecutive row groups of at most `rows_per_task` rows in total.
+    """Divide row groups into runs of at most `rows_per_task` rows in total.
 
     A larger row group is a separate task; with a limit of 0, every row group is.
     """
@@ -230,13 +230,13 @@ def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]
     return tasks
 
 
-#: Approximate bytes of a batch, and its largest number of rows.
+#: Approximate size of a batch in bytes, and its largest number of rows.
 BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16
 
 
 def rows_of_a_batch(row_bytes: float, most: int) -> int:
-    """Return the number of rows per batch for rows of `row_bytes` bytes, at most `most`."""
+    """Return the number of rows per batch, at most `most`, given the bytes of a row."""
     return int(min(max(BATCH_BYTES / max(row_bytes, 1), 1), most))
 
 
@@ -284,7 +284,7 @@ def row_batches(
 def _of_file(
     source: ParquetDataset, groups: Sequence[RowGroup], columns: Sequence[str], **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the live (not deleted) rows of row groups of one file, see `row_batches`."""
+    """Yield the live (not deleted) rows of row groups in one file, see `row_batches`."""
     stored, partition, url = source.stored_columns, groups[0].partition, groups[0].file_url
     from_file = [name for name in columns if name not in partition]
     types = {name: plain_type(source.arrow_schema.field(name).type) for name in columns}
@@ -322,10 +322,10 @@ def _of_file(
 def _stored_batches(
     file: pq.ParquetFile, groups: Sequence[RowGroup], **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Return record batches of row groups of one file, with deleted rows."""
+    """Return record batches of row groups in one file, including deleted rows."""
     ordinals = [group.ordinal for group in groups if group.ordinal is not None]
     ordinals = ordinals or list(range(file.metadata.num_row_groups))
-    # Arrow cannot join dictionaries inside nested types across row groups.
+    # Arrow cannot combine dictionaries inside nested types of several row groups.
     types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
     is_joined = not any("dictionary<" in text for text in types)
     runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]

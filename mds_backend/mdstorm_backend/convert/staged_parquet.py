@@ -1,4 +1,4 @@
-"""Write a Spark DataFrame as MDS through staged Parquet, if executors cannot write MDS.
+"""Write a Spark DataFrame as MDS through staged Parquet, for executors that cannot write MDS.
 
 Spark itself can write where the Python processes of its executors may not, for example on shared
 clusters. Spark writes Parquet to a staging directory, this process (the client, on Spark Connect)
@@ -33,18 +33,19 @@ _PREFIX = "_mdstorm_staging_"
 #: Size of row groups. They are read whole, so they should be no larger than shards.
 _ROW_GROUP_BYTES = 32 << 20
 
-#: Number of tasks that check whether all executors write to this process's disk. It exceeds the
-#: number of cores of any one machine, so several machines run some of the tasks.
+#: Number of tasks that check whether all executors write to a disk of this process. It exceeds the
+#: number of cores of any one machine, so that several machines run some of the tasks.
 _TASKS = 64
 
-#: By default, Spark 3.5 writes timestamps in an old format and rejects those before 1900.
+#: Settings to write exact timestamps: by default, Spark 3.5 writes an old format and rejects
+#: timestamps before 1900.
 _EXACT_TIMES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-#: Messages of Hadoop's file systems for directories that they cannot write to.
+#: Error messages of Hadoop's file systems for directories that they cannot write to.
 _CANNOT_WRITE = (
     "AccessControlException",
     "AccessDenied",
@@ -72,7 +73,7 @@ def materialize_staged(
     compression: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Dataset:
-    """Write a DataFrame with the same result as `materialize`, but executors write only Parquet.
+    """Write a DataFrame like `materialize`, but through Parquet files that the executors write.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def _new_directory(staging_dir_url: str) -> Location:
 
 
 def _check_shared(session: SparkSession, directory: Location) -> None:
-    """Raise WriteError unless this process sees the files that all executors write to a disk.
+    """Raise WriteError unless this process sees the files of all executors in a directory.
 
     If each executor has its own disk, Spark's commit silently skips the files that are not on the
     driver's disk.
@@ -172,7 +173,7 @@ def _open(staging: Location) -> ParquetDataset:
 
 
 def _restored(schema: Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a batch with the column names of `schema`, and with time zones of timestamps."""
+    """Return a batch with the schema's column names, and with time zones for its timestamps."""
     columns = batch.columns
     for i, column in enumerate(schema):
         # Sessions that refuse `_EXACT_TIMES` write INT96, which reads as timestamps without a zone.

@@ -1,4 +1,4 @@
-"""Open datasets: a schema, shards, and samples or batches of them."""
+"""Open datasets, which consist of a schema and shards, and read samples or batches."""
 
 from __future__ import annotations
 

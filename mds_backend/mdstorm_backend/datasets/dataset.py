@@ -1,4 +1,4 @@
-"""`Dataset`: an open MDS dataset, which opens its shards on request."""
+"""`Dataset`: an open MDS dataset, which opens its shards when they are needed."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from mdstorm_backend.read import OpenShards, SampleSource
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Arrival, Buffer, Location
 
-#: Mapped shards to keep open with a limited cache, which cannot free the space of open files.
+#: Number of mapped shards to keep open if the cache is limited: removing a file that is open frees
+#: no space.
 _KEPT_OF_LIMITED_CACHE = 4
 #: Bytes of shards to download ahead of use: more than any network link has in flight. The number of
 #: these shards is bounded, because each takes a file descriptor.
 _BYTES_AHEAD = 256 << 20
 _FEWEST_AHEAD, _MOST_AHEAD = 2, 64
-#: Shards that are opened to find a schema. If all of them are damaged or missing, the index
-#: probably belongs to other data, and trying more could download the whole dataset.
+#: Number of shards to try when a schema is searched in them. If all of them are damaged or missing,
+#: the index probably belongs to other data, and trying more could download the whole dataset.
 _SHARDS_TRIED = 8
 #: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
@@ -95,7 +96,7 @@ def open_dataset(
 
 @dataclass(eq=False, repr=False)
 class Dataset(SampleDataset):
-    """An open dataset. Threads can share it; a pickled dataset holds its URL and index, no samples.
+    """An open dataset. Threads can share it. A pickle has its URL and index, but no samples.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ class Dataset(SampleDataset):
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = self.fingerprint or _fingerprint(index.to_bytes())
         self.whole = self.whole or self.fingerprint
-        # The cache limit bounds disk use, and removed files still use the disk while open.
+        # With a cache limit, keep few shards open: a removed file uses the disk until it is closed.
         limited = self.cache is not None and self.cache.limit is not None
         self._open_shards: OpenShards[MDSShard] = (
             OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
@@ -158,7 +159,7 @@ class Dataset(SampleDataset):
         stored = sum(shard.stored.bytes for shard in self.index.shards)
         further = [] if stored == self.nbytes else [("stored", human_bytes(stored))]
         schema = None
-        if full:  # without opening a shard for it
+        if full:  # but do not open a shard to find it
             is_known = not self._lost_schema or "schema" in self.__dict__
             schema = self.schema if is_known else Schema.from_shards(self.index.shards)
         return describe_dataset(self, schema, further=further)
@@ -171,7 +172,7 @@ class Dataset(SampleDataset):
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def _restored_index(self) -> Index:
-        """Return the index with the schema in the first shard that is not damaged or missing.
+        """Return the index with the schema of the first shard that is not damaged or missing.
 
         Damaged and missing shards are reported when their samples are read.
 
@@ -196,7 +197,7 @@ class Dataset(SampleDataset):
         return not self.index.extra.get("columns")
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
-        """Return the dataset with the schema of some columns replaced, for joining with others.
+        """Return the dataset with the schema of some columns replaced, so that it can be joined.
 
         Parameters
         ----------
@@ -238,7 +239,7 @@ class Dataset(SampleDataset):
 
     @cached_property
     def is_mapped(self) -> bool:
-        """Whether opening a shard only maps a file."""
+        """Whether opening a shard only maps a local file."""
         return (
             isinstance(self.files, DirectFiles)
             and self.location.is_local_disk
@@ -286,17 +287,17 @@ class Dataset(SampleDataset):
             parse = partial(self._parse, self.schema)
             return self._open_shards.get(number, partial(self._opened, parse, content=arrival))
         content, size = arrival.content, info.raw_data.bytes
-        arrival.wait_for(min(4 * (info.samples + 2), size))  # the offsets, then the header
+        arrival.wait_for(min(4 * (info.samples + 2), size))  # first the offsets, then the header
         arrival.wait_for(min(int.from_bytes(content[4:8], "little"), size))
         try:
             shard = MDSShard(content, info, self.schema, url=self._url(info))
         except CorruptDatasetError:
-            return self.shard(number)  # waits for the shard, and downloads it again
+            return self.shard(number)  # wait for the whole shard; it is downloaded again if damaged
         shard.arrival = arrival
         return _counted(shard, info)
 
     def _parse(self, schema: Schema, info: ShardInfo, content: Buffer) -> MDSShard:
-        # A small shard in memory takes no file descriptor.
+        # Copy a small shard to memory, so that it needs no file descriptor.
         content = bytes(content) if len(content) <= _SMALL_SHARD else content
         shard = MDSShard(content, info, schema, url=self._url(info))
         if self._lost_schema:
@@ -309,7 +310,7 @@ class Dataset(SampleDataset):
         number: int,
         content: Buffer | None = None,
     ) -> _Parsed:
-        """Open a shard and parse its bytes; a damaged copy is downloaded once more."""
+        """Open a shard and parse its bytes; if the copy is damaged, download it once more."""
         info = self.index.shards[number]
         if self.prepare is not None:
             self.prepare(info)

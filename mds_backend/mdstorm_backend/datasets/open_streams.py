@@ -61,12 +61,12 @@ def open_stream(stream: Stream, defaults: StreamDefaults) -> Dataset:
             url=error.url,
         ) from None
     if defaults.cache_limit is not None:
-        _ = kept.dataset.files  # raises if the limit is too small
+        _ = kept.dataset.files  # raises an error if the limit is too small
     return kept.dataset
 
 
 def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None:
-    """Raise UnsafeTypeError if the index lists pickled columns among those that are read.
+    """Raise UnsafeTypeError if one of the columns to read holds pickles, according to the index.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None
 
 
 def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> list[str]:
-    """Check that some part has each of `columns`, and return the column names of all parts.
+    """Check that at least one part has each of `columns`; return the column names of all parts.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def _open_own_shards(stream: Stream, defaults: StreamDefaults) -> Dataset:
 
 
 def _prepare(stream: Stream, directory: str, shard: ShardInfo) -> None:
-    """Download a shard through its stream if it is missing; one process at a time."""
+    """Let a stream download a shard if it is missing, in one process at a time."""
     path = os.path.join(directory, shard.raw_data.basename)
     if size_at(path) == shard.raw_data.bytes:
         return
@@ -167,14 +167,15 @@ class JoinedDataset(SampleDataset):
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return JoinedDataset, (self.parts,)  # single parts would lose their common columns
+        # A part that is pickled alone loses the common form of its columns
+        return JoinedDataset, (self.parts,)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return describe_dataset(self, self.schema if full else None)
 
     @cached_property
     def is_mapped(self) -> bool:
-        """Whether opening a shard only maps a file."""
+        """Whether opening a shard only maps a local file."""
         return all(part.is_mapped for part in self.parts)
 
     @property
@@ -197,10 +198,10 @@ class JoinedDataset(SampleDataset):
         differing = [name for name in names if not _are_alike(name, self.parts)]
         if differing:
             common = [name for name in self.schema.names if _are_alike(name, self.parts)]
-            remedy = f"Read those in common, columns={common}, or" if common else "Read"
+            remedy = f"Read only the common columns, columns={common}, or" if common else "Read"
             raise InvalidArgumentError(
-                f"the columns {differing} are missing in some of {self.url}, or have several "
-                "types there, but a batch needs the same columns from each. "
+                f"the columns {differing} are missing in some of {self.url}, or have "
+                "different types there, but all rows of a batch need the same columns. "
                 f"{remedy} single samples"
             )
         ordered = self.schema.names if columns is None else names
@@ -254,7 +255,8 @@ def _joined(columns: Sequence[Column]) -> Column:
 StreamMaker = Callable[..., Stream]
 _Made = TypeVar("_Made", bound=StreamMaker)
 
-#: Entry-point group in which distributions name their kinds, as for MosaicML Streaming.
+#: Entry-point group in which installed packages name their kinds of streams, as for MosaicML
+#: Streaming.
 _ENTRY_POINTS = "streaming_streams_registry"
 
 
@@ -322,7 +324,7 @@ class StreamRegistry:
         return {**self.get_entry_points(), **self._kinds}
 
     def get_entry_points(self) -> dict[str, StreamMaker]:
-        """Return the kinds that installed distributions provide, by name."""
+        """Return the kinds that installed packages provide, by name."""
         return {point.name: point.load() for point in entry_points(group=_ENTRY_POINTS)}
 
 

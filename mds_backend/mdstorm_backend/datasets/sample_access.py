@@ -41,7 +41,7 @@ class Array:
             If `at` is something else.
         """
         if type(at) is int and at >= 0:
-            return self.get_item(at)  # which raises if there is no such item
+            return self.get_item(at)  # raises IndexError if there is no such item
         return pick(at, self.size, self.get_item)
 
 
@@ -136,7 +136,7 @@ class StoredShard(Array):
         self.info, self._dataset, self._number = info, dataset, number
 
     def __getattr__(self, name: str) -> Any:
-        if name == "info":  # not set yet while unpickling
+        if name == "info":  # does not exist yet while unpickling
             raise AttributeError(name)
         return getattr(self.info, name)
 
@@ -150,7 +150,7 @@ class StoredShard(Array):
         return self.info.samples
 
     def get_item(self, idx: int) -> dict[str, Any]:
-        """Return sample `idx` of the shard, as it was written."""
+        """Return sample `idx` of the shard."""
         return self._dataset.shard(self._number).sample(idx)
 
     def get_raw_size(self) -> int:

@@ -43,7 +43,7 @@ class _BatchOptions(TypedDict, total=False):
     num_epochs: int | None
 
 
-#: Bytes per batch if there should be as few batches as possible.
+#: Bytes per batch when there should be as few batches as possible.
 LARGE_BATCH = 1 << 30
 
 
@@ -77,7 +77,7 @@ class SampleDataset(Described, ABC):
     @property
     @abstractmethod
     def is_mapped(self) -> bool:
-        """Whether opening a shard only maps a file."""
+        """Whether opening a shard only maps a local file."""
 
     @abstractmethod
     def shard(self, number: int) -> Shard:
@@ -283,7 +283,7 @@ class SampleDataset(Described, ABC):
             outputs = (Stack.of(names, stacked),)
             if format != "numpy":
                 raise InvalidArgumentError(
-                    f"stack={stack!r} makes NumPy arrays, not format={format!r}: pass one of them"
+                    f"stack={stack!r} makes NumPy arrays, not format={format!r}: pass only one"
                 )
             check_outputs(outputs, self.schema.get)
             convert = itemgetter(output_name(*outputs))
@@ -298,7 +298,7 @@ class SampleDataset(Described, ABC):
         if order.follows_world:
             order = order.share_of(find_world())
         plan = ExactPlan(order, self.bounds, batch_size, num_epochs)
-        _ = plan.begin  # raises for more ranks than rows
+        _ = plan.begin  # raises an error if there are more ranks than rows
         blocks = reader.blocks(plan.samples())
         return (convert(batch) for block in blocks for batch in block.batches())
 
@@ -325,7 +325,7 @@ class SampleDataset(Described, ABC):
 
 
 def _warn_of_whole_passes(url: str) -> None:
-    """Warn if each of several processes reads all rows although it could read only its share."""
+    """Warn if each of several processes reads all rows, which is rarely intended."""
     if (world := find_world()).size > 1:
         warn_user(
             f"every process reads all rows of {url}, and this is process {world.rank} of "

@@ -23,7 +23,7 @@ _HOOKS = ("get_shards", "prepare_shard", "_download_file")
 
 
 class _Setting:
-    """An argument of a stream; an unset one is taken from the stream's dataset."""
+    """A stream's argument; if unset, the value comes from the dataset that opened the stream."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -126,7 +126,7 @@ class Stream:
 
     @property
     def _mdstorm(self) -> StreamFiles:
-        """The stream's state, created on first use: a subclass need not call the constructor."""
+        """The stream's state, created on first use: a subclass may skip the constructor."""
         found: StreamFiles | None = self.__dict__.get("_mdstorm")
         if found is None:
             found = self.__dict__["_mdstorm"] = StreamFiles(
@@ -136,7 +136,7 @@ class Stream:
 
     @property
     def local(self) -> str | None:
-        """Local directory where the shards are, or will be; None without a `remote` or `local`."""
+        """Local directory of the shards, which may not exist yet; None if it is not known."""
         return self._mdstorm.local()
 
     @local.setter
@@ -145,7 +145,7 @@ class Stream:
 
     @property
     def safe_keep_zip(self) -> bool:
-        """Whether compressed files are kept; always if they are the dataset itself."""
+        """Whether to keep compressed files; always True if they are the dataset itself."""
         return bool(self.keep_zip) or self.remote in (None, self.local)
 
     def apply_default(self, default: dict[str, Any]) -> None:
@@ -253,7 +253,7 @@ class Stream:
 
 
 class World:
-    """The place of this process, or of one of its workers, among all nodes, ranks and workers.
+    """The position of this process, or of one of its workers, among all nodes, ranks and workers.
 
     Ranks are numbered node by node and workers rank by rank. Counts are of the whole world, except
     those whose names end in ``_per_node`` or ``_per_rank``.
@@ -302,7 +302,7 @@ class World:
 
     @classmethod
     def detect(cls) -> World:
-        """Return the place of this process, or of the PyTorch worker that it is."""
+        """Return the position of this process; in a PyTorch worker, the position of the worker."""
         ranks = order.find_world()
         number, count = _worker_info()
         return cls(ranks.num_nodes, ranks.local_size, count, ranks.rank * count + number)
@@ -312,7 +312,7 @@ class World:
         return dict(vars(self))
 
     def copy(self) -> World:
-        """Return an equal world."""
+        """Return a copy of this world."""
         return World(self.num_nodes, self.ranks_per_node, self.workers_per_rank, self.worker)
 
     def replicate(self, replication: int) -> World:

@@ -1,4 +1,4 @@
-"""The state of a `Stream`, and its files if a subclass overrides the methods for them."""
+"""The state of a `Stream`, and its files if a subclass overrides how they are found."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
 
 _WEIGHTS = ("proportion", "repeat", "choose")
-#: Seconds to wait for another process that downloads a file, if the file does not grow.
+#: Seconds to wait for another process to download a file, while the file does not grow.
 _PATIENCE = 600.0
-#: Used in place of a fingerprint if a subclass lists the shards.
+#: Used in place of a fingerprint if a subclass of `Stream` lists or downloads the shards.
 _OWN_SHARDS = "stream"
-#: A stream's method that downloads a file, given its names relative to the remote and to `local`.
+#: A stream's method that downloads a file, given its path below the remote and its path below
+#: `local`.
 _Download = Callable[[str, str], str]
 
 
 class StreamFiles:
-    """The settings of a stream, its own and its dataset's, and access to its files.
+    """The settings of a stream, including those of its dataset, and access to its files.
 
     Parameters
     ----------
@@ -68,11 +69,11 @@ class StreamFiles:
             self._derived = {}
 
     def own(self, name: str) -> Any:
-        """Return the stream's own value of an argument; None if unset."""
+        """Return the value of an argument that was set on the stream; None if unset."""
         return self._own.get(name)
 
     def shown(self, name: str) -> Any:
-        """Return the value of the stream's attribute: its share, its own value, or the default."""
+        """Return a stream attribute: the computed share, the stream's own value, or the default."""
         if name in self._derived:
             return self._derived[name]
         own = self._own.get(name)
@@ -81,15 +82,15 @@ class StreamFiles:
         return own or "" if name == "split" else own
 
     def derive(self, weight: StreamWeight) -> None:
-        """Record the stream's share of an epoch, expressed in each of the three ways."""
+        """Record the stream's share of an epoch as a proportion, as repeats and as samples."""
         self._derived = {name: getattr(weight, name) for name in _WEIGHTS}
 
     def shape(self, *shard_sizes: int) -> StreamShape:
-        """Return the shape of the stream for the order: its shard sizes and its own weights."""
+        """Return the shard sizes and the weights of the stream, from which an order is computed."""
         return StreamShape(shard_sizes, *map(self.own, _WEIGHTS))
 
     def local(self) -> str | None:
-        """Return the local directory where the shards are, or will be; None if not known."""
+        """Return the local directory for the shards, which may not exist yet; None if unknown."""
         if (own := self._own.get("local")) is not None:
             return str(own)
         remote = self._own.get("remote")
@@ -119,7 +120,7 @@ class StreamFiles:
         return list(index.shards)
 
     def prepare(self, shard: ShardInfo, download: _Download, keep_zip: bool) -> int:
-        """Download a shard to the local directory, and return the bytes added there."""
+        """Download a shard to the local directory, and return the number of bytes added there."""
         raw, packed = shard.raw_data, shard.zip_data
         path = os.path.join(self.directory, raw.basename)
         if os.path.exists(path):
@@ -168,11 +169,11 @@ class StreamFiles:
 
     @property
     def directory(self) -> str:
-        """The local directory that contains the files, including the split."""
+        """The local directory of the files, with the split."""
         return os.path.join(self.local() or "", self.shown("split"))
 
     def _opened(self) -> Dataset:
-        """Return the dataset at the remote, whose files are cached in the local directory."""
+        """Return the dataset at the remote, with the local directory as its cache."""
         if self.dataset is None:
             self.dataset = open_dataset(
                 join(self.shown("remote") or self.local(), self.shown("split")),
@@ -182,7 +183,7 @@ class StreamFiles:
         return self.dataset
 
     def cache(self, directory: str | None, limit: int | str | None = None) -> CacheOptions:
-        """Return the cache options for a directory; None for the default cache directory."""
+        """Return the cache options for `directory`; None means the default cache directory."""
         names = {"retry": "download_retry", "timeout": "download_timeout", "keep_zip": "keep_zip"}
         shown = {option: self.shown(name) for option, name in names.items()}
         return CacheOptions(
@@ -194,7 +195,7 @@ class StreamFiles:
 
 
 def bringing(path: str) -> FileLock:
-    """Lock the download of a file, which an override may write to `path` byte by byte.
+    """Lock the download of a file to `path`, since an override may write it byte by byte.
 
     Raises
     ------
@@ -220,12 +221,12 @@ def size_at(path: str) -> int | None:
 
 
 def join(directory: str | None, split: str | None) -> str:
-    """Return the directory of a split; without one, `directory` itself."""
+    """Return the directory of a split, or `directory` itself without a split."""
     assert directory is not None
     return f"{directory.rstrip('/') or '/'}/{split}" if split else directory
 
 
-#: Arguments that a stream takes from its dataset if they are unset.
+#: Arguments that a stream takes from its dataset if they are unset on the stream.
 INHERITED = ("split", "download_retry", "download_timeout", "validate_hash", "keep_zip")
 
 
@@ -264,7 +265,7 @@ class StreamDefaults:
 
 
 def check_download(retry: int | None, timeout: float | None) -> None:
-    """Raise unless `retry` is a number of attempts and `timeout` a number of seconds.
+    """Raise InvalidArgumentError for an invalid number of attempts or an invalid timeout.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Run programs on one of mdstorm's packages in place of the library that they import."""
+"""Run programs on mdstorm in place of Petastorm or MosaicML Streaming, without edits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serve a package under a library's name: in this process, its children and Spark's workers."""
+"""Make a package importable under a library's name: here, in children and in Spark's workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdstorm_backend.base import cached_property, warn_user, when_loaded
 
 @dataclass(frozen=True)
 class StandIn(MetaPathFinder, Loader):
-    """A finder that serves the modules of our package in place of a library's.
+    """A finder that makes our package's modules importable under a library's names.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class StandIn(MetaPathFinder, Loader):
         library before any module of ours. Its folder holds nothing else and is put on search paths.
         The module sets ``STANDS_FOR_MDSTORM``.
     remedy : str
-        What to do if the library was imported first.
+        What to do if the library was imported before the stand-in was installed.
     imported : type
         The class of the error in that case.
     """
@@ -46,7 +46,7 @@ class StandIn(MetaPathFinder, Loader):
     imported: type[errors.AlreadyImportedError] = errors.AlreadyImportedError
 
     def install(self) -> None:
-        """Serve our package from now on. Installing it again does nothing.
+        """Make our package importable under the library's name. Installing it again does nothing.
 
         Raises
         ------
@@ -56,7 +56,8 @@ class StandIn(MetaPathFinder, Loader):
         library = self.absent.library
         present = sys.modules.get(library)
         is_ours = hasattr(present, "STANDS_FOR_MDSTORM") or isinstance(present, Alias)
-        if present is not None and not is_ours:  # the shim is, while it is being imported
+        # The shim may be present while it is being imported
+        if present is not None and not is_ours:
             raise self.imported(
                 f"{library} was already imported, from "
                 f"{getattr(present, '__file__', None)!r}, and its classes may be in use. "
@@ -71,7 +72,7 @@ class StandIn(MetaPathFinder, Loader):
         when_loaded(_ENTRANCES, self._send_from)
 
     def _send_from(self, module: ModuleType) -> None:
-        """Make new sessions of a PySpark module send the shim, and send it from the active one."""
+        """Let sessions of a PySpark module send the shim: new ones later, the active one now."""
         entrance = getattr(module, _ENTRANCES[module.__name__])
         construct = entrance.__init__
         mark = f"_sends_{self.shim.stem}_for_mdstorm"
@@ -91,7 +92,7 @@ class StandIn(MetaPathFinder, Loader):
             send_shim(present, self.shim)
 
     def find_spec(self, fullname: str, *where: object) -> ModuleSpec | None:
-        """Find ``library.x.y`` as ``package.x.y``."""
+        """Find ``library.x.y`` as ``package.x.y`` of our package."""
         library, dot, _ = fullname.partition(".")
         if library != self.absent.library:
             return None
@@ -113,7 +114,7 @@ class StandIn(MetaPathFinder, Loader):
         )
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """Return our module, or for the library itself an `Alias` with its name and version."""
+        """Return our module or, for the library itself, an `Alias` with its name and version."""
         module = importlib.import_module(self._ours(spec.name))
         if spec.name == self.absent.library:
             return Alias(self.absent, module, self.version)
@@ -127,15 +128,16 @@ class StandIn(MetaPathFinder, Loader):
         """
         if module.__spec__ is not None and not isinstance(module, Alias):
             module.__spec__ = module.__spec__.loader_state
-        # Loaded modules get the library's names at once: importing one by that name later would set
-        # it as an attribute of its package, which may have a function of that name.
+        # Loaded modules are registered under the library's names at once: importing one later under
+        # such a name would set it as an attribute of its package, and could replace a function of
+        # the same name.
         ours = f"{self.absent.package}."
         for name in [name for name in sys.modules if name.startswith(ours)]:
             theirs = f"{self.absent.library}.{name.removeprefix(ours)}"
             sys.modules.setdefault(theirs, sys.modules[name])
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Return the code of the module, for ``mdstorm run -m petastorm.…``."""
+        """Return the module's code, for ``mdstorm run -m petastorm.…``."""
         ours = self._ours(fullname)
         spec = importlib.util.find_spec(ours)
         loader = None if spec is None else spec.loader
@@ -146,7 +148,7 @@ class StandIn(MetaPathFinder, Loader):
 
 
 def _reach_other_processes(shim_folder: Path) -> None:
-    """Put the shim on the search path of processes that this one starts."""
+    """Put the shim on the search path of processes that this process starts."""
     folder = str(shim_folder)
     # Inserted second, because the first entry is the program's folder, as after `python
     # program.py`. multiprocessing passes sys.path to the processes that it spawns; the environment
@@ -163,7 +165,7 @@ _IMPORT_FROM = opmap["IMPORT_FROM"]
 
 @dataclass(frozen=True)
 class AbsentNames:
-    """The names of a library that its stand-in does not have.
+    """The names of a library that the package in its place does not have.
 
     Attributes
     ----------
@@ -186,11 +188,11 @@ class AbsentNames:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The section anchor of each name."""
+        """The anchor of the section that covers each name."""
         return {name: section for section, names in self.sections.items() for name in names}
 
     def replacement(self, path: str) -> str | None:
-        """Return the section about the replacement of a name, as ``page#section``.
+        """Return the section about a name's replacement, as ``page#section``.
 
         Parameters
         ----------
@@ -211,7 +213,7 @@ class AbsentNames:
         return None
 
     def refuse_import(self, path: str) -> None:
-        """Raise MissingModuleError, as a finder does, if the table holds this module.
+        """Raise MissingModuleError, as a finder does, if the table lists this module.
 
         `importlib.util.find_spec` gets no error: it returns None for missing modules.
         """
@@ -255,7 +257,7 @@ class AbsentNames:
 
 
 class Alias(ModuleType):
-    """A package under another name: all attributes except name and version are the package's.
+    """A package under another name: apart from name and version, its attributes are the package's.
 
     Attributes set on it, for example by `unittest.mock.patch`, are set on the package.
     """
@@ -289,18 +291,19 @@ class Alias(ModuleType):
 
 
 def _is_special(name: str) -> bool:
-    """Whether the import system uses the attribute `name` of modules."""
+    """Whether `name` is an attribute that the import system sets on modules."""
     return name.startswith("__") and name.endswith("__")
 
 
 def _is_in_find_spec(finder: FrameType) -> bool:
-    """Whether `importlib.util.find_spec`, which needs no error, has called a finder."""
+    """Whether `importlib.util.find_spec`, which expects no error, has called a finder."""
     machinery = finder.f_back  # importlib's loop over all finders
     caller = None if machinery is None else machinery.f_back
     return caller is not None and caller.f_globals.get("__name__") == "importlib.util"
 
 
-#: PySpark's modules → the class that every session constructs. PySpark 4 moved the first one.
+#: PySpark's modules → the class that every session constructs. In PySpark 4, `SparkContext` is in
+#: another module.
 _ENTRANCES = {
     "pyspark.context": "SparkContext",
     "pyspark.core.context": "SparkContext",

@@ -1,4 +1,4 @@
-"""`install_as_streaming`: run programs that import `streaming` on mdstorm, unedited.
+"""`install_as_streaming`: run programs that import `streaming` on mdstorm, without edits.
 
 The tables list which modules of the engine define MosaicML Streaming's names, and which sections of
 the docs list the names that mdstorm does not have.
@@ -17,7 +17,7 @@ from mdstorm_backend.drop_in.stand_in import AbsentNames, StandIn
 
 _PACKAGE = "mdstorm_backend.streaming"
 
-#: Section of the page → the names that it covers.
+#: Section of the page → the names that it covers, which mdstorm does not have.
 SECTIONS = {
     "json-csv-and-xsv-shards": (
         "base.format.json base.format.xsv *.CSVReader *.CSVWriter *.JSONReader *.JSONWriter "
@@ -199,18 +199,18 @@ def install_as_streaming() -> None:
 
 
 def exports(path: str) -> list[str]:
-    """Return the public names of a module, which has this path below the package."""
+    """Return the public names of the module with this path below the package."""
     return [name for name in MODULES[path] if not name.startswith("_")]
 
 
 def submodules(path: str) -> list[str]:
-    """Return the names of a module's direct submodules."""
+    """Return the names of the direct submodules of a module."""
     paths = (other.rpartition(".") for other in MODULES if other)
     return [name for above, _, name in paths if above == path]
 
 
 def mirror_from(package: ModuleType) -> None:
-    """Add the library's names and modules to `mdstorm_backend.streaming`, while it is imported."""
+    """Fill `mdstorm_backend.streaming` with the library's names and modules during its import."""
     package.__class__ = MirrorModule
     vars(package)["__all__"] = exports("")
     stubs = Path(package.__file__ or "").parent
@@ -226,7 +226,7 @@ def mirror_from(package: ModuleType) -> None:
 
 
 class MirrorModule(ModuleType):
-    """A module with the path of one of the library's.
+    """A module at the same path as a module of the library.
 
     It has its own names and, as the library's modules import from each other, the names of all
     others. They are loaded on first use: some need PyTorch, which programs that only write do not

@@ -540,7 +540,7 @@ def test_table_with_catalog_commits_raises_error_that_names_the_feature(
 def test_table_name_with_filesystem_or_with_other_names_raises_error(orders: Catalog) -> None:
     import fsspec
 
-    with pytest.raises(InvalidArgumentError, match="not through filesystem="):
+    with pytest.raises(InvalidArgumentError, match="omit filesystem="):
         make_batch_reader(NAME, filesystem=fsspec.filesystem("memory"))
     for several in ([NAME, "main.sales.x"], [f"uc://{NAME}", f"uc://{NAME}"]):
         with pytest.raises(InvalidArgumentError, match="tables are read one at a time"):

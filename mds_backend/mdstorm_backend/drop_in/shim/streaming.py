@@ -1,11 +1,11 @@
-"""A stand-in for `streaming` in other processes, which import it before mdstorm.
+"""A replacement for `streaming` in other processes, which may import it before mdstorm.
 
 It is found on a search path, or sent to Spark's workers, and never imported as part of mdstorm.
 """
 
 import sys
 
-#: Distinguishes this module from MosaicML's.
+#: Distinguishes this module from MosaicML's `streaming`.
 STANDS_FOR_MDSTORM = True
 
 try:
@@ -17,4 +17,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-install_as_streaming()  # replaces this module by the package
+install_as_streaming()  # this replaces the module by the package
