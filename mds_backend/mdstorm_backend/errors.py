@@ -94,14 +94,14 @@ class MDStormError(Exception):
         return self._with_link(super().__str__())
 
     def _with_link(self, message: str) -> str:
-        if not SITE_URL or SITE_URL in message:  # it may quote another error with a link
+        if not SITE_URL or SITE_URL in message:  # a quoted error may already have a link
             return message
         ours = next(c for c in type(self).__mro__ if c.__module__.endswith(".errors"))
         return f"{message}\n{SITE_URL}/troubleshooting.html#{ours.__name__.lower()}"
 
 
 class _UrlError(MDStormError):
-    """Base of errors with the URL at fault."""
+    """Base of errors with the URL that caused them."""
 
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
@@ -162,7 +162,7 @@ class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
 
 
 class UnsupportedTableError(_UrlError, NotImplementedError):
-    """A directory is a table, or the output of an unfinished job, whose live rows are unknown.
+    """mdstorm cannot read a table, or a directory holds the output of an unfinished job.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class EncodingError(MDStormError, ValueError):
 
     @staticmethod
     def class_for(error: Exception) -> type[EncodingError]:
-        """Return the class for an error that an encoding raised about a value."""
+        """Return the class of EncodingError that matches an error which an encoding raised."""
         if isinstance(error, OverflowError):
             return EncodingRangeError
         is_of_type = isinstance(error, (AttributeError, TypeError))
@@ -288,7 +288,7 @@ class MissingColumnError(MDStormError, KeyError):
 
 
 class WriteError(MDStormError, RuntimeError):
-    """A dataset could not be written; nothing that looks like one is left behind."""
+    """A dataset could not be written; nothing is left that could be taken for a dataset."""
 
 
 class DatasetExistsError(WriteError, FileExistsError):
@@ -343,15 +343,15 @@ class MissingDependencyError(MDStormError, ModuleNotFoundError):
 
 
 class MissingNameError(MDStormError, ImportError):
-    """A program imports a name from a library that mdstorm replaces, but does not have."""
+    """A program imports a name that mdstorm does not have from a library that it replaces."""
 
 
 class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module of a library that mdstorm replaces, but does not have."""
+    """A program imports a module that mdstorm does not have from a library that it replaces."""
 
 
 class MissingAttributeError(MDStormError, AttributeError):
-    """A program uses an attribute of a library that mdstorm replaces, but does not have."""
+    """A program uses an attribute that mdstorm does not have, of a library that it replaces."""
 
 
 class AlreadyImportedError(MDStormError, ImportError):

@@ -1,8 +1,8 @@
 """Batching methods: how samples of several streams are combined into batches.
 
 A *global batch* is a batch of every rank. Each batching method has a class: its ``numbers`` are the
-range of the global batches that are left of an epoch, and ``batches(numbers)`` returns the ids of
-the rank's share of some of them, of shape (numbers, batch size). `rank_work` collects all of them.
+range of the remaining global batches of an epoch, and ``batches(numbers)`` returns the ids of the
+rank's share of some of them, of shape (numbers, batch size). `rank_work` collects all of them.
 Ids number the samples of all streams in sequence; -1 is padding.
 """
 
@@ -153,7 +153,7 @@ class _Stratified:
 
     def batches(self, numbers: Ids) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
-        # The start of the stream's share, relative to the rank's part of the global batch.
+        # Where the stream's share begins, relative to the start of the rank's part of the batch.
         begin = -self._rank * self._batch_size
         for ids, cells, share in zip(self._ids, self._cells, self._shares, strict=True):
             columns = np.arange(max(begin, 0), min(begin + share, self._batch_size))
@@ -191,7 +191,7 @@ class _DevicePerStream:
         _require_batches(counts, "device_per_stream", f"batch of {self._batch_size}")
         self._origins, self._numbers = _interleaved(epoch, counts, self._node)
         first, rows, world = epoch.first_batch, sum(counts), epoch.world.size
-        # MosaicML Streaming always appends padding; if only that is left, the epoch is over.
+        # MosaicML Streaming always appends padding. If only padding remains, the epoch is over.
         stop = (rows + world - rows % world) // ranks if first * ranks < rows else first
         self.numbers = range(first, stop)
 
@@ -207,7 +207,7 @@ class _DevicePerStream:
         return found
 
     def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Return ids of the node, whose canonical nodes take turns with one sample per rank."""
+        """Return ids of the node; its canonical nodes take turns, each with one sample per rank."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
@@ -232,7 +232,7 @@ def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[St
 
 
 def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:
-    """Return the samples of each stream in a global batch, rounded by largest remainders."""
+    """Return how many samples of each stream a global batch has, by largest remainders."""
     exact = np.array([proportion * global_batch_size for proportion in proportions])
     shares = exact.astype(np.int64)
     missing = global_batch_size - int(shares.sum())
@@ -266,7 +266,7 @@ def _interleaved(epoch: Epoch, counts: list[int], node: int = 0) -> tuple[IntArr
     order = epoch.order
     vary = order.shuffle and order.sampling_method == "balanced"
     rng = np.random.default_rng(order.shuffle_seed + (epoch.epoch if vary else 0))
-    for _ in range(node + 1):  # one generator draws for all nodes in turn
+    for _ in range(node + 1):  # one generator serves all nodes in turn
         origins = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         rng.shuffle(origins)
     numbers = np.empty(len(origins), np.int64)

@@ -144,7 +144,7 @@ class ElasticOrder:
         return sampling.weigh(streams, size, self.shuffle_seed)
 
     def num_samples(self, streams: Sequence[StreamShape]) -> int:
-        """Return the samples of an epoch over the whole world, without repetitions as padding."""
+        """Return the number of samples in an epoch of all ranks together, not counting padding."""
         return sum(weight.choose for weight in self.weights(streams))
 
     def samples(
@@ -200,12 +200,12 @@ class Epoch:
 
     @property
     def global_batch_size(self) -> int:
-        """Samples in a batch of all ranks together."""
+        """Number of samples in a global batch, which has one batch of every rank."""
         return self.world.size * self.order.batch_size
 
     @property
     def first_batch(self) -> int:
-        """First global batch that was not read completely, for methods that resume at batches."""
+        """First global batch that was not completely read, for methods that resume there."""
         first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
         if rest:
             warn_user(
@@ -221,7 +221,7 @@ class Epoch:
         proportion: float = 1,
         wanted: list[int] | None = None,
     ) -> StreamIds:
-        """Draw and shuffle the samples of some streams, and return their ids by entry.
+        """Draw and shuffle samples of some streams; return a map from entries to sample ids.
 
         The shuffle block size is multiplied by `proportion`. If canonical nodes are `wanted`, only
         their entries can be looked up.
@@ -253,7 +253,7 @@ class Epoch:
 
 @dataclass(frozen=True)
 class StreamIds:
-    """Map from the entries of a partition to sample ids; -1 stays -1.
+    """Map from the entries of a partition to sample ids; -1 (padding) stays -1.
 
     Attributes
     ----------

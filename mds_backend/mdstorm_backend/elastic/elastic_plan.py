@@ -23,11 +23,12 @@ from mdstorm_backend.elastic.sampling import Ids, StreamShape, StreamWeight
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Plan, Position, Samples, World, ceil_div
 
-#: Fields of an order that `ElasticShare.settings` leaves out: MosaicML Streaming's states have keys
-#: for two, and the others may change with the world, as long as the global batch stays the same.
+#: Fields of an order that `ElasticShare.settings` leaves out. MosaicML Streaming's states have
+#: their own keys for the first two. The other two may change with the world, if the global batch
+#: size stays the same.
 _NOT_IN_SETTINGS = ("shuffle_seed", "num_canonical_nodes", "batch_size", "replication")
 
-#: From this many samples on, dealing out an epoch takes longer than reading a few batches.
+#: From this many samples on, computing the ids of an epoch takes longer than reading a few batches.
 MANY_SAMPLES = 1 << 17
 
 
@@ -57,8 +58,7 @@ class ElasticShare:
 
     #: Name of the order in states and messages.
     name: ClassVar[str] = "elastic"
-    #: The epoch in states that were saved before the first epoch, the same as in MosaicML
-    #: Streaming.
+    #: The epoch number in states that were saved before the first epoch, as in MosaicML Streaming.
     before_first_epoch: ClassVar[int] = -1
     #: Whether a state must match all settings of the reader even between epochs.
     is_strict: ClassVar[bool] = False
@@ -91,11 +91,11 @@ class ElasticShare:
             )
 
     def rows_of_rank(self, num_rows: int) -> int | None:
-        """Return None, because ranks may repeat samples."""
+        """Return None: the number is not known, because ranks may repeat samples."""
         return None
 
     def state_keys(self, position: Position) -> dict[str, Any]:
-        """Return MosaicML Streaming's keys of a state."""
+        """Return the entries of a state that MosaicML Streaming defines."""
         order, nodes = (
             self.resumed(position),
             self.world.replicated(self.order.replication).num_nodes,
@@ -107,7 +107,7 @@ class ElasticShare:
         }
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
-        """Return the settings that the keys of MosaicML Streaming's states do not cover."""
+        """Return the settings that the entries of MosaicML Streaming's states do not cover."""
         streams = self.streams or (StreamShape(tuple(shard_sizes)),)
         counts = [weight.choose for weight in self.order.weights(streams)]
         names = [one.name for one in fields(self.order) if one.name not in _NOT_IN_SETTINGS]
@@ -136,7 +136,7 @@ class ElasticShare:
     def of_streams(
         self, shapes: Callable[[], tuple[StreamShape, ...]]
     ) -> tuple[ElasticShare, tuple[StreamWeight, ...]]:
-        """Return the order over streams, and each stream's part of an epoch; none if known before.
+        """Return the order with streams, and each stream's part of an epoch; () if it had streams.
 
         `shapes` returns the streams' shapes, for which it opens their data.
         """
@@ -146,16 +146,16 @@ class ElasticShare:
         return replace(self, streams=streams), self.order.weights(streams)
 
     def padded(self, batch_size: int) -> ElasticShare:
-        """Return this order: it repeats samples where the last global batch is not full."""
+        """Return the order unchanged, since it already repeats samples to fill batches."""
         return self
 
     def with_window(self, window: int) -> ElasticShare:
-        """Return the same order, shuffled in blocks of that many samples (1: the default)."""
+        """Return the order, shuffled in blocks of `window` samples; 1 means the default size."""
         block_size = window if window > 1 else None
         return replace(self, order=replace(self.order, shuffle=True, shuffle_block_size=block_size))
 
     def resumed(self, position: Position) -> ElasticOrder:
-        """Return the order with a position's seed and canonical nodes, and defaults filled in."""
+        """Return the order with the seed and canonical nodes of `position`, and with defaults."""
         order = replace(
             self.order,
             num_canonical_nodes=position.num_canonical_nodes or self.order.num_canonical_nodes,
@@ -202,7 +202,7 @@ class ElasticPlan(Plan):
 
     @property
     def num_samples(self) -> int:
-        """Samples of an epoch over the whole world, without repetitions as padding."""
+        """Number of samples in an epoch of all ranks together, not counting padding."""
         return self.share.order.num_samples(self.share.streams)
 
     @property
@@ -219,7 +219,8 @@ class ElasticPlan(Plan):
             If the epoch cannot be resumed there.
         """
         position = self.start
-        if position.consumed and position.is_end:  # over, regardless of this world's padding
+        # The epoch is over, even if this world pads it differently.
+        if position.consumed and position.is_end:
             nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
             return _Dealt(nothing, [0] * self.num_parts)
         arguments = self._deal_arguments(position)
@@ -282,18 +283,18 @@ class ElasticPlan(Plan):
         return replace(begin, consumed=consumed, end=end, skip=0, reason=reason)
 
     def end(self) -> Position:
-        """Return the position after the last batch, as the end of the epoch if passes end."""
+        """Return the position after the last batch, marked as the epoch's end if passes end."""
         position = self.position(self.num_batches())
         return position if self.num_epochs is None else replace(position, end=position.consumed)
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
-        """Return where a worker process resumes after a batch, by samples of its own list."""
+        """Return where a worker resumes after a batch, with samples counted in its own list."""
         taken = _taken(offset, self._lists)[part] * self.batch_size
         return replace(self.begin, skip=min(taken, self._counts[part])), part
 
     @cached_property
     def _counts(self) -> list[int]:
-        """Number of samples of each part, also known once their ids are no longer kept."""
+        """Number of samples of each part, which stays known after their ids have been dropped."""
         return self._dealt.counts
 
     @cached_property
@@ -303,11 +304,11 @@ class ElasticPlan(Plan):
         return [n // size if self.drop_last else ceil_div(n, size) for n in self._counts]
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return an offset after the last batch: all batches of a plan belong to one epoch."""
+        """Return an offset past the last batch, since all batches of a plan belong to one epoch."""
         return self.num_batches() + 1
 
     def num_read(self, offset: int) -> int:
-        """Return how many samples this rank has read for a number of batches."""
+        """Return how many samples this rank has read after `offset` batches."""
         pairs = zip(_taken(offset, self._lists), self._counts, strict=True)
         return sum(min(taken * self.batch_size, count) for taken, count in pairs)
 
@@ -322,11 +323,11 @@ class ElasticPlan(Plan):
         return replace(self.start, consumed=before + samples, skip=0)
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after this rank, like all others, has read this many samples."""
+        """Return the position after each rank has read this many samples."""
         return self.reached(samples * self.num_ranks)
 
     def samples(self, part: int = 0) -> Samples:
-        """Return the samples and batches of one part that its worker has not returned yet."""
+        """Return the samples and batches that remain for the worker of one part."""
         dealt, size, skipped = self._dealt, self.batch_size, self.begin.skip
         ids = dealt.ids[part].reshape(-1)
         if len(ids) > dealt.counts[part]:
@@ -357,11 +358,11 @@ class ElasticPlan(Plan):
                 yield sum(min(count, taken) for count in lists) + before
 
     def num_batches(self) -> int:
-        """Return the number of batches of this rank to the end of the epoch."""
+        """Return the number of batches of this rank up to the end of the epoch."""
         return sum(self._lists)
 
     def length(self) -> int:
-        """Return how many batches MosaicML Streaming counts in a pass; there may be more.
+        """Return the number of batches in a pass as MosaicML Streaming counts; there may be more.
 
         Raises
         ------
@@ -371,7 +372,7 @@ class ElasticPlan(Plan):
         if self.num_epochs is None:
             raise TypeError(
                 "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1. "
-                "If PyTorch's DataLoader is around this loader, iterate over this loader instead"
+                "If PyTorch's DataLoader wraps this loader, iterate over this loader instead"
             )
         rows, size = self.rows_per_epoch, self.batch_size
         return self.num_epochs * (rows // size if self.drop_last else ceil_div(rows, size))
@@ -390,7 +391,7 @@ class ElasticPlan(Plan):
 
 
 def _taken(offset: int, lists: list[int]) -> list[int]:
-    """Return how many of the first `offset` batches each list provides, if they take turns."""
+    """Return how many of the first `offset` batches come from each list, if lists take turns."""
     low, high = 0, max(lists)
     while low < high:
         middle = (low + high + 1) // 2
@@ -407,7 +408,7 @@ def _taken(offset: int, lists: list[int]) -> list[int]:
 
 
 class _Dealt(NamedTuple):
-    """Ids of shape (workers, batches, batch size), -1 for padding, and each worker's samples."""
+    """Ids of shape (workers, batches, batch size), -1 for padding, and sample counts by worker."""
 
     ids: Ids
     counts: list[int]

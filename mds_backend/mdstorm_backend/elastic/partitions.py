@@ -26,7 +26,7 @@ PARTITION_ALGORITHMS = ("relaxed", "orig")
 
 
 class Partition:
-    """The batches of every rank.
+    """Divides the samples of an epoch into the batches of each rank.
 
     The parameters are as in `partition`. A global batch has P·R·B entries, and batch q of a rank
     is its share of global batch q.
@@ -91,7 +91,7 @@ class Partition:
         return self._cells.canonical((dealt_rank // self._ranks).tolist())
 
     def _dealt(self, rank: int) -> tuple[Ids, Ids]:
-        """Return the rank to which each sample of a rank's batch is dealt, and its number there.
+        """For each sample of a rank's batch, return the rank it is dealt to and its number there.
 
         Usually that is the same rank. If ``relaxed`` deals to the initial nodes, it is one of the
         ranks with which the epoch began.
@@ -169,7 +169,7 @@ def partition(
 
 
 class Cells:
-    """Rows of the canonical nodes, read column by column and dealt out to the physical nodes.
+    """A row of samples per canonical node, read column by column and dealt to the physical nodes.
 
     Parameters
     ----------
@@ -203,22 +203,26 @@ class Cells:
                 "the number of nodes"
             )
         nodes_per_row = physical_nodes // canonical_nodes
-        #: Cells of a row without its padding, which lets its physical nodes share it evenly.
+        #: Cells of a row without padding, which is added so that the row's physical nodes share it
+        #: evenly.
         self._filled = ceil_div(num_samples, canonical_nodes)
         self._padding = -self._filled % max(nodes_per_row, 1)
-        #: The cell of a row that its first padding cell repeats.
+        #: Index of the cell of a row that the first padding cell repeats.
         self._first_copied = self._filled - self._padding - nodes_per_row + 1
-        #: Whether there are fewer samples than rows, or equally many but fewer than physical nodes.
+        #: Whether there are fewer samples than rows, or as many as rows but fewer than physical
+        #: nodes.
         self._too_few = num_samples < canonical_nodes or (
             num_samples == canonical_nodes < physical_nodes
         )
         self.total = canonical_nodes * (self._filled + self._padding) if num_samples else 0
         self._dropped = drop_first - drop_first % physical_nodes
-        #: Remaining entries of the sequence for each physical node, and how many are appended.
+        #: Remaining entries of each physical node. `_missing` entries are appended to them so that
+        #: all ranks of the node have `rank_entries`.
         self._node_entries = max(self.total - self._dropped, 0) // physical_nodes
         self.rank_entries = ceil_div(self._node_entries, ranks_per_node)
         self._missing = self.rank_entries * ranks_per_node - self._node_entries
-        #: The entry that the first appended one repeats; negative if the node has too few.
+        #: Index of the entry that the first appended entry repeats; negative if the node has too
+        #: few.
         self._first_repeated = self._node_entries - ranks_per_node - self._missing + 1
         if self._padding and not self._too_few and self._first_copied < 0:
             raise InvalidArgumentError(
@@ -240,7 +244,7 @@ class Cells:
             )
 
     def canonical(self, nodes: Iterable[int]) -> list[int]:
-        """Return the canonical nodes of the samples of some physical nodes, ascending."""
+        """Return the canonical nodes with samples of some physical nodes, ascending."""
         rows = self._canonical
         step = 1 if self._too_few else min(rows, self._physical)
         return sorted({row for node in nodes for row in range(node % step, rows, step)})

@@ -1,4 +1,4 @@
-"""How many samples each stream contributes to an epoch, and which.
+"""Compute how many samples each stream contributes to an epoch, and which samples these are.
 
 Streams may have weights: `weigh` turns them into numbers of samples, `samples_per_shard` divides
 these among shards, and `resample` draws the samples.
@@ -84,7 +84,7 @@ class StreamShape:
 
 @dataclass(frozen=True)
 class StreamWeight:
-    """A stream's part of an epoch, expressed in each of the three ways.
+    """A stream's part of an epoch: as a proportion, as repeats of a sample, and as samples.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def weigh(
     for number, (stream, count) in enumerate(zip(streams, chosen, strict=True)):
         if count and not stream.num_samples:
             raise InvalidArgumentError(
-                f"stream {number} has no samples, but its weight asks for {count}: leave it out"
+                f"stream {number} has no samples, but its weight requires {count}: leave it out"
             )
     return tuple(
         StreamWeight(share, count / max(stream.num_samples, 1), count)
@@ -182,7 +182,7 @@ def count_of(name: str, text: str) -> int:
         return int(number) if factor is None else int(float(number[:-1]) * factor)
     except (ValueError, OverflowError) as error:
         raise InvalidArgumentError(
-            f"{name} must be a number with or without one of the suffixes {', '.join(_FACTORS)}, "
+            f"{name} must be a number, optionally with one of the suffixes {', '.join(_FACTORS)}, "
             f"found {text!r}"
         ) from error
 
@@ -190,13 +190,14 @@ def count_of(name: str, text: str) -> int:
 def _relative(
     streams: Sequence[StreamShape], weights: list[float], epoch_size: int | None, seed: int
 ) -> tuple[list[int], list[float]]:
-    """Divide an epoch in proportion to weights, and leftover samples among random streams."""
+    """Divide an epoch in proportion to weights; random streams get the leftover samples."""
     size = epoch_size or sum(stream.num_samples for stream in streams)
     total = np.sum(np.array(weights, np.float64))
     if not total:
         if size:
             raise InvalidArgumentError(
-                "the weights of all streams are 0: give at least one a positive proportion, or data"
+                "the weights of all streams are 0: give at least one stream data and a positive "
+                "proportion"
             )
         return [0] * len(streams), [0.0] * len(streams)
     shares = np.array(weights, np.float64) / total
@@ -225,7 +226,7 @@ class ShardSample:
 
 @dataclass(frozen=True)
 class Resampling:
-    """Map from big ids to sample ids.
+    """Map from big ids, which number the samples of an epoch, to sample ids.
 
     Attributes
     ----------
@@ -285,7 +286,8 @@ def samples_per_shard(
         return counts
     picks = -(-available // granularity)
     last_pick = available - (picks - 1) * granularity
-    # Like MosaicML Streaming: a shard before an empty one gives a whole pick, even if too small.
+    # Like MosaicML Streaming, count the last pick of a shard before an empty shard as a whole pick,
+    # even if fewer samples remain for it.
     last_pick[:-1][available[1:] == 0] = granularity
     stops = np.cumsum(picks)
     order = np.arange(stops[-1], dtype=index_dtype(int(stops[-1])))
@@ -304,7 +306,7 @@ def samples_per_shard(
 
 
 def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
-    """Draw the samples of an epoch, and return their big ids and sample ids.
+    """Draw the samples of an epoch, and return the map from their big ids to sample ids.
 
     Parameters
     ----------
@@ -317,7 +319,7 @@ def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
     if all(np.array_equal(stream.sizes, stream.counts) for stream in streams):
         first = streams[0].first_id if streams else 0
         sizes = np.concatenate([np.zeros(0, np.int64), *(stream.sizes for stream in streams)])
-        return Resampling(sizes[sizes > 0], None, first)  # an empty shard makes no unit
+        return Resampling(sizes[sizes > 0], None, first)  # an empty shard has no unit
     total = sum(int(stream.counts.sum()) for stream in streams)
     limit = max(stream.first_id + int(stream.sizes.sum()) for stream in streams)
     ids = np.empty(total, index_dtype(limit))
@@ -350,14 +352,14 @@ def index_dtype(size: int) -> np.dtype[np.signedinteger[Any]]:
 
 
 def chunks(size: int, step: int) -> Iterator[slice]:
-    """Yield slices of at most `step` elements that cover `size`; a step below 1 counts as 1."""
+    """Yield slices of `step` elements or fewer, in total `size`; a step below 1 counts as 1."""
     step = max(step, 1)
     for begin in range(0, size, step):
         yield slice(begin, min(begin + step, size))
 
 
 def as_integer(name: str, value: object, at_least: int) -> int:
-    """Return `value`, an integer of any type except bool, as int.
+    """Check that `value` is an integer of any type except bool, and return it as int.
 
     Raises
     ------

@@ -23,7 +23,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 
 
-#: Least number of ids to sort at a time, in addition to those that later spans can still reach.
+#: Least number of ids to sort at a time, not counting ids that may still mix with later spans.
 WINDOW = 1 << 20
 SORTED_AT_ONCE = 1 << 24
 
@@ -39,7 +39,7 @@ class _Spans:
         return _Spans(self.begins[order], self.lengths[order])
 
     def cut(self, parts: int) -> list[_Spans]:
-        """Cut into `parts` of equal length, in order; an empty span goes to the earlier part."""
+        """Cut the spans into `parts` of equal length; an empty span goes to the earlier part."""
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
         total = int(stops[-1]) if len(stops) else 0
@@ -203,7 +203,7 @@ def _bounds(spans: _Spans) -> list[tuple[int, int]]:
 def _blocks(
     size: int, rng: np.random.Generator, low: int, high: int, stagger: int
 ) -> list[tuple[int, int]]:
-    """Cut ids into blocks of random sizes, which overlap by up to `stagger`."""
+    """Cut `size` ids into blocks of random sizes, which overlap by up to `stagger` ids."""
     blocks, current = [], 0
     while current < size:
         width = int(rng.integers(low, high))
@@ -281,7 +281,7 @@ def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> 
 
 
 def sorting_order(positions: npt.NDArray[np.float64]) -> Ids:
-    """Return the order that sorts the positions.
+    """Return the indices that sort the positions.
 
     Sorting integers is several times as fast as `numpy.argsort`. So rounded positions are sorted,
     with their indices in the low bits, and then the few that are equal once rounded.

@@ -53,7 +53,7 @@ def test_streams_without_samples_get_no_samples() -> None:
         ([StreamShape((1,), choose=2)], 10, "epoch_size cannot be combined with repeat or choose"),
         ([StreamShape((1,), proportion=0)], None, "weights of all streams are 0"),
         ([StreamShape(())], 5, "weights of all streams are 0"),
-        ([StreamShape((), choose=2)], None, "stream 0 has no samples, but its weight asks for 2"),
+        ([StreamShape((), choose=2)], None, "stream 0 has no samples, but its weight requires 2"),
     ],
 )
 def test_incompatible_weights_of_streams_raise_error(
