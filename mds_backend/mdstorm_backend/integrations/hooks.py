@@ -1,4 +1,4 @@
-"""The hooks: each makes up for something that is missing in the API of a training framework."""
+"""The hooks, each of which fills a gap in the API of a training framework."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _in_lightning: weakref.WeakKeyDictionary[Any, _Fetching] = weakref.WeakKeyDictio
 
 
 def hand_over_to_accelerate(module: ModuleType) -> None:
-    """Let our loaders prepare themselves before Accelerate splits them among its processes.
+    """Let our loaders prepare themselves, before Accelerate splits their data among processes.
 
     Accelerate gives each process a part of a loader's data. Its API does not provide for
     loaders that read only the share of their process: it checks whether a loader has been prepared,
@@ -130,7 +130,7 @@ def report_use_in_lightning(module: ModuleType) -> None:
     """
     fetcher = getattr(module, "_DataFetcher", None)
     wrap(fetcher, "__iter__", _beginning_in_lightning)
-    wrap(fetcher, "__next__", _continuing_in_lightning)  # which also restarts shorter loaders
+    wrap(fetcher, "__next__", _continuing_in_lightning)  # this method also restarts shorter loaders
 
 
 def count_in_lightning(module: ModuleType) -> None:
@@ -156,7 +156,7 @@ class _Fetching:
         fetches_ahead = hasattr(fetcher, "batches")
         self.consumer = Consumer(self._count_unused if fetches_ahead else None, peek=0)
         self._fetcher = weakref.ref(fetcher)
-        #: How many batches were fetched.
+        #: Number of batches that the fetcher has fetched.
         self.num_fetched = 0
         #: Lightning's batch counter, which is None until it trains, and the counter's value before
         #: this iteration.
@@ -247,7 +247,8 @@ def _restoring(load: Callable[[Any], None]) -> Any:
                 _refuse_other_world(loader, state)
         epochs = self.epoch_progress.current
         if epochs.ready > epochs.started and any(map(_is_ours, _loaders(self))):
-            batches.reset_on_run()  # saved in on_train_epoch_start: they are of the epoch before
+            # After a save in on_train_epoch_start, these are the previous epoch's batches.
+            batches.reset_on_run()
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []
         load(self)
@@ -264,7 +265,8 @@ def _requesting_again(load: Callable[[Any, Any], None]) -> Any:
     def on_load_checkpoint(self: Any, state_dict: Any) -> None:
         load(self, state_dict)
         if self._combined_loader is not None and self._combined_loader_states_to_load:
-            self._combined_loader = None  # so that it requests them again, and loads the states
+            # Make Lightning request the loaders again, and load their states.
+            self._combined_loader = None
 
     return on_load_checkpoint
 
@@ -294,8 +296,8 @@ def load_position(loader: Any, state: Any) -> bool:
         loader.load_state_dict(state)
     except StateMismatchError as error:
         _logger.warning(
-            "the position in the checkpoint does not fit the training data, which is read from its "
-            "beginning: %s",
+            "the position in the checkpoint does not fit the training data; reading starts from "
+            "the beginning: %s",
             error,
         )
         return False
@@ -396,6 +398,6 @@ _HOOKS = {
 
 
 def install() -> None:
-    """Apply the hooks of frameworks that are loaded, and of others as soon as they are."""
+    """Apply the hooks of loaded frameworks now, and of others as soon as they are loaded."""
     for module, hook in _HOOKS.items():
         when_loaded([module], hook)

@@ -1,4 +1,4 @@
-"""`PreparedLoader`: what ``accelerator.prepare`` returns for a `StreamingDataLoader`.
+"""`PreparedLoader`: the loader that ``accelerator.prepare`` makes of a `StreamingDataLoader`.
 
 Accelerate's ``prepare_data_loader`` gives each process a part of a loader's data. But each rank
 of a `StreamingDataLoader` reads only its own rows. So a hook calls `prepared` first, which returns
@@ -32,7 +32,7 @@ from mdstorm_backend.order import ExactOrder, given_world
 
 
 def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
-    """Return a loader over this process's share, or None if Accelerate has to prepare it itself.
+    """Return a loader over this process's share, or None if Accelerate itself has to prepare it.
 
     That is so if batches are not read as blocks, because the dataset overrides ``__iter__`` or is
     not one of ours. Accelerate may split the samples of such a dataset.
@@ -110,7 +110,7 @@ def _with_share(
     if shared is source and batch_size == loader.batch_size:
         return copy(loader)
     other = _reading_from(shared, loader, batch_size=batch_size)
-    if source.is_opened:  # otherwise nothing was read or loaded
+    if source.is_opened:  # otherwise, nothing was read, and no state was loaded
         _begin_where(loader, other)
     return other
 
@@ -119,8 +119,8 @@ def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> Non
     """Let a loader begin where the next iteration of another one would begin."""
     passes = loader._mdstorm.of(loader)
     position = passes.next_position
-    # A seed that was drawn at random differs on each rank. The order of a share has its own seed,
-    # and only a position within an epoch, or of a state, needs the one it was taken with.
+    # A seed that was drawn at random differs on each rank. The share's order has its own seed. Only
+    # a position within an epoch, or from a state, needs the seed with which it was taken.
     if position.consumed or position.seed is not None:
         other.load_state_dict(passes.next_state())
     else:
@@ -164,7 +164,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         Accelerate's object that knows whether the loader being iterated is at its end.
     """
 
-    #: Accelerate checks this before it prepares a loader again, and sets it.
+    #: Accelerate sets this attribute, and checks it so as not to prepare a loader twice.
     _is_accelerate_prepared = True
 
     def __init__(
@@ -193,7 +193,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
 
     @property
     def remainder(self) -> int:
-        """Rows of the last global batch without its padding; 0 if it has none."""
+        """Rows of the last global batch, not counting padding; 0 if it has no padding."""
         return self._batches.remainder
 
     @property
@@ -221,7 +221,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         yield from self._batches.after(self._skipped)
 
     def mdstorm_skipping(self, num_batches: int) -> PreparedLoader:
-        """Return a loader of the same batches that skips the first ones of each iteration."""
+        """Return a copy of the loader that skips the first batches of each iteration."""
         other = copy(self)
         other._skipped = self._skipped + num_batches
         return other
@@ -269,7 +269,7 @@ class _Padding(NamedTuple):
 
 
 class PreparedBatches(data.IterableDataset[Any]):
-    """Whole batches of a loader, on a device, for Accelerate.
+    """A dataset of a loader's whole batches, on a device, for Accelerate.
 
     It is the dataset of a `PreparedLoader`, also of one that ``skip_first_batches`` returns. While
     it is iterated, it is the active loader of ``GradientState``.
@@ -299,7 +299,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         super().__init__()
         assert loader.batch_size is not None
         self.loader, self.batch_size = loader, loader.batch_size
-        # For a CPU nothing has to be moved: batches are made in main memory.
+        # For a CPU, nothing has to be moved, since batches are made in main memory.
         self._device = None if device is None or device.type == "cpu" else device
         self._non_blocking = non_blocking
         self.end_of_dataloader = False
@@ -337,7 +337,8 @@ class PreparedBatches(data.IterableDataset[Any]):
             number = 0
             while batch is not _NONE:
                 number += 1
-                # An error here leaves the loader one batch ahead of those that were yielded.
+                # If an error is raised from here on, the loader is one batch ahead of the yielded
+                # batches.
                 is_ahead = True
                 if padding is not None and number == padding.last:
                     batch = self._padded(batch, before, padding)
@@ -354,7 +355,7 @@ class PreparedBatches(data.IterableDataset[Any]):
             consumer.leave()
 
     def _padding(self) -> _Padding | None:
-        """Return the padding of this rank's last batch; None if the pass that began has none."""
+        """Return the padding of this rank's last batch; None if the current pass has no padding."""
         segment = self.loader._mdstorm.of(self.loader).segment
         order: Any = segment.options.order
         if not getattr(order, "padded_to", 0):
@@ -374,7 +375,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         return send_to_device(batch, self._device, non_blocking=self._non_blocking)
 
     def _padded(self, batch: Any, before: Any, padding: _Padding) -> Any:
-        """Return the last batch, filled up with its own rows or rows of the batch before."""
+        """Return the last batch, filled up with its own rows or rows of the previous batch."""
         _, rows, size = padding
         if rows == size:
             return batch
@@ -385,7 +386,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         return repeated_rows(before, self.batch_size, size)
 
     def _batch_of_anything(self, size: int) -> Any:
-        """Return a batch of any rows, for a rank without rows to repeat."""
+        """Return a batch of arbitrary rows, for a rank that has no rows to repeat."""
         opened = source_of(self.loader)._mdstorm.in_order(ExactOrder(seed=1))
         with _reading_from(opened, self.loader, num_workers=0) as other:
             return repeated_rows(next(iter(other)), min(size, len(self)), size)
