@@ -75,7 +75,7 @@ def compress(compression: str, buffers: Sequence[Buffer]) -> Buffer:
     if name == "bz2":
         return bz2.compress(data, level or 9)
     if name == "gz" and level == 0:
-        return gzip.compress(data, 0, mtime=0)  # Arrow 14 refuses the level
+        return gzip.compress(data, 0, mtime=0)  # Arrow 14 does not accept level 0
     codec = pa.Codec(_CODECS[name][0], compression_level=level)
     return memoryview(codec.compress(data)).cast("B")
 
@@ -97,36 +97,39 @@ def decompress(compression: str, data: Buffer, size: int) -> Buffer:
     if size > _LARGEST_RATIO.get(name, size) * (len(data) + 4):
         raise ValueError(f"a {name} file of {len(data)} bytes cannot hold {size} bytes")
     if name == "snappy" and (stated := _snappy_size(data)) != size:
-        raise ValueError(f"a snappy file states {stated} bytes, where {size} were expected")
+        raise ValueError(f"a snappy file states a size of {stated} bytes, expected {size}")
     unpacked: Buffer
     if name in _LARGEST_RATIO:
-        # Arrow takes any length that is large enough, and leaves the bytes beyond the output unset.
+        # Arrow accepts any size that is large enough, and leaves the bytes after the output unset.
         unpacked = memoryview(pa.Codec(name).decompress(data, size))
     else:
         unpacked = _in_pieces(name, data, size)
     if len(unpacked) != size:
         raise ValueError(
-            f"a {name} file holds {len(unpacked)} bytes or more, where {size} were expected"
+            f"a {name} file holds {len(unpacked)} uncompressed bytes or more, expected {size}"
         )
     return unpacked
 
 
 def decompress_unsized(extension: str, data: Buffer, most: int) -> Buffer:
-    """Decompress a shard whose uncompressed size is not in an index.
+    """Decompress a shard whose uncompressed size is not known from an index.
 
     Raises
     ------
     ValueError, OSError
         If `data` is damaged, or holds more than `most` bytes.
     """
-    if extension == "snappy":  # it states its size, and Arrow cannot stream it
+    # Arrow cannot stream snappy, but the file states its uncompressed size.
+    if extension == "snappy":
         size = _snappy_size(data)
         if size > min(most, _LARGEST_RATIO["snappy"] * len(data)):
-            raise ValueError(f"it states {size} bytes, which cannot lie in {len(data)}")
+            raise ValueError(
+                f"the file states {size} bytes, which {len(data)} compressed bytes cannot hold"
+            )
         return decompress(extension, data, size)
     unpacked = _in_pieces(extension, data, most)
     if len(unpacked) > most:
-        raise ValueError(f"it holds more than {most} bytes")
+        raise ValueError(f"the file holds more than {most} uncompressed bytes")
     return unpacked
 
 
@@ -146,7 +149,7 @@ def _in_pieces(name: str, data: Buffer, most: int) -> Buffer:
     left = most + 1  # one byte more than allowed shows that the file is too large
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), _CODECS[name][0]) as stream:
-            # Not with `read`, which never frees the memory of a failed read.
+            # `read` is not used, because it never frees the memory of a failed read.
             while left and (piece := stream.read_buffer(min(left, _PIECE))).size:
                 pieces.append(memoryview(piece))
                 left -= piece.size
@@ -172,7 +175,7 @@ def _parse(compression: str) -> tuple[str, int | None]:
 _XXHASH = ("xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64")
 _HASHLIB = {name for name in hashlib.algorithms_guaranteed if not name.startswith("shake_")}
 
-#: Every supported hash; those of xxhash need the extra of that name.
+#: Names of all supported hashes; the xxhash algorithms need the extra of that name.
 HASH_NAMES = frozenset({*_HASHLIB, *_XXHASH})
 
 
@@ -226,7 +229,8 @@ def _new(name: str) -> Any:
     if name in _XXHASH:
         return getattr(require("xxhash"), name)()
     if name in _HASHLIB:
-        # The hash detects damage, not attacks, so MD5 is allowed where policy restricts it.
+        # The hash detects damage rather than attacks, so MD5 may be used even where a policy
+        # restricts it.
         return hashlib.new(name, usedforsecurity=False)
     raise InvalidArgumentError(
         f"hash {name!r} is unknown: use one of {', '.join(sorted(HASH_NAMES))}"

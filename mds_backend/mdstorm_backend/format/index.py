@@ -108,7 +108,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _share(last: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """Reuse the last shard's column lists in `value` where they are equal: halves the memory."""
+    """Reuse the previous shard's column lists where they are equal, which halves the memory."""
     for key in _OF_COLUMNS & value.keys():
         if last.setdefault(key, value[key]) == value[key]:
             value[key] = last[key]
@@ -187,7 +187,7 @@ class ShardParser:
         samples = check_count(value["samples"], "samples", MAX_SHARD_BYTES)
         if 4 * (samples + 2) + self._least * samples > raw_data.bytes:
             raise ValueError(
-                f"{samples} samples of its columns cannot lie in {raw_data.bytes} bytes"
+                f"{samples} samples of these columns do not fit into {raw_data.bytes} bytes"
             )
         compression = shared["compression"]
         if (compression is None) != (zip_data is None):
@@ -256,7 +256,7 @@ def describe(error: Exception) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a short form of `value` for a message: an invalid value may also be large."""
+    """Return a short form of `value` for a message, since an invalid value may be large."""
     text = repr(value) if isinstance(value, (str, int, float, type(None))) else ""
     if not text:
         return f"of type {type(value).__name__}"
@@ -322,16 +322,16 @@ def check_basename(value: Any, reserved: str) -> str:
         size > _MAX_COMPONENT_BYTES
         and any(len(part.encode("utf-8")) > _MAX_COMPONENT_BYTES for part in components)
     ):
-        raise ValueError(f"the basename {shown(name)} is longer than a file's name can be")
+        raise ValueError(f"the basename {shown(name)} is too long for the name of a file")
     if name == reserved:
-        raise ValueError(f"the basename {name!r} is the index itself")
+        raise ValueError(f"the basename {name!r} is the name of the index")
     return name
 
 
 def check_sizes(
     value: Any, names: tuple[str, ...], encodings: tuple[str, ...]
 ) -> tuple[int | None, ...]:
-    """Return the sizes as a tuple if there is one per column, None where it varies.
+    """Return the sizes as a tuple, one per column; None means that the size varies.
 
     A size may differ from the encoding's: the writer may have redefined the encoding.
     """
@@ -356,12 +356,12 @@ def check_sizes(
 
 
 def fixed_bytes(sizes: Sequence[int | None]) -> int:
-    """Return the smallest size of a sample: fixed-size columns, and 4 bytes for each other one."""
+    """Return the smallest size of a sample: fixed sizes, and 4 bytes for each other column."""
     return sum([4 if size is None else size for size in sizes])
 
 
 def check_depth(value: Any, what: str, limit: int = 200) -> None:
-    """Raise ValueError if objects and lists are nested `limit` deep: other functions recurse."""
+    """Raise ValueError if objects and lists are nested too deep for functions that recurse."""
     level = [value]
     for _ in range(limit):
         level = [

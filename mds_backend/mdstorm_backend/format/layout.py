@@ -74,13 +74,13 @@ class ShardLayout:
 
     @property
     def size_words(self) -> int:
-        """Bytes that the sizes at the start of each sample take."""
+        """Bytes at the start of each sample that hold the sizes of its variable-size columns."""
         return _SIZE_WORD * self.num_variable
 
 
 @lru_cache(maxsize=64)
 def _record_dtype(layout: ShardLayout) -> np.dtype[np.void]:
-    """Return one dtype object for equal layouts: comparing identical objects is fast."""
+    """Return the same dtype object for equal layouts, because identical objects compare fast."""
     return np.dtype(
         [
             (name, e.dtype, e.shape) if e.is_viewed else (name, f"V{e.size}")
@@ -160,7 +160,7 @@ def preamble_size(samples: int, header: bytes) -> int:
 
 
 def preamble(lengths: npt.NDArray[np.int64], header: bytes) -> bytes:
-    """Return the bytes before the samples, which have these lengths in bytes."""
+    """Return the bytes before the samples, given the lengths of the samples in bytes."""
     offsets = ends_of(lengths) + preamble_size(len(lengths), header)
     words = np.uint32(len(lengths)).tobytes(), offsets.astype("<u4").tobytes()
     return b"".join([*words, header])
@@ -196,7 +196,7 @@ def parse_header(
         raise CorruptDatasetError.of_file(
             url,
             f"holds {len(data)} bytes, but the index records {info.raw_data.bytes}: the file was "
-            "cut off or replaced",
+            "truncated or replaced",
         )
     offsets = _sample_offsets(data)
     if offsets is None or len(offsets) != info.samples + 1:
@@ -208,7 +208,7 @@ def parse_header(
 
 
 def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | None:
-    """Return where the samples of a shard begin and the last one ends; None for other files."""
+    """Return the offsets of the samples and of their end; None if the data are not a shard."""
     words = data[: len(data) // _SIZE_WORD * _SIZE_WORD].view("<u4")
     count = int(words[0]) if len(words) else 0
     offsets = words[1 : count + 2]

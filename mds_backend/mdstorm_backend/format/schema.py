@@ -22,15 +22,15 @@ from mdstorm_backend.format.values.nested_lists import element_type
 
 #: Version of the object under the key ``"mdstorm"``.
 FORMAT_VERSION = 1
-#: Columns shown in the one-line form of a schema.
+#: Number of columns shown in the one-line form of a schema.
 _IN_LINE = 8
-#: Keys that are only written if they have a value: for nested arrays.
+#: Keys that are only written if they have a value, as for nested arrays.
 _OPTIONAL = {"shape", "uneven"}
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Facts about a dataset that its reader knows and the dataset does not store.
+    """Facts about an open dataset that are not stored in it.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Column:
 
     @property
     def may_have_one_length(self) -> bool:
-        """Whether arrays may have one length within a batch, which the schema does not state."""
+        """Whether all arrays of a batch may have one length that the schema does not state."""
         return self.origin.lengths != "stated" and self.value_shape is None
 
     @property

@@ -10,9 +10,11 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.compression import EXTENSIONS
 
 INDEX_NAME = "index.json"
-#: Marks directories that mdstorm created; not ``.json``, since other readers list such files.
+#: Name of the file that marks directories created by mdstorm. It does not end with ``.json``,
+#: because other readers list such files.
 MARKER_NAME = "_mdstorm"
-#: Exists while a writer is active, which holds a lock on the file, and after a writer was killed.
+#: Name of the file that exists while a writer is active and holds a lock on it, and after a writer
+#: was killed.
 CLAIM_NAME = "_mdstorm_writing"
 #: Version of the format, stored in the index and in every shard entry.
 INDEX_VERSION = 2
@@ -169,7 +171,7 @@ class ShardName:
 
     @property
     def writer(self) -> tuple[str, str, int, int]:
-        """Key of the writer of the shard; each writer numbers its shards from 0."""
+        """Identifies the writer of the shard; each writer numbers its shards from 0."""
         return self.directory, self.job, self.partition, self.attempt
 
     @property

@@ -97,7 +97,7 @@ def _check_column(value: dict[str, Any]) -> None:
 
 
 def _check_type(column: Column) -> None:
-    """Raise ValueError unless the column's encoding can carry its declared type and form."""
+    """Raise ValueError unless the column's encoding fits its declared type, length and shape."""
     name = shown(column.name)
     try:
         encoding = parse_encoding(column.encoding)
@@ -105,11 +105,11 @@ def _check_type(column: Column) -> None:
         raise ValueError(f"column {name}: {error}") from error
     has_form = column.length is not None or column.shape is not None or column.uneven
     if has_form and (not encoding.is_array or encoding.shape is not None):
-        raise ValueError(f"column {name} of encoding {column.encoding!r} has a length or a shape")
-    if column.element_null_count and not encoding.is_array:
         raise ValueError(
-            f"column {name} of encoding {column.encoding!r} has elements that are null"
+            f"column {name} of encoding {column.encoding!r} cannot have a length or a shape"
         )
+    if column.element_null_count and not encoding.is_array:
+        raise ValueError(f"column {name} of encoding {column.encoding!r} cannot have null elements")
     if column.spark_type is None or encoding.is_opaque:
         return
     try:
@@ -125,7 +125,7 @@ def _check_type(column: Column) -> None:
 
 
 def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
-    """Raise ValueError unless every shard has every column, in a form of its encoding."""
+    """Raise ValueError unless every shard has every column, in a compatible encoding."""
     # Most shards have the same columns and encodings.
     seen = {(shard.column_names, shard.column_encodings) for shard in shards}
     for names, encodings in seen:
@@ -136,16 +136,16 @@ def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
                 raise ValueError(f"a shard has no column {shown(column.name)}")
             if found != column.encoding and not _is_form(found, column):
                 raise ValueError(
-                    f"column {shown(column.name)} has encoding {shown(column.encoding)}, but in "
-                    f"a shard {shown(found)}"
+                    f"column {shown(column.name)} has encoding {shown(column.encoding)}, but a "
+                    f"shard has {shown(found)}"
                 )
             shape = column.shape or (column.length is not None and (column.length,))
             has_nulls_alone = column.null_count > 0 and found == column.encoding
             if shape and parse_encoding(found).shape != shape and not has_nulls_alone:
                 size = ",".join(map(str, shape))
                 raise ValueError(
-                    f"column {shown(column.name)} has arrays of length {size}, and in a shard "
-                    f"encoding {shown(found)}"
+                    f"column {shown(column.name)} has arrays of length {size}, but in a shard "
+                    f"it has encoding {shown(found)}"
                 )
 
 
@@ -212,7 +212,7 @@ def joined_form(columns: Iterable[Column]) -> Column:
 
 
 def restored(index: Index, info: ShardInfo, content: Buffer, *, url: str) -> Index:
-    """Return the index with the columns in a shard's header, if there are any.
+    """Return the index, completed by the columns in a shard's header, if there are any.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ def _with_common_form(column: dict[str, Any], index: Index) -> dict[str, Any]:
     try:
         (parsed,) = parse_columns([bare])
     except (KeyError, TypeError, ValueError):
-        return bare  # opening the dataset raises the error
+        return bare  # the error is raised when the dataset is opened
     encodings = {
         encoding
         for shard in index.shards

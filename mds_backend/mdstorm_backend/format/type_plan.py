@@ -29,8 +29,8 @@ _REMEDIES = {
     "geometry": "convert it to well-known binary with st_asbinary(column)",
     "geography": "convert it to well-known binary with st_asbinary(column)",
 }
-#: The name of such a type is not followed by this: a colon follows the name of a field, and the
-#: other words belong to day-time intervals.
+#: Excludes matches that are not such a type: a colon follows the name of a field, and the other
+#: words occur in day-time intervals.
 _NOT_STORED = "(?!:| day| hour| minute| second)"
 
 #: Largest number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.
@@ -272,7 +272,7 @@ def plan_batch(
 def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) -> Schema:
     beyond_spark = {f.name: text for f in schema if (text := _beyond_spark(f.type))}
     types = {f.name: arrow_types.spark_type_of(f.type) or str(f.type) for f in schema}
-    types.update(dict.fromkeys(beyond_spark, "long"))  # replaced below
+    types.update(dict.fromkeys(beyond_spark, "long"))  # a placeholder, replaced below
     fields = [{"name": f.name, "type": types[f.name], "nullable": f.nullable} for f in schema]
     plan = plan_types(fields, dtype, decimals)
     return plan.with_columns(

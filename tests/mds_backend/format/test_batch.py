@@ -116,7 +116,7 @@ def test_decimals_of_negative_scale_are_converted_or_raise_overflow_error() -> N
     digits = pa.py_buffer(np.array([12, 0], np.int64))
     too_large = pa.Array.from_buffers(pa.decimal128(2, -38), 1, [None, digits])
     assert decimals_to_floats(too_large, pa.float64()).to_pylist() == [12e38]
-    with pytest.raises(OverflowError, match="it is out of the range of float"):
+    with pytest.raises(OverflowError, match="the value is out of the range of float"):
         decimals_to_floats(too_large, pa.float32())
 
 

@@ -203,8 +203,8 @@ def test_nested_arrays_are_written_in_the_given_encoding(tmp_path: Path) -> None
     [
         ("ndarray:int64:1,2,2", ALIKE, UnsupportedTypeError, "cannot be stored"),
         ("ndarray:int64:2,2", [[[1, 2, 3]]], EncodingError, r"\(1, 3\), expected \(2, 2\)"),
-        ("ndarray:int64:2,2", [[[1, 2], [3]]], EncodingError, "lists of several lengths or null"),
-        ("ndarray:int64", [[[1, 2], [3]]], EncodingError, "lists of several lengths or null"),
+        ("ndarray:int64:2,2", [[[1, 2], [3]]], EncodingError, "lists of different lengths or null"),
+        ("ndarray:int64", [[[1, 2], [3]]], EncodingError, "lists of different lengths or null"),
         ("ndarray", [[[1, None]]], EncodingError, "nested lists has null elements"),
     ],
 )

@@ -33,7 +33,8 @@ from mdstorm_backend.format.encodings.encoding import (
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
 
-#: Largest size of a value: offsets in a shard have 32 bits, item sizes of NumPy dtypes only 31.
+#: Largest size of a value in bytes: offsets in a shard have 32 bits, item sizes of NumPy dtypes
+#: only 31.
 _LARGEST_VALUE = np.iinfo(np.int32).max
 
 
@@ -143,7 +144,7 @@ class Array(Encoding):
     def decode_column(
         self, data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions | int
     ) -> Values:
-        """Return copies: one array for one fixed shape, else the result of `decode_arrays`."""
+        """Return copies: one array if all values have a fixed shape, else see `decode_arrays`."""
         if isinstance(sizes, int):
             return super().decode_column(data, starts, sizes)
         if len(starts) == 0:
@@ -172,9 +173,9 @@ def _parse_shape(text: str, shape: str) -> tuple[int, ...] | None:
 
 #: Largest number of dimensions of a NumPy array; 32 before NumPy 2.
 MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
-#: A shard has fewer bytes than this, and so fewer elements.
+#: Upper bound of the number of elements in a shard, which has fewer bytes than this.
 _MOST_ELEMENTS = 1 << 32
-#: Multiplied by the number of elements in a shard, it fits into 64 bits.
+#: Upper bound of a dimension: its product with the number of elements fits into 64 bits.
 _LARGEST_DIMENSION = 1 << 31
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
 
@@ -210,7 +211,7 @@ def decode_arrays(
     """
     code_size = int(dtype is None)
     if (lengths <= code_size).any():
-        raise ValueError("an array of no bytes")
+        raise ValueError("an array of 0 bytes")
     common = dtype
     if dtype is None and (data[starts] == data[starts[0]]).all():
         common = _dtype_of(int(data[starts[0]]))
@@ -251,7 +252,7 @@ def _lists(
         return None
     sizes = stated.astype(np.int64)
     if depth > 1:
-        # Lists cannot represent the dimensions that follow one of size 0.
+        # Lists cannot represent the dimensions that follow a dimension of size 0.
         empty = np.logical_or.accumulate(sizes == 0, axis=1)
         if (sizes[:, 1:][empty[:, :-1]] != 0).any():
             return None
@@ -300,11 +301,11 @@ def array_decoder(
         shape = [int.from_bytes(data[at : at + width], "little") for at in places]
         count = math.prod(shape)
         if first + count * own.itemsize != stop:
-            raise ValueError(f"an array of shape {shape} in {stop - first} bytes")
+            raise ValueError(f"an array of shape {shape} in {stop - first} bytes of values")
         if len(shape) > MAX_DIMENSIONS:
             raise UnsupportedEncodingError(
-                f"there are arrays of {len(shape)} dimensions, and NumPy {np.__version__} has no "
-                f"more than {MAX_DIMENSIONS}. Install NumPy 2, or leave them out with columns=[…]"
+                f"there are arrays of {len(shape)} dimensions, but NumPy {np.__version__} supports "
+                f"at most {MAX_DIMENSIONS}. Install NumPy 2, or omit the column with columns=[…]"
             )
         if count == 0:
             return np.empty(shape, own)

@@ -32,10 +32,8 @@ class Bytes(Encoding):
     rows_per_batch = 128
 
     def encode(self, value: Any) -> bytes:
-        """Raise TypeError: only ``bytes`` are allowed, which `encoder` passes on."""
-        raise TypeError(
-            f"it is of type {type(value).__name__} and must be bytes: convert it with bytes(…)"
-        )
+        """Raise TypeError: `encoder` already passes on ``bytes``, and no other type is allowed."""
+        raise TypeError(f"expected bytes, found {type(value).__name__}: convert it with bytes(…)")
 
     def decode(self, stored: Any) -> Any:
         """Return the bytes themselves."""
@@ -55,7 +53,7 @@ class Pickle(Encoding):
     rows_per_batch = 128
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Whether the type has values: True except for nulls."""
+        """Whether the type is not the null type, which has no values."""
         return not pa.types.is_null(type_)
 
     def encode(self, value: Any) -> bytes:
@@ -63,7 +61,7 @@ class Pickle(Encoding):
         return pickle.dumps(value)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Pickle values one by one, times as texts; binaries are pickles already."""
+        """Pickle values one by one, times as texts; binaries are stored as they are, as pickles."""
         is_temporal = pa.types.is_temporal(values.type)
         return super().encode_values(values.cast(pa.string()) if is_temporal else values)
 
@@ -95,11 +93,11 @@ class UserEncoding(Encoding):
         return self.value_size
 
     def sized(self, size: int | None) -> Encoding:
-        """Return the encoding for another size, which the class may have had at writing."""
+        """Return the encoding with another size, which the class may have had at writing."""
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the text if all encodings have it: other parameters may not be compatible."""
+        """Return the text if all encodings have the same one; others may not be compatible."""
         return self.text if {encoding.text for encoding in encodings} == {self.text} else None
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
@@ -107,7 +105,7 @@ class UserEncoding(Encoding):
         return self.arrow_type
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Whether the type has values, which the coder gets as Python objects."""
+        """Whether the type is not the null type; the coder gets the values as Python objects."""
         return not pa.types.is_null(type_)
 
     def encode(self, value: Any) -> bytes:
@@ -135,13 +133,13 @@ class UserEncoding(Encoding):
 
 
 class UnsafeUserEncoding(UserEncoding):
-    """A user's encoding in place of one that is only decoded if unsafe types are allowed."""
+    """A user's encoding that replaces one which is only decoded if unsafe types are allowed."""
 
     is_unsafe = True
 
 
 def value_size(coder: Any) -> int | None:
-    """Return the value size that a coder states, in bytes; None if it states none.
+    """Return the size of a coder's values in bytes; None if the coder does not state it.
 
     Raises
     ------
@@ -170,7 +168,7 @@ def _shown(coder: Any) -> str:
 
 
 def user_encoding(make: MakeCoder, text: str) -> Encoding | None:
-    """Return the encoding for a text whose name a user registered with the class `make`.
+    """Return the encoding for a text, with a coder made by the class registered for its name.
 
     If the text has parameters, after a colon, the class method ``from_str(parameters)`` creates the
     coder. None if the class does not accept parameters.
@@ -189,7 +187,7 @@ def user_encoding(make: MakeCoder, text: str) -> Encoding | None:
         size = value_size(coder)
     except Exception as error:
         raise UnsupportedEncodingError(
-            f"encoding {text!r}: the class that was registered for {name!r} does not take it "
+            f"encoding {text!r}: the class that was registered for {name!r} does not accept it "
             f"({type(error).__name__}: {error})"
         ) from error
     kind = UnsafeUserEncoding if name in Pickle.names else UserEncoding

@@ -35,14 +35,15 @@ _BITS = {
 #: Modes whose raw bytes are the channels of the pixels, and the number of channels.
 _CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 
-#: Modes that others are converted to; modes in neither table keep their values.
+#: Mode → the mode to which it is converted. Modes in neither table are not converted.
 _CONVERTED = {
     **dict.fromkeys(("P", "RGBX", "CMYK", "YCbCr", "HSV"), "RGB"),
     **dict.fromkeys(("PA", "RGBa"), "RGBA"),
     **{"1": "L", "La": "LA"},
 }
 
-#: Colours of JPEG files that simplejpeg decodes as Pillow does → its name for the output.
+#: Colour space of JPEG files that simplejpeg decodes like Pillow → simplejpeg's name for the
+#: output.
 _TURBO_COLOURS = {"Gray": "GRAY", "YCbCr": "RGB"}
 
 #: A JPEG file that is resized afterwards is decoded at full size or at most 5/8 of it: scaling by
@@ -52,13 +53,13 @@ _LEAST_FACTOR = 1.5
 #: Formats that Pillow decodes itself, including those that users store in ``jpeg`` columns.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
-#: Default limit of a decoded image in bytes; for RGB it is where Pillow begins to warn.
+#: Default limit of a decoded image in bytes; for RGB images, Pillow begins to warn at this size.
 MAX_IMAGE_BYTES = 256 << 20
 
 _HEADER = struct.Struct("<III")
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-#: Where a PNG file states its bit depth and colour type, and their values for RGB of 16 bits.
+#: Position of the bit depth and colour type in a PNG file, and their values for RGB of 16 bits.
 _DEPTH_AND_KIND = slice(24, 26)
 _RGB16 = bytes([16, 2])
 
@@ -81,13 +82,13 @@ def split_images(data: bytes, reserved: int) -> list[bytes]:
     count = int.from_bytes(data[reserved : reserved + 4], "little")
     position = reserved + 4 + 4 * count
     if len(data) < position or any(data[:reserved]):
-        raise ValueError(f"a list of {count} images in {len(data)} bytes")
+        raise ValueError(f"a list of {count} images does not fit into {len(data)} bytes")
     images = []
     for size in struct.unpack_from(f"<{count}I", data, reserved + 4):
         images.append(data[position : position + size])
         position += size
     if position != len(data):
-        raise ValueError(f"a list of images of {position} bytes in {len(data)}")
+        raise ValueError(f"a list of images has {len(data)} bytes, expected {position}")
     return images
 
 
@@ -122,8 +123,8 @@ def check_size(width: int, height: int, bits: int, most: int) -> None:
     size = width * height * bits // 8
     if size > most:
         raise ValueError(
-            f"{width} by {height} pixels would take {size} bytes, and {most} are allowed: if "
-            "it is to be decoded, pass max_image_bytes with decode, or give its field a shape"
+            f"{width} by {height} pixels would take {size} bytes, and {most} are allowed: to "
+            "decode the image, pass max_image_bytes with decode, or give its field a shape"
         )
 
 
@@ -230,7 +231,7 @@ def _cropped(image: Image, size: tuple[int, int]) -> Image:
     """Resize an image to cover `size` and crop its centre, in one operation."""
     height, width = size
     scale = _scale(image.height, image.width, size)
-    if scale == 1:  # an offset of half a pixel would blur the image
+    if scale == 1:  # resizing with an offset of half a pixel would blur the image
         x, y = (image.width - width) // 2, (image.height - height) // 2
         return image.crop((x, y, x + width, y + height))
     left = max((image.width - width * scale) / 2, 0)
@@ -247,7 +248,7 @@ def _turbo_pixels(
     rgb: bool = False,
     size: tuple[int, int] | None = None,
 ) -> npt.NDArray[Any] | None:
-    """Return the pixels of a JPEG file by simplejpeg; None to leave the file to Pillow.
+    """Decode a JPEG file with simplejpeg; return None if Pillow has to decode it.
 
     With a `size`, the image may be decoded at a fraction of its size that still covers `size`.
     """
@@ -263,7 +264,7 @@ def _turbo_pixels(
         if size is not None:
             least = {"min_height": size[0], "min_width": size[1], "min_factor": 1.0}
             height, width, *_ = turbo.decode_jpeg_header(data, **least)
-            if _scale(height, width, size) != 1:  # it is resized, not only cropped
+            if _scale(height, width, size) != 1:  # the image will be resized, not only cropped
                 least["min_factor"] = _LEAST_FACTOR
             scaled: npt.NDArray[Any] = turbo.decode_jpeg(data, colours, **least)
             return scaled
@@ -278,7 +279,7 @@ def _turbo_pixels(
 
 def _rgb16_pixels(data: bytes, most: int) -> npt.NDArray[Any]:
     """Decode a PNG file of RGB with 16 bits per channel."""
-    # Pillow keeps one byte per channel: the high byte according to the raw mode.
+    # Pillow keeps one byte per channel, and the raw mode determines which of the two.
     high, low = (_decoded_as(data, mode, most) for mode in ("RGB;16B", "RGB;16L"))
     pixels: npt.NDArray[Any] = high.astype(np.uint16) << 8 | low
     return pixels
@@ -302,7 +303,7 @@ def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
 
 
 def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Copy pixels to `out` if it fits, or else to a new array; no copy if they are `out`."""
+    """Copy pixels to `out` if it fits, or else to a new array; do not copy if they are `out`."""
     if out is None or out.shape != pixels.shape or out.dtype != pixels.dtype:
         out = np.empty(pixels.shape, pixels.dtype.newbyteorder("="))
     if out is not pixels:
@@ -323,7 +324,7 @@ def _raw_header(data: bytes) -> tuple[str, int, int, int]:
 
 
 def image_module() -> Any:
-    """Return the module `PIL.Image`; raise MissingDependencyError if there is none."""
+    """Return the module `PIL.Image`; raise MissingDependencyError if Pillow is not installed."""
     require("PIL")
     return importlib.import_module("PIL.Image")
 

@@ -28,10 +28,10 @@ from mdstorm_backend.format.values.nested_lists import Shapes, ends_of
 
 #: The first byte of the header has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63
-#: Smallest length that takes more than one byte.
+#: Smallest array length that takes more than one byte in a header.
 _SHORT = 256
 #: Message for nested lists that have no shape.
-UNEVEN = "a row holds lists of several lengths or null ones, and is not an array"
+UNEVEN = "a row holds lists of different lengths or null lists, so it is not an array"
 
 #: Smallest lengths that take 2 and 4 bytes in a header.
 _LENGTH_LIMITS = np.array([1 << 8, 1 << 16], np.int64)
@@ -47,7 +47,7 @@ def array_encoder(
     if the value is not a NumPy array, and ValueError if its dtype or shape is not the one of the
     encoding, or cannot be stored in the format.
     """
-    # The bytes before the shape, by the dtypes that need no further check or conversion.
+    # dtype → the bytes before the shape, for dtypes that need no further check or conversion.
     prefixes = {
         np.dtype(name): b"" if dtype is not None else bytes([code])
         for name, code in numbers.DTYPE_CODES.items()
@@ -72,9 +72,7 @@ def array_encoder(
 def _checked(dtype: np.dtype[np.generic] | None, value: Any) -> npt.NDArray[Any]:
     """Return the array in little-endian order, or raise if it cannot be stored."""
     if not isinstance(value, (np.ndarray, np.generic)):
-        raise TypeError(
-            f"it is of type {type(value).__name__} and must be a NumPy array: use np.asarray(…)"
-        )
+        raise TypeError(f"expected a NumPy array, found {type(value).__name__}: use np.asarray(…)")
     numbers.check_no_mask(value)
     stored, wanted = value.dtype.name, None if dtype is None else dtype.name
     if stored not in numbers.DTYPE_CODES:
@@ -90,10 +88,10 @@ def _shape_header(shape: tuple[int, ...]) -> bytes:
     if len(shape) == 1 and shape[0] < _SHORT:
         return _SHORT_HEADERS[shape[0]]
     if not shape:
-        raise ValueError("it is a scalar and must have at least one dimension")
+        raise ValueError("expected an array of at least one dimension, found a scalar")
     if len(shape) > _MAX_DIMENSIONS:
         raise ValueError(
-            f"it has {len(shape)} dimensions, and at most {_MAX_DIMENSIONS} are supported"
+            f"it has {len(shape)} dimensions, but at most {_MAX_DIMENSIONS} are supported"
         )
     largest = max(shape)
     width = next(w for w in range(4) if largest < 1 << (8 << w))
@@ -185,16 +183,16 @@ def _check_rectangular(shapes: Shapes, flat: pa.Array, dtype: np.dtype[Any]) -> 
 
 
 def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> int:
-    """Return the elements per row, or raise unless rows have the shape (or, if flat, its size)."""
+    """Return the number of elements per row; raise if rows do not have the shape or its size."""
     length = math.prod(shape)
     if shapes.sizes.shape[1] == 1:
         lengths = shapes.sizes[present, 0]
         wrong = lengths[lengths != length]
         if len(wrong):
-            raise ValueError(f"a row has {wrong[0]} elements, and the shape {shape} has {length}")
+            raise ValueError(f"a row has {wrong[0]} elements, but the shape {shape} has {length}")
         return length
     if shapes.uneven is not None:
-        raise ValueError(f"a row holds lists of several lengths or null ones, expected {shape}")
+        raise ValueError(f"a row holds lists of different lengths or null lists, expected {shape}")
     found = shapes.sizes[present]
     differ = found[(found != shape).any(axis=1)]
     if len(differ):

@@ -19,14 +19,14 @@ from mdstorm_backend.format.values.batch import Positions, Values, gather_binary
 #: Predicate on an Arrow type.
 _Check: TypeAlias = Callable[[pa.DataType], bool]
 
-#: From a value to its bytes, and from the stored text or bytes to the value.
+#: Functions that return the bytes of a value, and the value of stored text or bytes.
 Encode: TypeAlias = Callable[[Any], bytes]
 Decode: TypeAlias = Callable[..., Any]
 
-#: From the start and the end position of a value in the shard to the value.
+#: Function that returns a value, given its start and end positions in the shard.
 DecodeSpan: TypeAlias = Callable[[int, int], Any]
 
-#: Images as Pillow images, as in samples, or as arrays, as in batches.
+#: How images are returned: as Pillow images, as in samples, or as arrays, as in batches.
 Form: TypeAlias = Literal["object", "array"]
 
 
@@ -152,7 +152,7 @@ class Encoding(ABC):
 
     @property
     def described(self) -> str:
-        """The encoding, worded for the middle of a sentence."""
+        """A phrase for the encoding, for use within a message."""
         return f"the encoding {self.text!r}"
 
     @property
@@ -176,7 +176,7 @@ class Encoding(ABC):
         return any(check(type_) for check in (pa.types.is_binary, *self.stores))
 
     def is_late(self, *, typed: bool) -> bool:
-        """Whether the reading core returns stored values; `typed`: a Spark type is known."""
+        """Whether values are returned as stored; `typed` is True if a Spark type is known."""
         late = self.late == "always" or (self.late == "untyped" and not typed)
         return late and not self.is_viewed
 
@@ -186,7 +186,7 @@ class Encoding(ABC):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding for a text, or None if `parameters` (after a colon) are unknown.
+        """Return the encoding for a text; None if its `parameters`, after a colon, are unknown.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Encoding(ABC):
         return None if parameters else cls(text)
 
     def sized(self, size: int | None) -> Encoding | None:
-        """Return the encoding for values of the `size` that an index states; None if impossible.
+        """Return the encoding for values of the `size` in an index; None if they cannot have it.
 
         Only opaque encodings and users' encodings accept another size than their own.
         """
@@ -206,14 +206,14 @@ class Encoding(ABC):
         """Raise UnsupportedEncodingError if the values of `column` cannot be decoded."""
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the encoding that holds the values of all `encodings`, including this one.
+        """Return the text of an encoding that can store the values of all `encodings` and this one.
 
         None if no encoding of this kind does.
         """
         kinds = {encoding.kind for encoding in encodings}
         return self.text if kinds <= {self.kind, *self.holds} else None
 
-    # Writing
+    # Methods for writing
 
     @property
     def struct_code(self) -> str:
@@ -222,7 +222,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
-        """Return the bytes of one value, which is not ``bytes`` already.
+        """Encode one value that is not ``bytes`` already.
 
         Raises
         ------
@@ -287,7 +287,7 @@ class Encoding(ABC):
         stored = [null if value is None else encode(value) for value in values.to_pylist()]
         return pa.array(stored, pa.large_binary())
 
-    # Reading
+    # Methods for reading
 
     @abstractmethod
     def decode(self, stored: Any) -> Any:
@@ -331,11 +331,11 @@ class Encoding(ABC):
         if not self.is_text:
             return gather_binary(data, starts, sizes, pa.binary())
         texts = gather_binary(data, starts, sizes, pa.string())
-        texts.validate(full=True)  # else invalid UTF-8 would only fail far from here
+        texts.validate(full=True)  # otherwise, invalid UTF-8 would only raise an error much later
         return self.parse_texts(texts)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return the values that the reading core returns for a column's texts, without nulls."""
+        """Convert a column's texts, which have no nulls, to the values that are returned."""
         return texts
 
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
@@ -385,7 +385,7 @@ class EncodedColumn:
 
 
 def passing_bytes(encode: Encode, size: int | None) -> Encode:
-    """Return `encode`, extended to pass on ``bytes``, which must have the `size` unless None."""
+    """Extend `encode` to return ``bytes`` unchanged, after checking their `size` if given."""
 
     def pass_bytes(value: Any) -> bytes:
         if not isinstance(value, bytes):

@@ -27,12 +27,12 @@ def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
 
 
 def _holds(content: bytes, image: Any) -> bool:
-    """Whether the content of a file still holds the pixels of `image`, opened from that file."""
+    """Whether a file still holds the pixels of `image`, which was opened from the file."""
     try:
         with decode_images.image_module().open(io.BytesIO(content), formats=["JPEG"]) as stored:
             if (stored.size, stored.mode) != (image.size, image.mode):
                 return False
-            # Pillow reads pixels on first use, so that unread pixels are unchanged.
+            # Pillow reads pixels on first use, so pixels that were never read are unchanged.
             return bool(image.tile) or stored.tobytes() == image.tobytes()
     except OSError:
         return False
@@ -58,9 +58,7 @@ class _Image(Encoding):
     def encode(self, value: Any) -> bytes:
         """Return the stored bytes of a Pillow image, or raise TypeError."""
         if not isinstance(value, decode_images.image_module().Image):
-            raise TypeError(
-                f"it is of type {type(value).__name__} and must be a PIL image, or its bytes"
-            )
+            raise TypeError(f"expected a PIL image or its bytes, found {type(value).__name__}")
         return self.to_bytes(value)
 
     def decode(self, stored: Any) -> Any:
@@ -137,7 +135,7 @@ class _ImageList(Encoding):
     def encode(self, value: Any) -> bytes:
         """Return the stored bytes of a list of Pillow images."""
         if not isinstance(value, list):
-            raise TypeError(f"it is of type {type(value).__name__} and must be a list of images")
+            raise TypeError(f"expected a list of images, found {type(value).__name__}")
         return bytes(self.reserved) + join_images([self.image.encode(image) for image in value])
 
     def decode(self, stored: Any) -> Any:
@@ -180,14 +178,11 @@ class _JpegFiles(_ImageList):
     def encode(self, value: Any) -> bytes:
         """Return the stored bytes of a sequence of JPEG files."""
         if not isinstance(value, Sequence) or isinstance(value, (str, bytearray)):
-            raise TypeError(
-                f"it is of type {type(value).__name__} and must be a list of JPEG files"
-            )
+            raise TypeError(f"expected a list of JPEG files, found {type(value).__name__}")
         for file in value:
             if not isinstance(file, (bytes, bytearray)):
                 raise TypeError(
-                    f"it holds a value of type {type(file).__name__} and must hold JPEG files as "
-                    "bytes"
+                    f"expected a list of JPEG files as bytes, found {type(file).__name__} in it"
                 )
         return join_images(value)
 

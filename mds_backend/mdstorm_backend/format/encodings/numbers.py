@@ -15,8 +15,8 @@ from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
 from mdstorm_backend.format.values import arrow_types
 
-#: dtype → the byte before the values of an array that states its own dtype, and the format
-#: character of `struct`.
+#: dtype → its code, a byte in arrays that state their own dtype, and the format character of
+#: `struct`.
 _CODES = {
     "uint8": (8, "B"),
     "int8": (9, "b"),
@@ -33,7 +33,7 @@ _CODES = {
 DTYPE_CODES = {name: code for name, (code, _) in _CODES.items()}
 STRUCT_CODES = {name: code for name, (_, code) in _CODES.items()}
 
-#: The byte → name of the dtype.
+#: Code → name of the dtype.
 ARRAY_CODES = {code: name for name, code in DTYPE_CODES.items()}
 
 #: The dtypes by name, little-endian as stored.
@@ -67,7 +67,7 @@ class Number(Encoding):
         return self.dtype
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the smallest dtype that holds all `encodings`, integers or floating-point."""
+        """Return the smallest dtype for the values of all `encodings`, integers or floats."""
         if {encoding.kind for encoding in encodings} == {self.kind}:
             return self.text
         dtypes = {encoding.stored for encoding in encodings if isinstance(encoding, Number)}
@@ -165,17 +165,17 @@ def check_no_mask(value: Any) -> None:
     """Raise ValueError if `value` is a NumPy array with masked elements."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise ValueError(
-            "it has masked elements, which the format cannot store: use .filled(…), or store the "
-            "mask in a separate column"
+            "the array has masked elements, which the format cannot store: use .filled(…), or "
+            "store the mask in a separate column"
         )
 
 
 def _plain(value: Any) -> Any:
-    """Return the Python number (or text, or other object) that NumPy takes for one number."""
+    """Convert one value with NumPy; return it as a Python number, text or other object."""
     check_no_mask(value)
     array = np.asarray(value)
     if array.size != 1:
-        raise TypeError(f"it must be one number, found {array.size} values")
+        raise TypeError(f"expected one number, found {array.size} values")
     if array.dtype.kind in "mM":
         if np.isnat(array).any():
             raise ValueError("it is not a time (NaT)")
@@ -185,12 +185,12 @@ def _plain(value: Any) -> Any:
 
 def _encode_float(dtype: np.dtype[np.generic], number: Any) -> bytes:
     if isinstance(number, complex) or not (hasattr(number, "__float__") or isinstance(number, str)):
-        raise TypeError(f"it is of type {type(number).__name__} and must be a number")
+        raise TypeError(f"expected a number, found {type(number).__name__}")
     exact = float(number)
     with np.errstate(over="ignore"):
         stored = np.array(exact, dtype)
     if np.isinf(stored) and not math.isinf(exact):
-        raise OverflowError(f"it is out of the range of {dtype.name}")
+        raise OverflowError(f"the value is out of the range of {dtype.name}")
     return stored.tobytes()
 
 
@@ -200,13 +200,13 @@ def _whole(number: Any) -> int:
     if hasattr(number, "__index__"):
         return operator.index(number)
     if not hasattr(number, "__float__"):
-        raise TypeError(f"it is of type {type(number).__name__} and must be an integer")
+        raise TypeError(f"expected an integer, found {type(number).__name__}")
     try:
         whole = int(number)
-    except (OverflowError, ValueError) as error:  # an infinity, NaN
-        raise ValueError("it is not an integer") from error
+    except (OverflowError, ValueError) as error:  # infinity or NaN
+        raise ValueError("the value is not an integer") from error
     if whole != number:
-        raise ValueError("it is not an integer: round it first")
+        raise ValueError("the value is not an integer: round it first")
     return whole
 
 
@@ -228,7 +228,7 @@ def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
 
 
 def _as_numpy(values: pa.Array) -> npt.NDArray[Any]:
-    """Return numbers without nulls as a view.
+    """Return an Arrow array of numbers without nulls as a NumPy view.
 
     Arrow's own conversions import pandas if it is installed, which takes as long as reading.
     """
@@ -264,18 +264,18 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     numbers = to_numpy(present, np.dtype(stored_dtype(values.type)))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            # Converted through float64, as the encoder of single Python integers does.
+            # Integers are converted through float64, as by the encoder of single Python integers.
             exact = numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
             stored = exact.astype(dtype, copy=False)
         if (np.isinf(stored) & ~np.isinf(exact)).any():
-            raise OverflowError(f"it is out of the range of {dtype.name}")
+            raise OverflowError(f"the value is out of the range of {dtype.name}")
         if values.null_count:
             stored = np.where(np.asarray(values.is_valid()), stored, np.array(np.nan, dtype))
         return stored
     limits = np.iinfo(dtype)  # type: ignore[type-var]
     if numbers.dtype.kind == "f":
         if not (np.isfinite(numbers) & (np.trunc(numbers) == numbers)).all():
-            raise ValueError("it is not an integer: round it first")
+            raise ValueError("the value is not an integer: round it first")
         # 2.0 ** 63 does not fit into int64, though the largest int64 rounds to it.
         fits = (numbers >= float(limits.min)) & (numbers < float(limits.max) + (limits.max < 2**53))
     elif len(numbers) == 0:

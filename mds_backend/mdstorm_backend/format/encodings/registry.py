@@ -32,7 +32,7 @@ FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.alias
 #: The classes that users registered, by name; they take precedence over the format's.
 _users: dict[str, binary.MakeCoder] = {}
 
-#: The registered classes that another process sent.
+#: Registered classes that were received from another process.
 _received: dict[str, binary.MakeCoder] = {}
 
 
@@ -73,8 +73,8 @@ def register_encoding(name: str, make: binary.MakeCoder) -> None:
         )
     if not name or ":" in name:
         raise InvalidArgumentError(
-            f"{name!r} is not the name of an encoding: it must not be empty, and parameters follow "
-            "it after a colon"
+            f"{name!r} is not a valid name of an encoding: it must not be empty or contain a "
+            "colon, after which parameters follow"
         )
     binary.value_size(make())
     _users[name] = make
@@ -108,7 +108,7 @@ def user_classes_of(text: str) -> dict[str, binary.MakeCoder]:
 
 
 def register(classes: dict[str, binary.MakeCoder]) -> None:
-    """Register users' classes from another process, unless this one knows their names already."""
+    """Register users' classes from another process, except for names that are registered here."""
     _users.update({name: make for name, make in classes.items() if name not in _users})
     parse_encoding.cache_clear()
 
@@ -144,7 +144,7 @@ def sized_encoding(text: str, size: int | None) -> Encoding:
 
 @lru_cache(maxsize=1024)
 def parse_encoding(text: str) -> Encoding:
-    """Return the encoding for a text; unknown ones are opaque and variable-size.
+    """Return the encoding for a text; unknown encodings are opaque and variable-size.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def format_encoding(text: str) -> Encoding | None:
-    """Return the encoding of a text in the format itself, ignoring users' encodings; or None."""
+    """Return the format's own encoding for a text, ignoring users' encodings; None if unknown."""
     name, _, parameters = text.partition(":")
     return FORMAT[name].parse(text, parameters) if name in FORMAT else None
 
@@ -185,12 +185,12 @@ class Opaque(Encoding):
         return self if size is None else replace(self, dtype=np.dtype(f"V{size}"), shape=())
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return None: no encoding is known to hold the values of others."""
+        """Return None: no encoding is known to store the values of an unknown encoding."""
         return None
 
     @property
     def described(self) -> str:
-        """The encoding, worded for the middle of a sentence."""
+        """A phrase for the encoding, for use within a message."""
         return f"the unknown encoding {self.text!r}"
 
     def check_decodable(self, column: str) -> None:
@@ -199,7 +199,7 @@ class Opaque(Encoding):
             f"column {column!r} has encoding {self.text!r}, which is not known in this process. "
             "If it is a custom encoding, register the class that decodes it: "
             f"mdstorm_backend.register_encoding({self.kind!r}, TheClass). Otherwise leave the "
-            f"column out with columns=[…]. Known are {', '.join(encoding_names())}"
+            f"column out with columns=[…]. Known encodings: {', '.join(encoding_names())}"
         )
 
     def encode(self, value: Any) -> bytes:
@@ -219,7 +219,7 @@ class Redefined(Opaque):
 
     @property
     def described(self) -> str:
-        """The encoding, worded for the middle of a sentence."""
+        """A phrase for the encoding, for use within a message."""
         return f"a redefined encoding {self.text.partition(':')[2]!r}"
 
     def check_decodable(self, column: str) -> None:
@@ -227,23 +227,23 @@ class Redefined(Opaque):
         stated = self.text.partition(":")[2]
         name = stated.partition(":")[0]
         raise UnsupportedEncodingError(
-            f"column {column!r} has encoding {stated!r}, but the index states another size of its "
-            "values. If the writer has redefined the encoding, register the class that decodes it "
-            f"with mdstorm_backend.register_encoding({name!r}, TheClass), before the dataset is "
-            "opened, or leave the column out with columns=[…]. Otherwise the index is damaged: "
-            "restore it from where it was copied"
+            f"column {column!r} has encoding {stated!r}, but the index states a different size "
+            "of its values. If the writer has redefined the encoding, register the class that "
+            f"decodes it with mdstorm_backend.register_encoding({name!r}, TheClass), before the "
+            "dataset is opened, or leave the column out with columns=[…]. Otherwise the index is "
+            "damaged: restore it from where it was copied"
         )
 
 
 class Mixed(Opaque):
-    """A stand-in, ``mixed:…``, for encodings of a column in several shards with no common form."""
+    """A placeholder, ``mixed:…``, for a column whose encodings in shards have no common form."""
 
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError with a hint that single samples can be read."""
         raise UnsupportedEncodingError(
             f"column {column!r} is stored in shards as {self.text.partition(':')[2]}, which "
-            "have no common form. Read it a sample at a time, dataset[i], or leave it out with "
-            "columns=[…]"
+            "have no common form. Read it one sample at a time, dataset[i], or leave the column "
+            "out with columns=[…]"
         )
 
 

@@ -36,10 +36,10 @@ class String(Encoding):
             return value.encode()
         if isinstance(value, bytes):
             return value
-        raise TypeError(f"it is of type {type(value).__name__} and must be a str")
+        raise TypeError(f"expected a str, found {type(value).__name__}")
 
     def encoder(self) -> Encode:
-        """Return `encode`, which handles ``bytes`` itself, after checking for texts."""
+        """Return `encode`, which itself returns ``bytes`` unchanged, but checks for texts first."""
         return self.encode
 
     def decode(self, stored: Any) -> Any:
@@ -63,7 +63,7 @@ class _ParsedText(Encoding):
         return type(self).parser(stored)
 
     def decoder(self, form: Form = "object") -> Decode:
-        """Return the parser itself, which saves a call per value."""
+        """Return the parser itself, without a method around it, to save a call per value."""
         return type(self).parser
 
 
@@ -91,13 +91,13 @@ class IntegerText(_NumberText):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """int64, though larger integers may be stored."""
+        """int64, although larger integers can be stored."""
         return pa.int64()
 
     def encode(self, value: Any) -> bytes:
         """Return the decimal digits of an integer."""
         if not isinstance(value, (int, np.integer)):
-            raise TypeError(f"it is of type {type(value).__name__} and must be an int")
+            raise TypeError(f"expected an int, found {type(value).__name__}")
         return str(operator.index(value)).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
@@ -106,7 +106,7 @@ class IntegerText(_NumberText):
         return super().encode_values(values.cast(pa.uint8()) if is_boolean else values)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return int64, or an array of Python integers if one is larger; as Python's ``int``."""
+        """Parse texts like Python's ``int``: to int64, or to Python integers if one is larger."""
         content = memoryview(texts.buffers()[2] or b"").tobytes()
         if b"x" not in content and b"X" not in content:  # Arrow also accepts hexadecimal numbers
             try:
@@ -139,9 +139,7 @@ class FloatText(_NumberText):
     def encode(self, value: Any) -> bytes:
         """Return the shortest text that parses to the same float."""
         if not isinstance(value, float):
-            raise TypeError(
-                f"it is of type {type(value).__name__} and must be a float: use float(…)"
-            )
+            raise TypeError(f"expected a float, found {type(value).__name__}: use float(…)")
         return float.__repr__(value).encode()
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
@@ -153,7 +151,7 @@ class FloatText(_NumberText):
 
 
 class DecimalText(_NumberText):
-    """The encoding ``str_decimal``: a decimal; its precision is only in the Spark type."""
+    """The encoding ``str_decimal``: a decimal, whose precision is only in the Spark type."""
 
     names = ("str_decimal",)
     parser = Decimal
@@ -166,7 +164,7 @@ class DecimalText(_NumberText):
     def encode(self, value: Any) -> bytes:
         """Return the text of a decimal."""
         if not isinstance(value, Decimal):
-            raise TypeError(f"it is of type {type(value).__name__} and must be a decimal.Decimal")
+            raise TypeError(f"expected a decimal.Decimal, found {type(value).__name__}")
         return str(value).encode()
 
 
@@ -183,7 +181,7 @@ class Json(_ParsedText):
         return bool(is_known or super().can_store(type_))
 
     def is_nested(self, type_: pa.DataType) -> bool:
-        """Whether values are other than lists, of any depth, of strings or binaries."""
+        """Whether values are anything but lists, of any depth, of strings or binaries."""
         element = element_type(type_)
         is_text = pa.types.is_string(element) or pa.types.is_binary(element)
         return not (pa.types.is_list(type_) and is_text)
@@ -196,7 +194,7 @@ class Json(_ParsedText):
         return json.dumps(value).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode nested values; binaries are values to encode, and nulls are JSON ``null``."""
+        """Encode values, including binaries, as JSON texts; a null becomes ``null``."""
         return json_text(values).cast(pa.large_binary())
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -114,11 +114,11 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _named(type_: pa.DataType, *names: str) -> bool:
-    """Whether a type has one of these names: older versions of Arrow have no functions for some."""
+    """Whether a type has one of these names. Older Arrow versions have no other test for some."""
     return str(type_).startswith(names)
 
 
-#: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
+#: A Spark type as JSON: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
 SparkType: TypeAlias = str | dict[str, Any]
 
 _ATOMIC = {
@@ -213,7 +213,7 @@ def repeats_field(type_: pa.DataType) -> bool:
 
 
 def spark_type_of(type_: pa.DataType) -> SparkType | None:
-    """Return the Spark type of the same values, or None."""
+    """Return the Spark type for the values of an Arrow type; None if there is none."""
     if isinstance(type_, pa.FixedShapeTensorType):
         return None
     type_ = plain_type(type_)
@@ -291,5 +291,5 @@ def decimals_to_floats(values: pa.Array, type_: pa.DataType) -> pa.Array:
     floats = values.cast(digits).cast(exact).cast(type_)
     flat = floats.flatten() if is_list else floats
     if pc.any(pc.is_inf(flat)).as_py():
-        raise OverflowError(f"it is out of the range of {flat.type}")
+        raise OverflowError(f"the value is out of the range of {flat.type}")
     return floats

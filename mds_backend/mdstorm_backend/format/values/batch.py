@@ -65,7 +65,7 @@ def take_values(values: Values, rows: npt.NDArray[np.integer]) -> Values:
 
 
 def concat_values(parts: Sequence[Values], name: str = "") -> Values:
-    """Concatenate pieces of one column, if necessary in a common type.
+    """Concatenate pieces of one column, cast to a common type if necessary.
 
     Pieces read from shards have one type. The results of a transform may differ between shards:
     nulls take the type of the others, numbers and decimals the wider type, and arrays of various
@@ -166,7 +166,8 @@ def _concat_different(parts: Sequence[Values]) -> Values:
         type_ = common_type(type_, array.type)
     joined = pa.concat_arrays([_cast(array, type_) for array in arrays])
     if pa.types.is_timestamp(type_):
-        # Elsewhere Arrow timestamps are in microseconds; a NumPy array states its unit.
+        # A NumPy array states its unit; elsewhere, Arrow timestamps are taken to be in
+        # microseconds.
         return joined.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
         if joined.null_count and pa.types.is_integer(type_):

@@ -19,7 +19,7 @@ import pyarrow as pa
 from mdstorm_backend.base import arrow_compute as pc
 
 _Lengths = npt.NDArray[np.int64]
-#: Largest number of lists without elements among rows that are read together.
+#: Largest number of empty lists among rows that are read together.
 MOST_EMPTY_LISTS = 1 << 26
 
 
@@ -46,7 +46,7 @@ def list_type(element: pa.DataType, depth: int) -> pa.DataType:
 
 
 def elements_of(lists: pa.Array) -> pa.Array:
-    """Return the innermost values of all rows, without any in the storage of null lists."""
+    """Return the innermost values of all rows, without values stored inside null lists."""
     while pa.types.is_list(lists.type):
         lists = lists.flatten()
     return lists
@@ -145,7 +145,7 @@ class Shapes:
         return product(self.sizes)
 
     def common(self, rows: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
-        """Return the common shape of all rows, or of those in the mask; None if there is none."""
+        """Return the common shape of all rows, or of the rows in a mask; None if they have none."""
         sizes = self.sizes if rows is None else self.sizes[rows]
         if len(sizes) == 0 or self.uneven is not None:
             return None

@@ -147,7 +147,7 @@ def test_arrays_that_the_encoding_cannot_hold_raise_error(
 
 @pytest.mark.parametrize("value", [[1, 2], (1,), None, 5, 0.5, "text"], ids=repr)
 def test_values_other_than_arrays_raise_error(value: Any) -> None:
-    with pytest.raises(TypeError, match="must be a NumPy array"):
+    with pytest.raises(TypeError, match="expected a NumPy array"):
         encode("ndarray", value)
 
 
