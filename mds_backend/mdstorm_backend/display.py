@@ -134,7 +134,7 @@ def _row(cells: Sequence[str], head: int = 0) -> str:
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 #: Everything before the last ``@`` may be part of a password.
 _PASSWORD = re.compile(r"(://[^/:@]*:)[^\s,]*(?=@)")
-#: The values of a query: any of them may be secret, depending on the storage.
+#: Values in the query of a URL. Depending on the storage, any of them may be secret.
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s/]+=)[^&#\s,]+")
 _HIDDEN = r"\1***"
 

@@ -82,8 +82,8 @@ __all__ = [
 ]
 
 
-#: The URL at which the output of `make docs` is published, such as ``https://example.org/mdstorm``.
-#: Messages then end with a link to the section about their class. Empty until there is one.
+#: The URL of the published documentation, such as ``https://example.org/mdstorm``. If it is set,
+#: messages end with a link to the section about their class. Empty until `make docs` is published.
 SITE_URL = ""
 
 
@@ -226,7 +226,7 @@ class TransformError(MDStormError, ValueError):
 
 
 class StateMismatchError(MDStormError, ValueError):
-    """A checkpoint state belongs to another dataset or to another way of reading it."""
+    """A checkpoint state does not match the dataset, or the settings with which it is read."""
 
 
 class ConcurrentIterationError(MDStormError, ValueError):

@@ -1,4 +1,4 @@
-"""Checks of single arguments and of JSON, and warnings that point to the caller's own code."""
+"""Checks of arguments and of JSON, and warnings that point to the user's own code."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _Result = TypeVar("_Result")
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """Return ``: did you mean …?`` with the known name most similar to `name`; empty if none is."""
     folded = {one.lower(): one for one in known}
-    # Names that contain the unknown name rank first: by similarity alone, a short name may rank
-    # before the intended long one.
+    # Prefer names that contain the unknown name: by similarity alone, a short name may rank before
+    # the intended long one.
     parts = [one for one in folded if len(name) > 4 and name.lower() in one]
     nearest = sorted(parts, key=len) or get_close_matches(name.lower(), folded, cutoff=0.65)
     return f": did you mean {folded[nearest[0]]}?" if nearest else ""

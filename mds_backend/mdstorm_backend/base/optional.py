@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.errors import MissingDependencyError
 
-#: Module → the feature that needs it, and the extra that installs it. No extra is named for pandas:
-#: the one for Spark would also install pyspark, which Databricks provides itself.
+#: Module → the feature that needs it, and the extra that installs it. No extra is listed for
+#: pandas: the one for Spark would also install pyspark, which Databricks provides itself.
 _EXTRAS = {
     "databricks.sdk": (
         "Tables by name, Unity Catalog volumes and dbfs: paths without a mount",

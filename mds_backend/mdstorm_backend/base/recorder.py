@@ -61,7 +61,7 @@ _END: Any = object()
 
 
 class _Here(threading.local):
-    #: The recorder for which this thread works, and the spans of its current task.
+    #: The recorder of this thread's work, and the spans of its current task.
     task: tuple[Recorder, Spans] | None = None
 
 
@@ -69,7 +69,7 @@ here = _Here()
 
 
 class Recorder:
-    """Records one iteration over batches. It pickles as None: each process has its own.
+    """Records one iteration over batches. It is pickled as None: each process has its own.
 
     Parameters
     ----------

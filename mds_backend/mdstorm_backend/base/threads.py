@@ -79,7 +79,7 @@ def current_priority() -> int:
 
 
 def hand_off(function: Callable[[], object]) -> bool:
-    """Call `function` in another thread, as part of the work of this one.
+    """Call `function` in another thread, as part of this thread's work.
 
     Returns
     -------

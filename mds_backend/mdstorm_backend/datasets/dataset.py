@@ -331,7 +331,7 @@ def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
 
 
 def _check_nulls(shard: MDSShard) -> None:
-    """Raise for nulls that the schema does not record, which would be returned as values.
+    """Raise if a shard has nulls that the schema omits: they would be returned as values.
 
     Nulls of floating-point columns are allowed, because they are stored as NaN.
 

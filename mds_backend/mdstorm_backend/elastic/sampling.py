@@ -245,7 +245,7 @@ class Resampling:
 
     @property
     def num_samples(self) -> int:
-        """Number of big ids."""
+        """Number of samples, one per big id."""
         return int(self.units.sum())
 
 

@@ -163,7 +163,7 @@ def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
 
 
 class ShardParser:
-    """A parser of shard objects, which checks entries that all shards share only once."""
+    """A parser of shard objects that checks entries only once if all shards share them."""
 
     def __init__(self) -> None:
         self._found: list[Any] = []

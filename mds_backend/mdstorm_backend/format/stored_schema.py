@@ -199,7 +199,7 @@ def without_form(column: Column) -> Column:
 
 
 def joined_form(columns: Iterable[Column]) -> Column:
-    """Return the first column with the common array form and the summed null counts of all."""
+    """Return the first column, with the array form and the null counts of all columns."""
     first, *others = columns
     return replace(
         first,

@@ -321,5 +321,6 @@ def _is_own_encoding(spark_type: SparkType, encoding: Encoding) -> bool:
         return False
     wanted = parse_encoding(own.encoding)
     if encoding.kind == "json" and wanted.is_array:
-        return nested_lists.depth_of(own.arrow_type) > 1  # as earlier versions stored nested arrays
+        # Earlier versions stored nested arrays as JSON.
+        return nested_lists.depth_of(own.arrow_type) > 1
     return (wanted.kind, wanted.dtype) == (encoding.kind, encoding.dtype)

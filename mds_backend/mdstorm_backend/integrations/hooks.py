@@ -62,7 +62,7 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def report_use_in_ray(module: ModuleType) -> None:
-    """Record whether Ray Train has fetched a batch, or requested the end, ahead of use.
+    """Record whether Ray Train has fetched a batch, or requested the end, before it is needed.
 
     Ray Train always fetches a batch ahead, to copy it to the device meanwhile. If that batch
     counted as read, a loader that resumes from a state would leave it out. If the end counted, a
@@ -353,7 +353,7 @@ def _counting_steps(estimate: Callable[[Any], Any]) -> Any:
 
 
 def save_without_positions(module: ModuleType) -> None:
-    """Let Lightning write checkpoints if a loader's position is not known.
+    """Let Lightning write checkpoints even if a loader's position is not known.
 
     Loaders over weighted, n-gram and partly read readers have methods for states, which raise.
     Lightning saves the state of any loader that has the methods, and has no API for a loader
@@ -377,7 +377,7 @@ def _saving(save: Callable[[Any], list[Any]]) -> Any:
     return state_dicts
 
 
-#: The modules that are hooked, and their hooks.
+#: Module → the function that applies its hooks.
 _HOOKS = {
     "accelerate": hand_over_to_accelerate,
     "accelerate.accelerator": hand_over_to_accelerate,

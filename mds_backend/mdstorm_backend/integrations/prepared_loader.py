@@ -116,7 +116,7 @@ def _with_share(
 
 
 def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> None:
-    """Let a loader begin where the next iteration of another one would begin."""
+    """Let `other` begin where the next iteration of `loader` would begin."""
     passes = loader._mdstorm.of(loader)
     position = passes.next_position
     # A seed that was drawn at random differs on each rank. The share's order has its own seed. Only

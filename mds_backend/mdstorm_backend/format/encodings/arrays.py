@@ -70,7 +70,7 @@ class Array(Encoding):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """A list type; ``list<null>``, of unknown elements, if values state their own dtype."""
+        """The type of the lists: ``list<null>``, for unknown, if values state their own dtype."""
         return pa.list_(pa.null() if self.dtype is None else arrow_types.arrow_type_of(self.dtype))
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
@@ -102,7 +102,7 @@ class Array(Encoding):
         return any(element == arrow_types.arrow_type_of(dtype) for dtype in numbers.DTYPES.values())
 
     def _has_depth(self, type_: pa.DataType) -> bool:
-        """Whether lists are flat, or as deep as the shape, if the encoding states one."""
+        """Whether lists are flat or as deep as the encoding's shape, if it has one."""
         depth = nested_lists.depth_of(type_)
         return depth == 1 or self.shape is None or depth == len(self.shape)
 

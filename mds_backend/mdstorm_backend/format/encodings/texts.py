@@ -55,11 +55,11 @@ class _ParsedText(Encoding):
     """A value stored as text, which a Python function parses."""
 
     is_text = True
-    #: The function that returns the value of a text.
+    #: The function that parses a text.
     parser: ClassVar[Callable[[str], Any]]
 
     def decode(self, stored: Any) -> Any:
-        """Return the value of the text."""
+        """Parse the text, and return its value."""
         return type(self).parser(stored)
 
     def decoder(self, form: Form = "object") -> Decode:
