@@ -208,7 +208,7 @@ class ExactPlan(Plan):
         if self._stop is None:
             raise TypeError(
                 "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1. "
-                "If PyTorch's DataLoader is around this loader, iterate over this loader instead"
+                "If PyTorch's DataLoader wraps this loader, iterate over this loader instead"
             )
         return self._steps_to(self._stop, 0)
 

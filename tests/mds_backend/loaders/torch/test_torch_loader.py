@@ -177,5 +177,5 @@ def test_pytorch_loader_around_a_loader_raises_error_with_the_fix(
 ) -> None:
     made = torch_loader(numbers, batch_size=10, num_epochs=num_epochs)
     wrapped = torch.utils.data.DataLoader(made)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"DataLoader is around .*iterate over .* instead"):
+    with pytest.raises(TypeError, match=r"DataLoader wraps .*iterate over .* instead"):
         next(iter(wrapped))
