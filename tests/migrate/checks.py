@@ -16,7 +16,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def each(*rows: object) -> Callable[[Test], Test]:
-    """Parametrize a test with rows: values of its first argument, or tuples for several."""
+    """Parametrize a test: a row is a value of its first argument, or a tuple for several."""
     width = len(rows[0]) if isinstance(rows[0], tuple) else 1
 
     def parametrized(test: Test) -> Test:
@@ -27,7 +27,7 @@ def each(*rows: object) -> Callable[[Test], Test]:
 
 
 def check_rewrite(before: str, after: str, path: str | None = None, **options: object) -> Result:
-    """Assert that a text is rewritten to another text, which a second migration does not change."""
+    """Assert that `before` becomes `after`, which a second migration does not change."""
     result = migrate(before, path=path, **options)  # type: ignore[arg-type]
     assert result.errors == ()
     assert result.output == after
@@ -60,26 +60,26 @@ def check_held(text: str, code: str, fragment: str, path: str | None = None) -> 
 
 
 def check_silence(text: str, path: str | None = None) -> None:
-    """Assert that a text is unchanged, and rules only report that it mentions Petastorm."""
+    """Assert that a text is unchanged, and that no rule except PM001 has a finding in it."""
     result = check_noop(text, path)
     assert [found for found in result.findings if found.rule != "PM001"] == []
 
 
 def write_files(root: Path, files: dict[str, str]) -> None:
-    """Write texts to files below a folder, by their relative paths."""
+    """Write each text to a file at its path relative to `root`."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
 
 
 def write_modules(root: Path, **texts: str) -> None:
-    """Write texts to Python files, by the names of their modules."""
+    """Write a Python file for each module name and text."""
     write_files(root, {f"{name}.py": text for name, text in texts.items()})
 
 
 def invoke(command: click.Command, *arguments: object, **options: Any) -> click.testing.Result:
     """Run a command, with separate stdout and stderr."""
-    # Click 8.1 mixes the two by default.
+    # Click 8.1 mixes stdout and stderr by default.
     separate = "mix_stderr" in inspect.signature(CliRunner).parameters
     runner = CliRunner(**{"mix_stderr": False} if separate else {})  # type: ignore[arg-type]
     return runner.invoke(command, [str(one) for one in arguments], **options)

@@ -1,3 +1,3 @@
-"""The programs are data, even if they are tests of other projects."""
+"""Exclude programs of other projects from collection: they are data, even if they are tests."""
 
 collect_ignore_glob = ["wild*/programs/*", "wild*/projects/*", "wild*/unrunnable/*"]

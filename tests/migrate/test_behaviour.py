@@ -21,7 +21,7 @@ from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-#: These programs are slow, and other programs of the gate use the same parts of Petastorm.
+#: Slow programs, for the long tests only: others use the same parts of Petastorm.
 LONG = {
     *("appended_dataset", "converter_fixed_steps", "converter_two_managers", "parquet_to_keras"),
     *("unusual_shapes", "windows_of_time"),
@@ -33,8 +33,7 @@ def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
     program = ModuleType(path.stem)
     names = vars(program)
     directory.mkdir()
-    # Needed by pickles of the module's classes, and closures for Spark's workers, which import the
-    # module.
+    # Pickles of the module's classes and closures in Spark's workers import the module.
     sys.modules[path.stem] = program
     try:
         given = {"spark": spark, "directory": str(directory)}
@@ -47,7 +46,7 @@ def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
 
 
 def check_same(before: str, after: str, path: Path, spark: Any, folder: Path) -> Any:
-    """Assert that two programs, the first with Petastorm's names, have one result; return it."""
+    """Assert that a program has the same result before and after its migration; return it."""
     with installed_as_petastorm():
         expected = run(before, path, spark, folder / "before")
     assert "petastorm" not in sys.modules
@@ -112,7 +111,7 @@ def test_migrated_file_equals_expected_file(name: Path) -> None:
 
 
 def code_of(path: Path, data: bytes) -> str:
-    """Return the code of the cells in Python, without magics."""
+    """Return the code of a notebook's Python cells, without magics."""
     source = find_source(path, data)
     assert source is not None
     (python,) = (one for one in source.read(data, path).documents if one.kind == "python")

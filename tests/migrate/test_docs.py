@@ -1,4 +1,4 @@
-"""The manual: each rule's page, whose blocks are run; options, code, the corpus."""
+"""The manual of `mdstorm migrate`: options, formats, examples, and the page of each rule."""
 
 import re
 import runpy
@@ -67,7 +67,7 @@ def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
     page = rule.explain()
     assert page.startswith(f"# {rule.code} {rule.title}\n\nClass: `{rule.cls}`.\n\n")
     blocks = {match["which"]: match for match in _BLOCK.finditer(page)}
-    if rule.code == "PM115":  # the rule needs two files
+    if rule.code == "PM115":  # its example needs two files
         return
     before = blocks["before"]
     after = blocks.get("after", before)
@@ -80,7 +80,7 @@ def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
     assert not result.errors
     assert result.output == after["text"]
     codes = {found.rule for found in (*result.edits, *result.findings)}
-    assert rule.code in codes or rule.code == "PM106"  # PM101 makes the edits
+    assert rule.code in codes or rule.code == "PM106"  # PM101 makes the edits of PM106
 
 
 def test_rule_codes_are_unique_and_match_modules() -> None:

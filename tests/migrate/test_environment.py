@@ -1,4 +1,4 @@
-"""Pythons, runtimes and pins that mdstorm does not support, in any kind of file."""
+"""Versions of Python, Databricks and packages that mdstorm does not support, in any file."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
 """Random programs have the same meaning before and after their migration.
 
 They run against two stand-in packages: one with all names of Petastorm, including internal ones,
-and one with the names of mdstorm in the table of names. The value of each name is its path, so a
-program that prints names shows what it has imported.
+and one with the names of mdstorm in the table of names. The value of each name is the name itself,
+so a program that prints names shows what it has imported.
 """
 
 import sys
@@ -25,7 +25,7 @@ _INTERNAL = {
 
 @pytest.fixture(scope="module", autouse=True)
 def stand_ins() -> Iterator[None]:
-    """Make both packages importable."""
+    """Make the two stand-in packages importable."""
     public = {module: set(names) for module, names in PUBLIC.items()}
     petastorm = {
         module: public.get(module, set())
@@ -54,7 +54,7 @@ def _package(names: dict[str, set[str]]) -> dict[str, types.ModuleType]:
     for path, module in modules.items():
         module.__path__ = []
         for name in names[path]:
-            setattr(module, name, name)  # from any import
+            setattr(module, name, name)  # the same value in every module that has it
         above, _, last = path.rpartition(".")
         if above in modules:
             setattr(modules[above], last, module)

@@ -81,7 +81,7 @@ def test_names_that_resemble_petastorm_are_not_counted(text: str) -> None:
     assert uses(text) == {}
 
 
-def test_requirements_and_dockerfiles_have_their_own_features() -> None:
+def test_requirements_and_dockerfiles_are_counted_as_separate_features() -> None:
     assert uses("petastorm\n", "requirements.txt") == {("Requirements", "requirements"): 1}
     assert uses("RUN pip install petastorm\n", "Dockerfile") == {("Install commands", "docker"): 1}
 
@@ -95,7 +95,7 @@ def test_each_public_name_belongs_to_a_feature() -> None:
             assert known == name
 
 
-def test_effort_of_file_is_its_hardest_finding(repository: Path) -> None:
+def test_hardest_finding_of_file_determines_its_effort(repository: Path) -> None:
     found = audit_of(repository)
     assert {file.path.name: file.effort for file in found.files} == {
         "broken.py": "problem",
@@ -107,17 +107,17 @@ def test_effort_of_file_is_its_hardest_finding(repository: Path) -> None:
     }
     assert found.efforts()["problem"] == 1
     assert found.minutes() == 15 + 20 + 5
-    (repository / "review.py").write_text(REVIEW * 2)  # all with the same cause
+    (repository / "review.py").write_text(REVIEW * 2)  # twice the findings, with the same cause
     assert audit_of(repository).minutes() == found.minutes()
 
 
-def test_features_have_counts_of_files_and_uses(repository: Path) -> None:
+def test_audit_counts_files_and_uses_of_each_feature(repository: Path) -> None:
     (repository / "more.py").write_text(EXACT)
     first = audit_of(repository).features()[0]
     assert (first.feature, first.files, first.uses) == ("Readers of Petastorm datasets", 2, 4)
 
 
-def test_text_audit_has_tables_and_files_to_review(repository: Path) -> None:
+def test_text_report_of_audit_lists_features_and_files_to_review(repository: Path) -> None:
     before = {path: path.read_bytes() for path in repository.iterdir()}
     result = run(repository)
     assert result.exit_code == 3
@@ -134,7 +134,7 @@ def test_text_audit_has_tables_and_files_to_review(repository: Path) -> None:
     assert run(repository).exit_code == 0
 
 
-def test_json_audit_matches_schema(repository: Path) -> None:
+def test_json_report_of_audit_matches_schema(repository: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(schema("audit"))
     found = json.loads(run("--format", "json", repository).stdout)
     jsonschema.validate(found, schema("audit"))

@@ -1,4 +1,4 @@
-"""Edits, and the conditions that prevent them."""
+"""Edits of a text, and the comments and options that suppress them."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def test_edits_replace_spans_and_keep_order_of_insertions() -> None:
 
 
 @each([edit(0, 3, ""), edit(2, 4, "")], [edit(0, 3, ""), edit(1, 1, "x")], [edit(5, 9, "")])
-def test_overlapping_or_outside_edits_raise_error(edits: list[Edit]) -> None:
+def test_edits_that_overlap_or_exceed_text_raise_error(edits: list[Edit]) -> None:
     with pytest.raises(EditError):
         apply_edits("012345", edits)
 
@@ -31,7 +31,7 @@ def test_line_numbers_match_python(text: str, data: st.DataObject) -> None:
     line, column = lines.place(offset)
     before = text[:offset].replace("\r\n", "\n").replace("\r", "\n")
     if offset and text[offset - 1 : offset + 1] == "\r\n":
-        return  # between the two is no place
+        return  # an offset between \r and \n has no line and column
     assert line == before.count("\n") + 1
     assert column == len(before) - (before.rfind("\n") + 1) + 1
 
@@ -81,7 +81,7 @@ def test_diff_marks_missing_newline_at_end() -> None:
     assert migrate("import os\n").diff() == ""
 
 
-def test_result_has_findings_with_place() -> None:
+def test_result_has_edits_with_line_and_column() -> None:
     result = migrate("\nimport os; from petastorm import make_reader\n", path="a/b.py")
     (found,) = result.edits
     assert (found.rule, found.cls, found.line, found.column) == ("PM101", "exact", 2, 17)

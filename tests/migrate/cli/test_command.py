@@ -82,7 +82,7 @@ def test_exit_code_follows_findings_and_options(
     assert run(*options, tmp_path).exit_code == code
 
 
-def test_unreadable_file_does_not_stop_the_others(tmp_path: Path) -> None:
+def test_unreadable_file_does_not_stop_migration_of_other_files(tmp_path: Path) -> None:
     write_modules(tmp_path, a=BROKEN, b=BEFORE, d=BEFORE)
     (tmp_path / "c.py").write_bytes(b"import petastorm\n\xff")
     (tmp_path / "d.py").chmod(0o444)
@@ -118,7 +118,7 @@ def test_findings_are_printed_with_path_line_and_column(tmp_path: Path) -> None:
     assert verbose.count("PM107") == 1
 
 
-def test_finding_without_comment_is_printed_with_remedy(tmp_path: Path) -> None:
+def test_finding_without_todo_comment_is_printed_with_remedy(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"command": "conda install petastorm"}\n')
     lines = run(tmp_path).stderr.splitlines()
     assert lines[0].endswith(
@@ -166,7 +166,7 @@ def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
     for jobs in (1, 2):
         root = tmp_path / "r"
         root.mkdir()
-        for number in range(210):  # more than one process gets at once
+        for number in range(210):  # more files than a process is given at once
             text = (BEFORE, BROKEN, INTERNAL, OLD, f"petastorm = {number}\n")[number % 5]
             write_modules(root, **{f"m{number}": text})
         (root / "n.ipynb").write_text(json.dumps({"cells": [], "x": "petastorm"}))
@@ -226,7 +226,7 @@ def test_summary_counts_files_that_still_import_petastorm(tmp_path: Path) -> Non
 
 
 @each(["."], ["mypkg", "tests"])
-def test_given_paths_count_as_project_if_project_has_no_markers(
+def test_given_paths_are_treated_as_project_if_it_has_no_markers(
     named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Migrate an unpacked archive, whose tests patch a name that one of its modules imports."""
@@ -259,7 +259,7 @@ def test_output_is_independent_of_hash_seed(tmp_path: Path) -> None:
     assert b"torch" in outputs.pop()
 
 
-def test_findings_of_one_cause_are_printed_as_one_line(tmp_path: Path) -> None:
+def test_findings_with_same_cause_are_printed_as_one_line(tmp_path: Path) -> None:
     texts = {f"m{n}": f"{INTERNAL}{INTERNAL}" for n in range(3)}
     write_modules(tmp_path, **texts)
     plain, verbose = (run("--no-diff", *o, tmp_path).stderr for o in ([], ["-v"]))
@@ -270,7 +270,7 @@ def test_findings_of_one_cause_are_printed_as_one_line(tmp_path: Path) -> None:
     assert verbose.count("PM107 manual") == 6
 
 
-def test_imports_that_wait_for_one_reason_are_printed_as_one_line(tmp_path: Path) -> None:
+def test_imports_that_need_review_for_same_reason_are_printed_as_one_line(tmp_path: Path) -> None:
     write_modules(tmp_path, a=f"{OLD}{BEFORE}from petastorm.codecs import ScalarCodec\n")
     lines = [one for one in run("--no-diff", tmp_path).stderr.splitlines() if "review:" in one]
     assert len(lines) == 2

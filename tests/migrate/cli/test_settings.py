@@ -1,4 +1,4 @@
-"""Settings in a project's ``pyproject.toml``, and how mdstorm is required."""
+"""Settings in ``pyproject.toml``, and the options for the requirement of mdstorm."""
 
 import re
 import subprocess
@@ -114,7 +114,7 @@ def test_requirement_option_is_written_to_each_format(
     assert migrated(tmp_path / "p" / name, before, *options) == expected
 
 
-def test_notebook_that_keeps_petastorm_installs_both(tmp_path: Path) -> None:
+def test_notebook_that_keeps_petastorm_installs_both_libraries(tmp_path: Path) -> None:
     head = "# Databricks notebook source\n# MAGIC %pip install "
     code = "\n\n# COMMAND ----------\n\nfrom petastorm.unischema import _NamedtupleCache\n"
     before = f"{head}petastorm==0.9{code}from petastorm import make_reader\n"
@@ -142,7 +142,7 @@ def test_requirement_of_other_package_exits_with_2(wrong: str, tmp_path: Path) -
     assert invoke(command, tmp_path).exit_code == 2
 
 
-def test_single_requirements_file_uses_code_of_its_repository(tmp_path: Path) -> None:
+def test_extras_of_single_requirements_file_follow_code_of_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
     path = tmp_path / "requirements.txt"
@@ -162,13 +162,13 @@ def test_requirement_option_accepts_wheel_path_or_url(wheel: str | None, tmp_pat
     assert after == f"mdstorm @ {wheel or path.as_uri()}\n"
 
 
-def test_selected_requirement_rules_treat_code_as_migrated(tmp_path: Path) -> None:
+def test_requirement_rules_selected_alone_treat_code_as_migrated(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
     path = tmp_path / "requirements.txt"
     assert migrated(path, "petastorm==0.9\n", "--select", "PM4") == "mdstorm\n"
 
 
-def test_pre_commit_hooks_match_requirements_docker_and_yaml() -> None:
+def test_pre_commit_hooks_match_requirements_docker_and_yaml_files() -> None:
     text = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8")
     pattern = re.search(r"files: &files >-\n((?: {4}.*\n)+)", text)
     assert pattern is not None

@@ -1,4 +1,4 @@
-"""The table of names, compared with mdstorm itself."""
+"""The tables of Petastorm's names match the modules of mdstorm."""
 
 import ast
 import importlib
@@ -67,11 +67,13 @@ def test_modules_of_moved_names_match_mdstorm() -> None:
     ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),
     ("petastorm.reader.__name__", None),
 )
-def test_missing_name_is_found_by_its_prefix(path: str, expected: str | None) -> None:
+def test_missing_returns_shortest_prefix_that_mdstorm_does_not_have(
+    path: str, expected: str | None
+) -> None:
     assert missing(path) == expected
 
 
-def test_sections_of_missing_names_equal_those_of_mdstorm() -> None:
+def test_sections_of_missing_names_match_mdstorm() -> None:
     sections = importlib.import_module("mdstorm._petastorm_names").SECTIONS
     assert {section: frozenset(names) for section, names in sections.items()} == SECTIONS
     page = "docs/differences.md"
@@ -79,7 +81,7 @@ def test_sections_of_missing_names_equal_those_of_mdstorm() -> None:
     assert section_of("petastorm.hdfs_of_ours") is None
 
 
-def test_names_of_petastorm_are_not_unknown() -> None:
+def test_only_names_that_petastorm_does_not_have_are_unknown() -> None:
     absent = [f"petastorm.{name}" for names in SECTIONS.values() for name in names]
     assert all(missing(name) == name for name in absent)
     assert not any(map(is_unknown, [*absent, "petastorm.unischema.np", "petastorm.__author__"]))

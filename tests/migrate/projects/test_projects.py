@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml  # which LibCST requires
+import yaml  # installed with LibCST
 from tests.migrate.checks import each, invoke, write_files
 
 from mdstorm_migrate.cli.migrate import migrate as command
@@ -33,14 +33,14 @@ PARSERS: dict[str, Callable[[str], object]] = {
 
 
 def files_of(project: str) -> dict[str, str]:
-    """Return the texts of a project, by the paths of its files."""
+    """Return the text of each file of a project by its path."""
     _, *parts = re.split(r"^=== (.+)\n", project, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 @pytest.fixture
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)  # paths of messages are relative
+    monkeypatch.chdir(tmp_path)  # so that messages have relative paths
     return tmp_path
 
 

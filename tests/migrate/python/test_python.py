@@ -1,4 +1,4 @@
-"""Scopes, compared with Python's own compiler on its standard library; and calls."""
+"""Scopes match the symbol tables of Python's compiler, and names resolve to their bindings."""
 
 import ast
 import glob
@@ -33,11 +33,11 @@ _NAMES = {
 def test_scopes_match_symbol_tables_of_compiler(name: str) -> None:
     paths = glob.glob(f"{_LIBRARY}/{name}.py")
     if not paths:
-        pytest.skip("this Python comes without its tests")
+        pytest.skip("this Python is installed without its tests")
     with open(paths[0], encoding="utf-8") as file:
         text = file.read()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Python's own tests contain code that it warns about
+        warnings.simplefilter("ignore")  # the compiler warns about code in Python's own tests
         tree = ast.parse(text)
         tables = _tables(symtable.symtable(text, name, "exec"))
     checked = 0
@@ -49,7 +49,7 @@ def test_scopes_match_symbol_tables_of_compiler(name: str) -> None:
 
 
 def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
-    """Assert that a name is bound where the compiler binds it, and return whether it is used."""
+    """Assert that a name is bound where the compiler binds it; return whether it was checked."""
     name = symbol.get_name()
     # No statement binds `__class__`, and names such as `_Class__name` are mangled.
     if not symbol.is_referenced() or "__" in name:

@@ -36,7 +36,7 @@ make_reader(url, **options)
 def report_of(root: Path, *, write: bool = False) -> Report:
     report = Report(Settings(), write)
     missing = [path for path in root.iterdir() if path.name == "gone.py"]
-    found = list(discover([*missing, root]))  # a file that is named explicitly is an error
+    found = list(discover([*missing, root]))  # a broken link is an error if it is named explicitly
     report.skipped += [one for one in found if isinstance(one, Skipped)]
     for outcome in run(found, Settings(), write=write):
         report.totals.add(outcome)
@@ -60,7 +60,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mixed, with: blanks %.py").write_text(MIXED)
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "gone.py").symlink_to("nowhere.py")
-    (tmp_path / "link.py").symlink_to(tmp_path)  # skipped, without a failure
+    (tmp_path / "link.py").symlink_to(tmp_path)  # skipped, which is not an error
     return tmp_path
 
 
@@ -79,7 +79,7 @@ def test_json_report_matches_schema(in_folder: Path) -> None:
     assert [rule["code"] for rule in found["rules"]] == ["PM101", "PM103", "PM107", "PM109"]
 
 
-def test_edits_in_json_report_produce_new_text(in_folder: Path) -> None:
+def test_applying_edits_of_json_report_yields_migrated_text(in_folder: Path) -> None:
     text = "é = 'petastorm'\nimport petastorm as p\nfrom petastorm import make_reader\n"
     found = json.loads(to_json(report_of_text(in_folder, text, "x.py")))
     file = next(one for one in found["files"] if one["path"].endswith("x.py"))
@@ -121,7 +121,7 @@ def test_sarif_report_has_rules_results_and_failures(in_folder: Path) -> None:
     assert len(invocation["toolExecutionNotifications"]) == 2
 
 
-def test_fixes_in_sarif_report_produce_new_text(in_folder: Path) -> None:
+def test_applying_fixes_of_sarif_report_yields_migrated_text(in_folder: Path) -> None:
     path = next(in_folder.glob("mixed*"))
     text = path.read_text()
     lines = Lines(text)
@@ -135,7 +135,7 @@ def test_fixes_in_sarif_report_produce_new_text(in_folder: Path) -> None:
     assert text == migrate(path.read_text(), todo=False).output
 
 
-def test_files_outside_of_folder_have_absolute_uris_in_sarif(
+def test_files_outside_working_directory_have_absolute_uris_in_sarif(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
@@ -167,7 +167,7 @@ def items_of(file: FileReport) -> list[tuple[str, str, str]]:
     return [(one.found.rule, one.found.cls, one.place) for one in file.items]
 
 
-def test_todo_comment_and_its_finding_are_one_item(tmp_path: Path) -> None:
+def test_todo_comment_and_its_finding_are_reported_as_one_item(tmp_path: Path) -> None:
     report = report_of_text(tmp_path, MIXED)
     (file,) = report.files
     assert [edit.cls for edit in file.edits].count("manual") == 1

@@ -23,7 +23,7 @@ VOID = {"col", "input", "meta"}
 
 
 class Checker(HTMLParser):
-    """A parser of a page, each of whose elements must be closed."""
+    """A parser that fails if an element of the page is not closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -212,7 +212,7 @@ document.body.innerHTML = `<pre>${found.join("|")}</pre>`;
 
 def dom(path: Path, html: str, *more: str) -> str:
     path.write_text(html)
-    # A separate profile, because a Chromium that is still closing holds the lock of the last one.
+    # A new profile for each run: a Chromium that is still closing keeps its profile locked.
     profile = tempfile.mkdtemp(dir=path.parent)
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     done = subprocess.run(
@@ -230,7 +230,7 @@ def test_script_runs_under_content_security_policy(tmp_path: Path, mixed: str) -
     assert '<html lang="en" class="js">' in found
     assert "3 of 3 files, 6 places" in found
     assert "0 of 2 done" in found
-    # a script that is not in the package does nothing
+    # the policy blocks scripts that are not part of the package
     assert "<pre>Migration" not in dom(tmp_path / "r.html", mixed.replace("</body>", DRIVER))
 
 

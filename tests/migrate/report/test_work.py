@@ -34,7 +34,9 @@ def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", RECIPES)
-def test_recipe_runs_and_its_rule_reports_only_the_old_code(code: str, tmp_path: Path) -> None:
+def test_rule_reports_code_before_recipe_and_code_after_recipe_runs(
+    code: str, tmp_path: Path
+) -> None:
     recipe = RECIPES[code]
     compile(recipe.before, code, "exec")
     assert code in {one.rule for one in migrate(recipe.before).findings}

@@ -8,17 +8,18 @@ CODE = "PM001"
 
 
 def mentions(text: str, path: str | None = None) -> list[int]:
-    """Return the lines whose mentions are noted."""
+    """Return the lines that have a note of PM001."""
     result = migrate(text, path=path, todo=False)
     return [found.line for found in result.findings if found.rule == CODE]
 
 
 @each(
-    # lines of a long string, which have no findings of other rules
+    # in a long string, only the line without a finding of another rule
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
-    ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # once
-    ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),  # not the name of both
-    # comments and prose of SQL do not count
+    ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # one note per line
+    # a tuple that names both libraries is not noted
+    ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),
+    # comments and Markdown cells of SQL notebooks are not noted
     (
         "a.sql",
         "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
@@ -70,7 +71,9 @@ def test_mention_of_petastorm_is_noted_and_kept(path: str, text: str) -> None:
     ("requirements.txt", "petastorm==0.9\n"),
     ("a.sh", "pip install petastorm\n"),
 )
-def test_mention_in_comment_own_name_or_other_rule_is_not_noted(path: str, text: str) -> None:
+def test_mention_in_comment_or_own_name_or_with_other_finding_is_not_noted(
+    path: str, text: str
+) -> None:
     assert mentions(text, path) == []
 
 

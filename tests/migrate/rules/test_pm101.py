@@ -13,7 +13,7 @@ from mdstorm_migrate.api import migrate
     "x = 1; from petastorm import make_reader; y = 2\n",
     "from petastorm import *\nmake_reader(url)\n",
     "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
-    # a name from another star import is intended
+    # names of the second star import, which the first one also has by accident
     "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
     "Unischema('x', [UnischemaField()]), TransformSpec()\n",
     # a patched module gets its new name
@@ -21,9 +21,9 @@ from mdstorm_migrate.api import migrate
     "monkeypatch.setattr('petastorm.reader.make_reader', None)\n",
     # code that was partly migrated by hand
     "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
-    # an import that only checks for a library is not an export
+    # an import that only checks whether the library is installed does not keep its name
     "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
-    # other branches are not fallbacks
+    # branches that import different names are not fallbacks
     "if new:\n    from mdstorm import make_reader\n"
     "else:\n    from petastorm.pytorch import DataLoader\n"
     "try:\n    from mdstorm import TransformSpec\n"
@@ -56,7 +56,7 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
         "from petastorm.reader import (  # a\n    Ventilator,  # c\n)\n"
         "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
     ),
-    # the compared version belongs to another library
+    # the comparison of versions stays on Petastorm
     (
         "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",
         "import petastorm\nimport mdstorm\nold = petastorm.__version__ < '0.9'\n"
@@ -75,7 +75,7 @@ def test_import_with_absent_name_is_split_with_unsafe(before: str, after: str) -
     "from petastorm.hdfs import EmptyResultError\n",
     "import petastorm.spark as ps\nps.make_spark_converter(df)\nps._private(df)\n",
     "from petastorm.hdfs import *\n",
-    "from petastorm.reader import *\nNullCache()\n",  # imported by accident
+    "from petastorm.reader import *\nNullCache()\n",  # not a public name of petastorm.reader
     "import torch\n# from petastorm import make_reader\n",
     # handwritten fallbacks
     "try:\n    from mdstorm import make_reader\n"

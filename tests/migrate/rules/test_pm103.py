@@ -51,10 +51,10 @@ def test_module_name_in_known_function_is_renamed(text: str) -> None:
 
 @each(
     'mock.patch("petastorm.reader.Reader")',
-    'mock.patch("petastorm.pytorch.DataLoader")',  # converters look the name up there
+    'mock.patch("petastorm.pytorch.DataLoader")',  # Spark converters look it up in this module
     'logging.getLogger("petastorm.reader")',
 )
-def test_module_name_with_unclear_reader_needs_review(text: str) -> None:
+def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
     check_noop(text)
     check_rewrite(text, text.replace("petastorm", "mdstorm"), unsafe=True)
 
@@ -67,7 +67,7 @@ def test_module_name_with_unclear_reader_needs_review(text: str) -> None:
     'print("petastorm", "petastorm" if "x" in sys.modules else 1)',
     'version("petastorm")',
     'warnings.filterwarnings("ignore", message="petastorm is slow")',
-    # the value of an option, next to imports by name
+    # the value of an option, in a file that also imports modules by name
     'import_module(f"plugins.{x}")\nif engine == "petastorm": ...\nregister("petastorm")\n',
 )
 def test_string_that_is_data_is_unchanged(text: str) -> None:
@@ -81,9 +81,9 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('p = import_module("petastorm")\np.reader._private', '"petastorm"'),
     ('m = pytest.importorskip("petastorm", minversion="0.9")', '"petastorm"'),
     ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
-    # other spellings
+    # a concatenated string
     ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
-    # strings that code of the file may resolve
+    # strings that code of the file may import
     ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),
     ('import_module("petastorm." + name)', '"petastorm."'),
     ('import_module("petastorm.%s" % name)', '"petastorm.%s"'),
@@ -94,11 +94,11 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
         '"petastorm.make_reader"',
     ),
 )
-def test_string_resolved_at_run_time_holds_file(text: str, fragment: str) -> None:
+def test_string_resolved_at_run_time_blocks_migration(text: str, fragment: str) -> None:
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
 
 
-def test_lookup_of_both_libraries_holds_file() -> None:
+def test_lookup_of_both_libraries_blocks_migration() -> None:
     check_held("H = find_spec('petastorm'), find_spec('mdstorm')\n", "PM103", "'petastorm'")
 
 

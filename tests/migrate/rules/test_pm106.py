@@ -1,4 +1,4 @@
-"""PM106: names and arguments of old versions."""
+"""PM106: names and arguments of old versions of Petastorm."""
 
 from tests.migrate.checks import (
     check_finding,
@@ -10,7 +10,7 @@ from tests.migrate.checks import (
 )
 
 
-def test_renamed_class_needs_unsafe() -> None:
+def test_class_renamed_by_petastorm_is_migrated_only_with_unsafe() -> None:
     text = "from petastorm.pytorch import BatchDataLoader, DataLoader as D\nBatchDataLoader(r)\n"
     check_finding(text, "PM106", "BatchDataLoader")
     check_noop(text)
@@ -38,7 +38,7 @@ def test_renamed_class_needs_unsafe() -> None:
     # keys that may also be unpacked into other calls are not renamed
     ("args = dict(dataset_url=u)\nmake_batch_reader(**args)", "dataset_url=u"),
 )
-def test_import_in_code_for_old_version_holds_file(text: str, fragment: str) -> None:
+def test_call_with_argument_of_old_version_blocks_migration(text: str, fragment: str) -> None:
     imports = (
         "from petastorm.reader import *\nfrom petastorm.pytorch import *\n"
         "from petastorm.etl.dataset_metadata import materialize_dataset\n"

@@ -30,7 +30,7 @@ def test_absent_name_is_reported_at_its_use(text: str, fragment: str) -> None:
     check_finding(text, "PM107", fragment)
 
 
-def test_absent_name_gets_one_comment_per_statement() -> None:
+def test_absent_name_used_several_times_gets_one_todo_comment() -> None:
     result = migrate("from petastorm.reader import Ventilator\nVentilator(3), Ventilator(4)\n")
     assert result.output.count("TODO(mdstorm)") == 1
     one = "petastorm.tf_utils._flatten"
@@ -42,7 +42,7 @@ def test_absent_name_gets_one_comment_per_statement() -> None:
     ]
 
 
-def test_absent_names_of_one_import_get_one_comment() -> None:
+def test_absent_names_of_several_imports_get_one_todo_comment() -> None:
     text = (
         "from petastorm.tests.test_common import (\n    TestSchema,\n    create_test_dataset,\n)\n"
         "from petastorm.tests.conftest import a, b, c\n"
@@ -69,7 +69,7 @@ def test_name_in_neither_library_is_reported_as_unknown() -> None:
     (found,) = migrate("from petastorm.unischema import decode_row\n").findings
     assert found.text.endswith("nor Petastorm 0.13.1; mdstorm.utils has one")
     (found,) = migrate("from petastorm.unischema import TransformSpec\n").findings
-    assert found.text.endswith("; mdstorm has one")  # and of mdstorm.transform
+    assert found.text.endswith("; mdstorm has one")  # mdstorm.transform also has it
 
 
 @each(
@@ -82,7 +82,7 @@ def test_name_in_neither_library_is_reported_as_unknown() -> None:
     ("for x in use._a:\n  y\n", "for"),
     ("lambda: (\n use._a)", "lambda"),
 )
-def test_comment_is_inserted_above_the_statement(text: str, place: str) -> None:
+def test_todo_comment_is_inserted_above_statement(text: str, place: str) -> None:
     result = migrate(f"import petastorm.reader as use\n{text}")
     assert not result.errors
     lines = result.output.splitlines()
@@ -107,7 +107,7 @@ def test_absent_name_with_replacement_gets_advice() -> None:
     "import petastorm\nclass A:\n  def f(self): self.v = petastorm.__version__\nA().v > '0'\n",
     "import petastorm\nmatch petastorm.__version__:\n    case '0.9': ...\n",
 )
-def test_version_compared_under_alias_holds_file(text: str) -> None:
+def test_comparison_of_aliased_version_blocks_migration(text: str) -> None:
     check_noop(text)
     assert any(found.rule == "PM107" for found in migrate(text).findings)
 
@@ -131,7 +131,7 @@ def test_version_that_is_only_printed_is_renamed(text: str) -> None:
     "class A:\n    @property\n    def petastorm(self): 1\n    @petastorm.setter\n"
     "    def petastorm(self, x): 2\nx = petastorm.make_reader\n",
 )
-def test_module_attributes_such_as_file_are_renamed(text: str) -> None:
+def test_import_with_alias_or_unrelated_attribute_is_renamed(text: str) -> None:
     migrated = migrate(f"import petastorm\n{text}")
     assert migrated.findings == ()
     assert migrated.output.startswith("import mdstorm\n")
@@ -146,7 +146,7 @@ def test_module_attributes_such_as_file_are_renamed(text: str) -> None:
         "petastorm.__version__",
     ),
 )
-def test_compared_version_holds_file(imports: str, use: str) -> None:
+def test_comparison_of_petastorm_version_blocks_migration(imports: str, use: str) -> None:
     result = check_noop(f'{imports}\nold = {use} < "0.9"\nmake_reader(url)\n')
     edits = [found for found in result.findings if found.rule == "PM101"]
     assert edits
@@ -157,7 +157,7 @@ def test_compared_version_holds_file(imports: str, use: str) -> None:
         )
 
 
-def test_version_in_message_of_comparison_is_unchanged() -> None:
+def test_version_in_error_message_of_version_check_is_unchanged() -> None:
     text = (
         "import petastorm\n"
         "if V(petastorm.__version__) < V('0.9'):\n"
@@ -180,7 +180,7 @@ def test_name_that_may_be_rebound_is_reported(body: str) -> None:
     'env = {"pip": [f"petastorm=={petastorm.__version__}"]}',
     'run("pip install petastorm==%s" % petastorm.__version__)',
 )
-def test_pinned_requirement_keeps_version_of_petastorm(pin: str) -> None:
+def test_requirement_built_from_petastorm_version_keeps_petastorm(pin: str) -> None:
     use = "{}.make_reader(u)\n"
     before = f"import petastorm\n{pin}\n{use.format('petastorm')}"
     after = f"import petastorm\nimport mdstorm\n{pin}\n{use.format('mdstorm')}"
@@ -192,11 +192,11 @@ HEAD = "from petastorm.cache import NullCache\nfrom petastorm.reader import Read
 
 
 @each("Reader(fs, path)\n", "partial(Reader, cache=NullCache())\n")
-def test_reader_constructed_directly_holds_file(use: str) -> None:
+def test_reader_constructed_directly_blocks_migration(use: str) -> None:
     check_held(HEAD + use, "PM107", use.strip())
 
 
-def test_blank_in_exercise_is_reported_and_holds_no_file() -> None:
+def test_blank_in_exercise_is_reported_and_does_not_block_migration() -> None:
     text = "from petastorm import ______\nfrom petastorm.pytorch import DataLoader\n"
     after = text.replace("petastorm.pytorch", "mdstorm.pytorch")
     result = check_rewrite(text, after, todo=False)
@@ -211,7 +211,7 @@ def test_blank_in_exercise_is_reported_and_holds_no_file() -> None:
     "del petastorm.spark.make_spark_converter",
     "for ps.x in y: pass",
 )
-def test_monkeypatch_of_petastorm_holds_file(statement: str) -> None:
+def test_monkeypatch_of_petastorm_blocks_migration(statement: str) -> None:
     text = "import petastorm\nimport petastorm.spark as ps\nfrom petastorm.reader import Reader\n"
     text += f"def f():\n    {statement}\n"
     check_noop(text)
@@ -223,10 +223,10 @@ def test_monkeypatch_of_petastorm_holds_file(statement: str) -> None:
     "self.petastorm = x",
     "monkeypatch.setattr(ps, 'make_spark_converter', fake)",
     "class R(Reader):\n    stop = None",
-    # attributes of mdstorm's objects are assumed to exist, as are other libraries' arguments
+    # attributes of classes and functions, and arguments of other libraries, are not checked
     "Reader._x, ps.make_spark_converter._x, Other(worker_class=A)",
 )
-def test_assignment_to_other_attributes_holds_no_file(statement: str) -> None:
+def test_assignment_to_other_attributes_does_not_block_migration(statement: str) -> None:
     before = f"import petastorm.spark as ps\nfrom petastorm.reader import Reader\n{statement}\n"
     after = f"import mdstorm.spark as ps\nfrom mdstorm.reader import Reader\n{statement}\n"
     check_rewrite(before, after)

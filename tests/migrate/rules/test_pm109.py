@@ -1,4 +1,4 @@
-"""PM109 to PM114: notes on calls."""
+"""PM109 to PM114: calls that behave differently in mdstorm."""
 
 from tests.migrate.checks import check_finding, each
 

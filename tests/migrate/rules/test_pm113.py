@@ -21,7 +21,7 @@ from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED
     ("import petastorm\nargs = dict(epochs=1)\nc.make_tf_dataset(**args)", "epochs=1"),
     ("from petastorm.spark import make_spark_converter as m\nm(df, url='x')", "url='x'"),
 )
-def test_unknown_argument_is_reported_at_its_place(text: str, fragment: str) -> None:
+def test_unknown_argument_is_reported_at_its_position(text: str, fragment: str) -> None:
     check_finding(text, "PM113", fragment)
 
 

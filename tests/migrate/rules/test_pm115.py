@@ -1,4 +1,4 @@
-"""PM115: neighbouring files that hide the library."""
+"""PM115: local files and folders named `petastorm` that shadow the library."""
 
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     (found,) = migrate(text, path=script).findings
     assert (found.rule, found.cls) == ("PM115", "manual")
     assert "the copy of Petastorm in" in found.message
-    # files of the copy are unchanged and have no finding
+    # files of the copy are unchanged and only have a note
     inside = str(tmp_path / place / "petastorm" / "reader.py")
     result = check_noop("from petastorm.reader import make_reader\n", inside)
     assert [one.cls for one in result.findings] == ["note"]
@@ -75,7 +75,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
     # the file itself
     ({"petastorm.py": ""}, "petastorm.py"),
-    # a file next to a module of a package, which does not find the file
+    # modules of a package do not import files next to them as `petastorm`
     ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
 )
 def test_folder_that_does_not_shadow_import_is_not_reported_as_copy(
@@ -83,7 +83,7 @@ def test_folder_that_does_not_shadow_import_is_not_reported_as_copy(
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
     script = str(tmp_path / path)
-    if path == "acme/jobs.py":  # a script next to it, which finds the package first
+    if path == "acme/jobs.py":  # a script next to the package, which it imports
         check_noop(READS, script)
     else:
         check_rewrite(READS, MOVED, script)

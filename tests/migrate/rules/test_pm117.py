@@ -57,7 +57,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
     ("class R(Reader):\n    def _create_ventilator(self): 1", "_create_ventilator"),
     ("class R(Reader): pass\nclass S(R):\n    def f(self): self.ventilator", "self.ventilator"),
 )
-def test_attribute_absent_in_mdstorm_holds_file(text: str, fragment: str) -> None:
+def test_use_of_attribute_absent_in_mdstorm_blocks_migration(text: str, fragment: str) -> None:
     check_held(READER + text, "PM117", fragment)
 
 
@@ -74,7 +74,7 @@ def test_attribute_absent_in_mdstorm_holds_file(text: str, fragment: str) -> Non
     "fs = FilesystemResolver(u).filesystem()\n"
     "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
 )
-def test_attribute_present_in_mdstorm_holds_no_file(text: str) -> None:
+def test_use_of_attribute_present_in_mdstorm_does_not_block_migration(text: str) -> None:
     check_moves(READER + LOADER + text)
 
 
@@ -99,7 +99,7 @@ FIELD = 'UnischemaField("x", np.float32, (), {0}, False)\n'
 
 
 @each("DataframeColumnCodec", "ScalarCodec", "CompressedImageCodec")
-def test_subclass_of_codec_holds_file(codec: str) -> None:
+def test_subclass_of_codec_blocks_migration(codec: str) -> None:
     text = f"{IMPORT.format(codec)}\nclass Own({codec}):\n    pass\n\n\n{FIELD.format('Own()')}"
     check_held(text, "PM117", "Own")
 
@@ -108,20 +108,20 @@ def test_subclass_of_codec_holds_file(codec: str) -> None:
     ("class Own:\n    pass\n", "Own()", "Own()"),
     ("import acme.codecs as c\n", "c.Jpeg2000()", "c.Jpeg2000()"),
 )
-def test_field_with_own_codec_holds_file(head: str, codec: str, name: str) -> None:
+def test_field_with_own_codec_blocks_migration(head: str, codec: str, name: str) -> None:
     text = f"{head}from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
     check_held(text.replace("False", "nullable=False"), "PM117", name)
 
 
 @each("None", "ScalarCodec(IntegerType())", "made()", "codec")
-def test_field_with_petastorm_or_unknown_codec_holds_no_file(codec: str) -> None:
+def test_field_with_petastorm_or_unknown_codec_does_not_block_migration(codec: str) -> None:
     check_moves(
         "from acme.compat import ScalarCodec, made\n"
         f"from petastorm.unischema import UnischemaField\n{FIELD.format(codec)}"
     )
 
 
-def test_own_codec_without_dataset_holds_no_file() -> None:
+def test_own_codec_blocks_migration_only_if_dataset_is_written() -> None:
     text = f"{IMPORT.format('ScalarCodec')}\nclass Own(ScalarCodec):\n    pass\n"
     used = f"{text}\nvalue = field.codec.decode(field, data)\n"
     check_moves(used)
@@ -131,7 +131,7 @@ def test_own_codec_without_dataset_holds_no_file() -> None:
 INDEXER = "from petastorm.etl.rowgroup_indexers import {0}\n\n\nclass Own({0}):\n    pass\n"
 
 
-def test_subclass_of_indexer_base_holds_file() -> None:
+def test_subclass_of_indexer_base_blocks_migration() -> None:
     check_held(INDEXER.format("RowGroupIndexerBase"), "PM117", "Own")
 
 

@@ -1,4 +1,4 @@
-"""PM118: type tests that the converter's loaders fail."""
+"""PM118: `isinstance` checks that the converter's loaders fail."""
 
 from tests.migrate.checks import check_finding, each
 
@@ -15,7 +15,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
         "petastorm.pytorch.LoaderBase",
     ),
 )
-def test_absent_attribute_of_loader_is_reported(text: str, fragment: str) -> None:
+def test_isinstance_check_for_petastorm_loader_is_reported(text: str, fragment: str) -> None:
     check_finding(LOADER + text, "PM118", fragment)
 
 
@@ -25,5 +25,5 @@ def test_absent_attribute_of_loader_is_reported(text: str, fragment: str) -> Non
     "from petastorm.pytorch import InMemBatchedDataLoader as M\n"
     "k = M if fast else DataLoader\nl = k(r)\nisinstance(l, DataLoader)",
 )
-def test_attribute_of_own_class_is_not_reported(text: str) -> None:
+def test_isinstance_check_for_list_or_own_loader_is_not_reported(text: str) -> None:
     assert not migrate(LOADER + text).findings

@@ -1,4 +1,4 @@
-"""PM119: the files of a converter's copy, passed to code that reads Parquet."""
+"""PM119: paths of a converter's files that are passed to code which reads Parquet."""
 
 from tests.migrate.checks import check_held, check_rewrite, each
 
@@ -16,7 +16,7 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
     ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
 )
-def test_parquet_reader_of_converted_files_holds_file(text: str, fragment: str) -> None:
+def test_parquet_reader_of_converted_files_blocks_migration(text: str, fragment: str) -> None:
     check_held(MADE + text, "PM119", fragment)
 
 
@@ -29,5 +29,5 @@ def test_parquet_reader_of_converted_files_holds_file(text: str, fragment: str) 
     "from petastorm.spark import SparkDatasetConverter\n"
     "SparkDatasetConverter(c.cache_dir_url, c.file_urls, 1)\n",
 )
-def test_converted_files_in_readers_and_logs_hold_no_file(text: str) -> None:
+def test_converted_files_in_petastorm_readers_and_logs_do_not_block_migration(text: str) -> None:
     check_rewrite(MADE + text, (MADE + text).replace("petastorm", "mdstorm"))

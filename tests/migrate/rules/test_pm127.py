@@ -24,12 +24,12 @@ HEAD = "import petastorm_contrib as pc\nfrom petastorm import make_reader\n\n"
     "pc.wrap(make_reader(url))\n",
     "pc.wrap(make_reader, url)\n",
 )
-def test_third_party_call_with_petastorm_object_holds_file(use: str, tmp_path: Path) -> None:
+def test_third_party_call_with_petastorm_object_blocks_migration(use: str, tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     check_held(HEAD + use, "PM127", "pc.io.wrap" if "io" in use else "pc.wrap", path)
 
 
-def test_third_party_package_without_petastorm_object_gets_note(tmp_path: Path) -> None:
+def test_third_party_package_that_receives_no_petastorm_object_gets_note(tmp_path: Path) -> None:
     path = str(tmp_path / "a.py")
     text = f"{HEAD}pc.log(url)\nmake_reader(url)\n"
     check_rewrite(text, text.replace("from petastorm", "from mdstorm"), path)
@@ -52,7 +52,7 @@ def test_module_of_project_is_not_third_party(place: str, tmp_path: Path) -> Non
     ("from horovod.spark.data_loaders.pytorch_data_loaders import Loads", "Loads", "S, 32"),
     ("from somelib import create", "create", "petastorm_args=dict(schema=[S])"),
 )
-def test_third_party_function_with_schema_argument_holds_file(
+def test_third_party_function_with_schema_argument_blocks_migration(
     head: str, function: str, arguments: str
 ) -> None:
     head = f"{head}\nfrom petastorm.unischema import Unischema\n\n"
@@ -63,7 +63,9 @@ def test_third_party_function_with_schema_argument_holds_file(
     check_held(text, "PM127", function)
 
 
-def test_many_calls_need_few_stat_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_migration_of_many_calls_makes_few_stat_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looked = []
     stat = os.stat
     monkeypatch.setattr(os, "stat", lambda *a, **k: looked.append(a) or stat(*a, **k))
@@ -78,7 +80,7 @@ def test_many_calls_need_few_stat_calls(tmp_path: Path, monkeypatch: pytest.Monk
     'store.write(df, data_format="parquet", schema=S)',
     'write(df, petastorm_args={"schema": S})',
 )
-def test_call_without_petastorm_object_holds_no_file(call: str) -> None:
+def test_call_without_petastorm_object_does_not_block_migration(call: str) -> None:
     text = (
         "import store\nfrom petastorm.unischema import Unischema\n\n"
         f'S = Unischema("S", [])\n\n\ndef write(df, petastorm_args):\n    pass\n\n\n{call}\n'
@@ -89,7 +91,7 @@ def test_call_without_petastorm_object_holds_no_file(call: str) -> None:
 EXAMPLES = "from examples.mnist.schema import MnistSchema\nfrom petastorm import make_reader\n"
 
 
-def test_import_of_petastorm_examples_holds_file(tmp_path: Path) -> None:
+def test_import_of_petastorm_examples_blocks_migration(tmp_path: Path) -> None:
     path = tmp_path / "jobs" / "train.py"
     check_held(EXAMPLES, "PM127", "MnistSchema", str(path))
     (tmp_path / "examples" / "mnist").mkdir(parents=True)  # the project's own `examples`
@@ -110,7 +112,7 @@ SCHEMA = "from petastorm.unischema import Unischema\nSCHEMA = Unischema('S', [])
     (f"{SCHEMA}torch.save((model, SCHEMA), 'm.pt')", "torch.save((model, SCHEMA), 'm.pt')"),
     (f"{SCHEMA}q.put(pickle.dumps(Unischema('T', [])))", "pickle.dumps(Unischema('T', []))"),
 )
-def test_pickle_of_petastorm_object_holds_file(text: str, fragment: str) -> None:
+def test_pickle_of_petastorm_object_blocks_migration(text: str, fragment: str) -> None:
     check_held(text, "PM127", fragment)
 
 
@@ -121,7 +123,7 @@ def test_pickle_of_petastorm_object_holds_file(text: str, fragment: str) -> None
     "model = pickle.load(f)",
     "net.load_state_dict(torch.load(path))",
 )
-def test_pickle_of_other_object_holds_no_file(text: str) -> None:
+def test_pickle_of_other_object_does_not_block_migration(text: str) -> None:
     result = migrate(SCHEMA + text)
     assert result.changed
     assert result.findings == ()

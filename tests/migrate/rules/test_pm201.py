@@ -14,7 +14,7 @@ rewrite = partial(check_rewrite, library="streaming")
 noop = partial(check_noop, library="streaming")
 
 
-def test_tables_of_streaming_names_match_engine() -> None:
+def test_tables_of_streaming_names_match_mdstorm_backend() -> None:
     assert {one for one in streaming.MODULES if one} == names.MODULES
     assert {one for table in streaming.MODULES.values() for one in table} == names.NAMES
     assert streaming.SECTIONS == names.SECTIONS
@@ -48,7 +48,7 @@ def test_imports_of_mirrored_names_are_renamed(before: str, after: str) -> None:
     ("from streaming.base.format import reader_from_json\n", "readers-of-single-shards"),
     ("import streaming\nstreaming.base.util.no_such_name\n", "what-is-different"),
 )
-def test_absent_name_holds_file_and_links_to_section(text: str, section: str) -> None:
+def test_absent_name_blocks_migration_and_links_to_documentation(text: str, section: str) -> None:
     result = noop(f"from streaming import Stream\n{text}")
     manual = [one.text for one in result.findings if one.cls == "manual"]
     assert len(manual) == 1
@@ -94,9 +94,7 @@ def test_other_package_named_streaming_is_unchanged(text: str) -> None:
     ("setup.py", "setup(install_requires=['{}'])\n", ""),
     ("environment.yml", "dependencies:\n  - pip:\n    - {}\n", ""),
 )
-def test_streaming_requirements_become_requirements_of_mdstorm(
-    path: str, before: str, after: str
-) -> None:
+def test_streaming_requirements_are_replaced_by_mdstorm(path: str, before: str, after: str) -> None:
     after = after or before.format("mdstorm[torch]")
     rewrite(before.replace("{}", "mosaicml-streaming~=0.8"), after, path)
 
@@ -110,7 +108,7 @@ def test_requirements_in_other_forms_need_manual_review(path: str, text: str) ->
     assert [one.cls for one in noop(text, path).findings] == ["manual"]
 
 
-def test_streaming_without_option_is_unchanged_and_hinted_once(tmp_path: Path) -> None:
+def test_streaming_code_without_option_is_unchanged_and_gets_one_hint(tmp_path: Path) -> None:
     text = "x = 1\nfrom streaming import StreamingDataset\n"
     assert migrate(text).output == text
     write_files(tmp_path, {"a.py": text, "b.py": text, "requirements.txt": "mosaicml-streaming\n"})
@@ -126,7 +124,7 @@ def test_streaming_without_option_is_unchanged_and_hinted_once(tmp_path: Path) -
     assert invoke(command, "--from", "streaming", "--check", tmp_path).exit_code == 0
 
 
-def test_json_report_of_streaming_has_the_library(tmp_path: Path) -> None:
+def test_json_report_names_streaming_as_migrated_library(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.py": "from streaming import Stream\n"})
     result = invoke(command, "--from", "streaming", "--format", "json", tmp_path)
     assert '"library": "streaming"' in result.stdout

@@ -77,7 +77,7 @@ def notebook(*cells: str) -> str:
     )
 
 
-def test_notebook_is_rewritten_in_all_its_cells() -> None:
+def test_all_cells_of_notebook_are_rewritten() -> None:
     target = 'loader = instantiate({"_target_": "%s.StreamingDataset"})\n'
     rewrite(
         notebook(

@@ -55,7 +55,7 @@ def test_poetry_dependency_by_path_or_for_old_python_needs_manual_review(line: s
     check_held(f"[tool.poetry.dependencies]\n{line}\n", "PM402", "petastorm", PATH)
 
 
-def test_dependency_with_uv_source_holds_file() -> None:
+def test_dependency_with_uv_source_needs_manual_review() -> None:
     text = (
         '[project]\ndependencies = ["petastorm"]\n[tool.uv.sources]\npetastorm = { path = "x" }\n'
     )

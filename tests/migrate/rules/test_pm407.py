@@ -11,7 +11,7 @@ CODE = "from {}.pytorch import DataLoader"
     ("!pip install -q {}", '"mdstorm[torch]"'),
     ("%sh pip install {}", '"mdstorm[torch]"'),
     ("%pip install \\\n# MAGIC   {} \\\n# MAGIC   x", '"mdstorm[torch]"'),
-    ("%pip install {} torch==2.2", "mdstorm"),  # which already requires the extra's package
+    ("%pip install {} torch==2.2", "mdstorm"),  # the command already installs torch
 )
 def test_pip_magic_installs_extras_of_code(magic: str, needed: str) -> None:
     before = NOTEBOOK.format(magic.format("petastorm==0.12.1"), CODE.format("petastorm"))

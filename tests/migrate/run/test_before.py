@@ -12,7 +12,7 @@ from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate
 
 CODE = "from petastorm.pytorch import DataLoader\n"
-#: A file that imports an object that mdstorm does not have, and so keeps its import.
+#: A file whose import stays on Petastorm, because mdstorm does not have the class.
 STAYS = "from petastorm.reader import ArrowReaderWorker\n"
 
 
@@ -23,13 +23,13 @@ def write(root: Path, **files: str) -> None:
 
 
 def section(root: Path, *options: str) -> list[str]:
-    """Return the lines of the section, with paths below the project."""
+    """Return the lines of the section, with paths relative to the project."""
     _, _, rest = invoke(migrate, *options, root).stderr.partition("before you run it:\n")
     lines = [line.strip() for line in rest.splitlines() if line.startswith("  ")]
     return [line.replace(f"{root}/", "") for line in lines]
 
 
-def test_section_begins_with_missing_index_unless_given(tmp_path: Path) -> None:
+def test_section_first_reports_missing_index_unless_index_is_given(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, requirements_txt="petastorm\n")
     assert section(tmp_path)[0].startswith("mdstorm is not on a package index yet")
     assert section(tmp_path, "--index", "https://host/simple") == []
@@ -39,7 +39,7 @@ def test_section_begins_with_missing_index_unless_given(tmp_path: Path) -> None:
 def test_wheel_installed_from_directory_does_not_hide_missing_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # `pip install --find-links` leaves no `direct_url.json`, like an install from an index.
+    # `pip install --find-links` writes no `direct_url.json`, just like an install from an index.
     write_files(
         tmp_path, {"site/mdstorm-0.1.0.dist-info/METADATA": "Name: mdstorm\nVersion: 0.1.0\n"}
     )
@@ -49,14 +49,14 @@ def test_wheel_installed_from_directory_does_not_hide_missing_index(
     assert line.startswith("mdstorm is not on a package index yet")
 
 
-def test_section_names_install_command_if_no_list_has_mdstorm(tmp_path: Path) -> None:
+def test_section_names_install_command_if_nothing_requires_mdstorm(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE)
     assert 'nothing here installs mdstorm: install "mdstorm[torch]"' in section(tmp_path)
     (tmp_path / "requirements.txt").write_text("mdstorm[torch]\n")
     assert not any("nothing here" in line for line in section(tmp_path))
 
 
-def test_unsupported_environment_is_reported_and_holds_no_file(tmp_path: Path) -> None:
+def test_unsupported_environment_is_reported_and_does_not_block_migration(tmp_path: Path) -> None:
     requirements = "petastorm==0.11\nnumpy==1.19.5\ntorch==1.7.1\n"
     write(tmp_path, src__a_py=CODE, requirements_txt=requirements)
     (tmp_path / "Dockerfile").write_text("FROM python:3.7\nRUN pip install -r requirements.txt\n")
@@ -75,7 +75,7 @@ def test_unsupported_environment_is_reported_and_holds_no_file(tmp_path: Path) -
     assert after == requirements.replace("petastorm==0.11", "mdstorm")
 
 
-def test_old_pin_of_listed_extra_is_reported_without_use(tmp_path: Path) -> None:
+def test_old_pin_is_reported_if_extra_is_required_but_unused(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, requirements_txt="petastorm[tf]==0.11\ntensorflow<2.11\n")
     needs = "requirements.txt:2: `tensorflow<2.11`; mdstorm needs tensorflow"
     assert any(line.startswith(needs) for line in section(tmp_path))
@@ -88,7 +88,7 @@ def test_ruff_command_is_named_if_code_uses_numpy(tmp_path: Path) -> None:
     assert any("ruff check --select NPY,PD" in line for line in section(tmp_path))
 
 
-def test_repeated_cause_in_one_file_is_one_line(tmp_path: Path) -> None:
+def test_repeated_cause_in_one_file_is_reported_as_one_line(tmp_path: Path) -> None:
     runtimes = "".join(f"  - spark_version: {n}.{m}.x\n" for n in range(4, 14) for m in range(9))
     write(tmp_path, a_py=CODE)
     write_files(tmp_path, {"clusters.yml": f"clusters:\n{runtimes}"})
@@ -130,7 +130,7 @@ def test_remaining_mentions_of_petastorm_are_listed_once_per_file(tmp_path: Path
     ]
 
 
-def test_held_files_are_not_listed_twice(tmp_path: Path) -> None:
+def test_unmigrated_files_are_not_also_listed_as_mentions(tmp_path: Path) -> None:
     codec = (
         "from petastorm.codecs import DataframeColumnCodec\nclass Own(DataframeColumnCodec): ...\n"
     )
@@ -229,12 +229,12 @@ def after(root: Path, name: str = "requirements.txt") -> str:
 
 
 @each(
-    (  # packages that Petastorm installed
+    (  # packages that the code imports, and that Petastorm installed
         "import pandas\nimport six\nfrom petastorm.tf_utils import make_petastorm_dataset\n",
         "petastorm==0.11\nboto3\n",
         "pandas\nsix\nmdstorm[tf]\nboto3\n",
     ),
-    (  # entries that are listed already are not required again
+    (  # packages that are already listed are not added again
         f"import pandas\n{CODE}from petastorm.spark import make_spark_converter\n",
         "petastorm\nTorch==2.2\npandas\npyspark\n",
         "mdstorm\nTorch==2.2\npandas\npyspark\n",
@@ -244,9 +244,9 @@ def after(root: Path, name: str = "requirements.txt") -> str:
         "petastorm\n",
         "pandas\nmdstorm\n",
     ),
-    ("import numpy\n", "petastorm==0.11\n", "petastorm==0.11\n"),  # no code uses it
+    ("import numpy\n", "petastorm==0.11\n", "petastorm==0.11\n"),  # no code uses Petastorm
 )
-def test_requirements_get_extras_and_packages_of_code(
+def test_requirements_get_extras_and_packages_that_code_uses(
     code: str, listed: str, required: str, tmp_path: Path
 ) -> None:
     write(tmp_path, src__a_py=code, requirements_txt=listed)
@@ -256,14 +256,14 @@ def test_requirements_get_extras_and_packages_of_code(
 def test_spark_extra_is_added_unless_session_is_provided(tmp_path: Path) -> None:
     code = "import pandas\nfrom petastorm.spark import make_spark_converter\n"
     write(tmp_path, src__a_py=code, requirements_txt="petastorm\n")
-    assert after(tmp_path) == "mdstorm[spark]\n"  # which requires pandas
+    assert after(tmp_path) == "mdstorm[spark]\n"  # the extra requires pandas
     (tmp_path / "requirements.txt").write_text("petastorm\n")
     write(tmp_path, src__a_py=f"{code}make_spark_converter(spark.table('t'))\n")
-    assert after(tmp_path) == "pandas\nmdstorm\n"  # the host creates the session
+    assert after(tmp_path) == "pandas\nmdstorm\n"  # Databricks creates the session
     (tmp_path / "requirements.txt").write_text("petastorm\n")
     given = f"from session import *\n{code}make_spark_converter(spark.table('t'))\n"
     write(tmp_path, src__a_py=given)
-    assert after(tmp_path) == "mdstorm[spark]\n"  # or another module does
+    assert after(tmp_path) == "mdstorm[spark]\n"  # another module creates the session
     (tmp_path / "requirements.txt").write_text("petastorm\n")
     write(tmp_path, src__b_py="spark = SparkSession.builder.getOrCreate()\n")
     assert after(tmp_path) == "mdstorm[spark]\n"
@@ -284,13 +284,15 @@ def test_constraints_get_no_extras(tmp_path: Path) -> None:
     assert after(tmp_path, "constraints.txt") == "mdstorm\n"
 
 
-def test_value_of_key_in_code_gets_no_extra_packages(tmp_path: Path) -> None:
+def test_package_name_in_dict_of_code_gets_no_extras_or_packages(tmp_path: Path) -> None:
     text = 'from {0} import TransformSpec\nENV = {{"PIP_PACKAGES": "{0}"}}\n'
     write(tmp_path, a_py=text.format("petastorm"))
     assert after(tmp_path, "a.py") == text.format("mdstorm")
 
 
-def test_single_value_that_needs_both_libraries_gets_instruction(tmp_path: Path) -> None:
+def test_job_with_single_package_gets_instruction_if_both_libraries_are_needed(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, a_py=STAYS, b_py=CODE)
     (tmp_path / "job.yml").write_text("- pypi: {package: petastorm}\n")
     said = invoke(migrate, tmp_path).stderr
@@ -298,7 +300,7 @@ def test_single_value_that_needs_both_libraries_gets_instruction(tmp_path: Path)
 
 
 @each("# Databricks notebook source\n", "import pyspark\n")
-def test_databricks_job_gets_no_pandas_or_spark(head: str, tmp_path: Path) -> None:
+def test_requirement_of_databricks_job_excludes_pandas_and_spark(head: str, tmp_path: Path) -> None:
     text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
     (tmp_path / "job.json").write_text(text.format("petastorm==0.11"))
     write(tmp_path, a_py=f"{head}import pandas\nimport torch\n{CODE}")
@@ -352,7 +354,9 @@ def test_petastorm_requirement_is_removed_with_last_import(
 
 
 @each(STAYS, "import numpy\n")
-def test_commands_of_kept_requirement_are_unchanged(code: str, tmp_path: Path) -> None:
+def test_commands_are_unchanged_while_petastorm_requirement_is_kept(
+    code: str, tmp_path: Path
+) -> None:
     text = '[tool.poetry.dependencies]\npetastorm = "*"\n[tool.poetry.extras]\nx = ["petastorm"]\n'
     command = "python -m petastorm.etl.dataset_metadata a\n"
     write(tmp_path, a_py=code)
@@ -364,7 +368,7 @@ def test_commands_of_kept_requirement_are_unchanged(code: str, tmp_path: Path) -
     assert 'x = ["mdstorm"]' in after(tmp_path, "pyproject.toml")
 
 
-def test_poetry_table_of_petastorm_is_removed_whole(tmp_path: Path) -> None:
+def test_whole_poetry_table_of_petastorm_is_removed(tmp_path: Path) -> None:
     rest = '[tool.poetry.dependencies]\nmdstorm = "*"\n{}[build-system]\nrequires = []\n'
     table = '[tool.poetry.dependencies.petastorm]\nversion = "*"\n\n'
     write(tmp_path, a_py=CODE)
@@ -376,7 +380,7 @@ def test_petastorm_requirement_is_kept_for_horovod_estimators(tmp_path: Path) ->
     code = "from horovod.spark.keras import KerasEstimator\n"
     write(tmp_path, a_py=code, requirements_txt="horovod\npetastorm\n")
     assert after(tmp_path) == "horovod\npetastorm\n"
-    write(tmp_path, horovod__spark__keras_py=CODE)  # Horovod needs it
+    write(tmp_path, horovod__spark__keras_py=CODE)  # now Horovod is part of the project
     assert after(tmp_path) == "horovod\nmdstorm[torch]\n"
 
 
@@ -406,7 +410,7 @@ def test_warning_filters_are_renamed_with_the_code(tmp_path: Path) -> None:
     assert after(tmp_path, "pytest.ini") == settings.replace("petastorm", "mdstorm")
 
 
-def test_requirements_of_monorepo_serve_code_below_them(tmp_path: Path) -> None:
+def test_requirements_in_monorepo_follow_code_of_same_folder(tmp_path: Path) -> None:
     write(tmp_path, a__a_py=CODE, a__requirements_txt="petastorm\n")
     write(tmp_path, b__b_py=STAYS, b__requirements_txt="petastorm\n")
     assert after(tmp_path, "a/requirements.txt") == "mdstorm[torch]\n"
@@ -433,7 +437,7 @@ pa.deserialize(pa.serialize([1]).to_buffer())
 """
 
 
-def test_removed_pyarrow_name_is_one_line_with_replacement(tmp_path: Path) -> None:
+def test_removed_pyarrow_name_is_reported_in_one_line_with_replacement(tmp_path: Path) -> None:
     write(tmp_path, a_py=_OLD_PYARROW, b_py=_OLD_PYARROW, requirements_txt="mdstorm\n")
     lines = [line for line in section(tmp_path) if "pyarrow" in line]
     assert lines == [

@@ -32,7 +32,7 @@ def test_tool_and_vendored_folders_are_skipped(tmp_path: Path) -> None:
     assert found(tmp_path) == expected
 
 
-def test_recorder_in_project_is_skipped(tmp_path: Path) -> None:
+def test_recorder_script_in_project_is_skipped(tmp_path: Path) -> None:
     recorder = invoke(compare, "--recorder").stdout
     write_files(tmp_path, {"record.py": recorder, "train.py": "import petastorm\n"})
     assert found(tmp_path) == ["train.py"]
@@ -77,7 +77,7 @@ def test_circular_and_dangling_links_are_reported(tmp_path: Path) -> None:
     assert named == Skipped(tmp_path / "nowhere.py", "a broken link", is_error=True)
 
 
-def test_special_file_is_skipped_unopened(tmp_path: Path) -> None:
+def test_special_file_is_skipped_without_opening_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.py")
     (tmp_path / "folder.py").mkdir()
     (one,) = discover([tmp_path])
@@ -138,7 +138,7 @@ def test_gitignore_matches_git_check_ignore(tmp_path: Path) -> None:
     assert sorted(found(tmp_path / "d")) == inside
 
 
-def test_tracked_files_are_found_although_ignored(
+def test_tracked_files_are_found_even_if_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, "kept.py", "data/a/kept.py", "data/a/x.py", "data/b/x.py", "x.py")
@@ -169,7 +169,7 @@ def test_gitignore_outside_of_repository_has_no_effect(tmp_path: Path) -> None:
     assert found(tmp_path) == ["a.py", "data/b.py"]
 
 
-def test_files_of_any_suffix_but_data_are_found(tmp_path: Path) -> None:
+def test_files_of_any_suffix_except_data_formats_are_found(tmp_path: Path) -> None:
     make(tmp_path, "main.tf", "Job.scala", "stack.ts", "freeze")
     make(tmp_path, "x.parquet", "y.csv", "z.png", ".gitattributes")
     assert found(tmp_path) == ["Job.scala", "freeze", "main.tf", "stack.ts"]
@@ -191,7 +191,8 @@ def test_tracked_vendored_code_is_reported_and_unchanged(tmp_path: Path) -> None
     (tmp_path / ".gitignore").write_text("env/\nvendor/\n")
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "-A")
-    assert found(tmp_path) == ["lib/d.py", "lib/pyvenv.cfg"]  # environments are not committed
+    # A committed folder is not an environment, even if it has a pyvenv.cfg.
+    assert found(tmp_path) == ["lib/d.py", "lib/pyvenv.cfg"]
     (skipped,) = (one for one in discover([tmp_path]) if isinstance(one, Skipped))
     assert skipped.path == tmp_path / "third_party"
     assert skipped.reason == (
@@ -200,7 +201,7 @@ def test_tracked_vendored_code_is_reported_and_unchanged(tmp_path: Path) -> None
     assert [path.name for path in skipped.files] == ["a.py", "b.py"]
 
 
-def test_git_is_called_once_and_only_with_gitignore(
+def test_git_is_called_once_and_only_if_gitignore_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, *(f"p{number}/m.py" for number in range(5)))

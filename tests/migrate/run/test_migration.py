@@ -29,7 +29,7 @@ TEXT = "petastorm = 1\nother = 2\n"
     ({"unsafe": True, "ignore": ["PM902"]}, TEXT),
     ({"unsafe": True, "select": ["PM901"]}, TEXT),
 )
-def test_edits_of_group_are_applied_all_or_none(
+def test_group_of_edits_is_applied_completely_or_not_at_all(
     options: dict[str, object], output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def rule(code: str, cls: Class, old: str, new: str) -> Rule:
@@ -158,7 +158,7 @@ def test_oversized_file_is_reported_if_it_uses_petastorm(
     assert migrate_file(path) is None
 
 
-@each(  # root may read everything
+@each(  # patched, because root can read every file
     (Path, "read_bytes", refuse, "Permission denied"),
     (together, "migrate_bytes", None, "please report it: TypeError("),
 )
@@ -193,7 +193,7 @@ def test_files_without_petastorm_are_not_parsed(
     ("a.py", "# %%\nfrom petastorm import make_reader\n# %%\nProse it is.\n"),
     ("a.ipynb", '{"cells": [{"cell_type": "code", "source": "from petastorm import spark"}]}'),
 )
-def test_edit_that_breaks_cell_is_not_applied(
+def test_edit_that_breaks_syntax_is_not_applied(
     path: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdstorm_migrate.rules.pm101_imports.renamed", lambda old: "mdstorm (")
@@ -232,7 +232,7 @@ def test_file_names_may_contain_any_bytes(tmp_path: Path) -> None:
 
 
 @each(Path(), Path("part"))
-def test_folder_that_is_a_package_is_migrated(
+def test_file_in_folder_that_is_a_package_is_migrated(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -270,7 +270,7 @@ def test_migration_of_damaged_file_raises_no_error_and_is_idempotent() -> None:
     ("a.sh", "ls\rspark-submit --py-files petastorm.zip a.py\r"),
     ("environment.yml", "name: x\rdependencies:\n  - petastorm=0.12\n  - f::petastorm\n"),
 )
-def test_file_with_lone_carriage_returns_gets_one_comment(
+def test_file_with_lone_carriage_returns_gets_todo_comment_once(
     name: str, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name

@@ -17,7 +17,7 @@ def manual(text: str, path: str | None = None, **options: object) -> list[Findin
     return [one for one in found if one.cls == "manual"]
 
 
-def test_todo_comment_counts_after_its_code_was_rewritten() -> None:
+def test_todo_comment_is_reported_after_its_code_was_rewritten() -> None:
     first = migrate(WRONG)
     (found,) = first.findings
     assert (found.rule, found.is_marked, found.is_open_todo) == ("PM113", True, False)
@@ -29,7 +29,7 @@ def test_todo_comment_counts_after_its_code_was_rewritten() -> None:
     assert again.line == 2
 
 
-def test_todo_comment_and_its_finding_count_once() -> None:
+def test_todo_comment_and_its_finding_are_reported_once() -> None:
     text = "from petastorm.reader import Ventilator\n"
     output = migrate(text).output
     for one in manual(text), manual(output), manual(output, todo=False):
@@ -49,7 +49,7 @@ def test_reworded_todo_comment_replaces_finding() -> None:
     ]
 
 
-def test_todo_comment_matches_its_text_before_its_rule() -> None:
+def test_todo_comment_is_matched_by_text_before_rule_code() -> None:
     command = 'run("pip install petastorm==0.9\\n"'
     text = f'{command})\n{command}, "git+https://host/petastorm.git")\n'
     output = migrate(text).output
@@ -73,7 +73,7 @@ HOLDS = (
 
 
 @each(False, True)
-def test_findings_that_hold_a_file_get_one_comment(unsafe: bool) -> None:
+def test_findings_that_block_migration_of_file_get_one_todo_comment(unsafe: bool) -> None:
     result = migrate(HOLDS, unsafe=unsafe)
     assert result.output.splitlines()[0].startswith(f"{MARK} PM107: `petastorm.hdfs`")
     assert result.output.count(MARK) == 1
@@ -82,11 +82,11 @@ def test_findings_that_hold_a_file_get_one_comment(unsafe: bool) -> None:
     assert migrate(result.output, unsafe=unsafe).output == result.output
 
 
-def test_todo_comment_of_resolved_place_stays_the_only_one() -> None:
+def test_no_todo_comment_is_added_while_one_of_resolved_finding_remains() -> None:
     first = migrate(HOLDS).output
     settled = first.replace("from petastorm.hdfs import namenode\n", "import namenode\n")
     assert migrate(settled).output == settled
-    removed = settled.partition("\n")[2]  # the next run reports it at the next place
+    removed = settled.partition("\n")[2]  # the next run comments on the next finding
     assert (
         migrate(removed).output.splitlines()[1].startswith(f"{MARK} PM107: `petastorm.reader._x`")
     )
@@ -100,7 +100,7 @@ def test_todo_comment_of_resolved_place_stays_the_only_one() -> None:
     ("environment.yml", f"dependencies:\n{MARK} PM404: take it out\n- pip\n"),
     ("a.py", f"# Databricks notebook source\n# MAGIC %sh\n# MAGIC {MARK} ask\n# MAGIC ls\n"),
 )
-def test_todo_comments_count_in_each_kind_of_file(path: str, text: str) -> None:
+def test_todo_comments_are_reported_in_each_kind_of_file(path: str, text: str) -> None:
     (found,) = manual(text, path)
     assert found.is_open_todo
     assert found.message.startswith("open TODO: ")
@@ -108,12 +108,12 @@ def test_todo_comments_count_in_each_kind_of_file(path: str, text: str) -> None:
     assert not migrate(text, path=path).changed
 
 
-def test_todo_comment_without_text_counts() -> None:
+def test_todo_comment_without_text_is_reported() -> None:
     messages = [found.message for found in manual(f"{MARK} PM107: mind\n{MARK}\n# TODO(mdstorm)\n")]
     assert messages == ["open TODO: mind", "open TODO", "open TODO"]
 
 
-def test_todo_comments_in_notebooks_count_by_cell() -> None:
+def test_todo_comments_in_notebooks_are_reported_by_cell() -> None:
     def notebook(*sources: str) -> str:
         cells = [{"cell_type": "code", "source": source} for source in sources]
         return json.dumps({"cells": cells, "metadata": {}})
@@ -130,11 +130,11 @@ def test_todo_comments_in_notebooks_count_by_cell() -> None:
     ("ci.yml", 'run: grep -rn "TODO(mdstorm)"\n'),
     ("b.py", f"{MARK} PM107: mind\n# mdstorm: ignore-file\n"),
 )
-def test_text_that_resembles_todo_comment_does_not_count(path: str, text: str) -> None:
+def test_text_that_resembles_todo_comment_is_not_reported(path: str, text: str) -> None:
     assert manual(text, path) == []
 
 
-def test_todo_comments_of_unselected_rules_do_not_count(tmp_path: Path) -> None:
+def test_todo_comments_of_unselected_rules_are_not_reported(tmp_path: Path) -> None:
     text = f"{MARK} PM107: mind\nx = 1\n"
     assert manual(text, ignore=["PM107"]) == []
     assert manual(text, select=["PM101"]) == []

@@ -1,4 +1,4 @@
-"""Files that exchange Petastorm's objects or name its modules move together or not at all."""
+"""Files that share Petastorm's objects or name its modules are migrated together or not at all."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,9 +12,9 @@ from mdstorm_migrate.run.graph import Origins
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
-#: A file that cannot move, because mdstorm has no workers to subclass.
+#: A file that cannot be migrated, because mdstorm does not have this class.
 WORKER = "from petastorm.reader import ArrowReaderWorker\n"
-#: A private name that cannot move, while the other names in the file do.
+#: A private name: its import stays on Petastorm, other imports of the file are migrated.
 KEEPS = "from petastorm.unischema import _NamedtupleCache\n"
 HEAD = "# Databricks notebook source\n"
 READS = "from petastorm import make_reader\n"
@@ -46,7 +46,7 @@ RUNS_BOTH = (
 MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s)\n"
 
 LOADER = f"{READS}def load(url): return make_reader(url)\n"
-#: A patch whose meaning does not change if both files move, and one without effect in mdstorm.
+#: A patch that works the same if both files are migrated, and one without effect in mdstorm.
 PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
 INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
 COLLATES = "from petastorm.pytorch import DataLoader\n"
@@ -61,16 +61,16 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
 
 
 @each(
-    # a file that stays would receive objects of a file that moves
+    # a file that stays on Petastorm would receive objects of a migrated file
     {"schema.py": SCHEMA, "work.py": WORKER + TAKES_SCHEMA},
     {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"},
-    # in a notebook that imports neither of two notebooks, and runs both
+    # two notebooks share objects in a third one, which runs both of them
     {"schema.py": SCHEMA, "work.py": EXPORTS, "main.py": HEAD + RUNS_BOTH},
     {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from p import schema\n"},
     {"p/schema.py": SCHEMA, "p/q/work.py": WORKER + "from ..schema import *\n"},
     {"schema.py": SCHEMA, "work.py": WORKER + "import schema as s\n"},
     {"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA},
-    # through a file that is visited before its imports are known
+    # files share objects through a file that is visited before its imports are known
     {"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA},
     # the same exchange in the other direction
     {
@@ -79,7 +79,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     },
     # no object of Petastorm is exchanged
     {"work.py": EXPORTS, "train.py →": READS + "from work import VERSION\n"},
-    # through a package that does not mention Petastorm
+    # files share objects through a package that does not mention Petastorm
     {
         "lib/__init__.py": "from .schema import SCHEMA\nfrom .names import N\n",
         "lib/schema.py": SCHEMA,
@@ -102,14 +102,14 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "main.py": "from train import train\nfrom work import export\n"
         "def main(args):\n    train(args.url)\n    export(args.url)\nmain(1)\n",
     },
-    # a file that cannot be parsed does not move, regardless of its exports
+    # a file that cannot be parsed stays on Petastorm, and so do files that import from it
     {
         "work.py": READS + "print 'x'\n",
         "train.py": READS + "from work import anything\n",
         "other.py →": READS,
     },
     {"job.json": '{"petastorm": ', "train.py →": f"{READS}getLogger('petastorm')\n"},
-    # requirements do not wait for code, even in the same file
+    # requirements are migrated even if code in the same file cannot be
     {
         "setup.py →": f"{WORKER}from setuptools import setup\n"
         "setup(name='x', install_requires=['petastorm'])\n",
@@ -128,9 +128,9 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "b/schema.py →": SCHEMA,
         "a/work.py": WORKER + "from schema import SCHEMA\n",
     },
-    # strings that name modules: a patch and its target move together
+    # strings that name modules: a patch and its target are migrated together
     {"src/p/loader.py →": LOADER, "tests/test_it.py →": f"from p import loader\n{PATCH}"},
-    # the patch waits, and its target as well
+    # a patch without effect in mdstorm stays on Petastorm, and so does its target
     {"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"},
     {
         "p/loader.py": LOADER,
@@ -138,7 +138,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
         "other.py →": READS,
     },
-    # only what imports the patched module waits, unless all of the library looks the name up
+    # a patch affects files that import the patched module or the whole library, and converters
     {
         "loader.py": f"{COLLATES}def batches(r): return DataLoader(r)\n",
         "reads.py →": LOADER,
@@ -147,7 +147,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "part.py →": "import petastorm\nR = petastorm.make_reader\n",
         "test_it.py": f"import loader, reads, converts, whole, part\n{INTERNAL_OF_TORCH}",
     },
-    # mocks stay with a tested module that stays on Petastorm; mocks in another test move
+    # mocks stay if the tested module stays on Petastorm; mocks in another test are migrated
     {
         "work.py": WORKER,
         "loader.py →": LOADER,
@@ -163,42 +163,42 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "loader.py": LOADER,
         "other.py →": READS,
     },
-    # helpers that patch, and code that runs with them
+    # a helper that patches, imported together with the patched code
     {
         "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
         "main.py": "import fakes\nimport loader\n",
         "loader.py": LOADER,
     },
-    # assignments to parts of modules have the same effect
+    # assignments to attributes of Petastorm's classes have the same effect as patches
     {"fixes.py": ASSIGNS, "train.py": f"import fixes\n{READS}", "a.py →": READS},
-    # names that a plugin builds from strings are patched
+    # code that imports modules by computed names may use the patched name
     {"app.py": FINDS, "test_app.py": f"import app\n{PATCH}", "work.py": WORKER},
-    # Sphinx imports all code
+    # Sphinx's mocks affect all code
     {"docs/conf.py →": SPHINX, "a.py →": READS},
     {"docs/conf.py": SPHINX, "a.py →": READS, "work.py": WORKER},
-    # no file waits for the project's own names
+    # patches of the project's own names do not keep files on Petastorm
     {
         "loader.py →": LOADER,
         "work.py": WORKER,
         "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
     },
-    # names in Python code that another file generates
+    # names of modules in a Python configuration that another file resolves
     {
         "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
         "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
         "other.py →": READS,
     },
 )
-def test_file_that_shares_objects_with_held_file_waits(
+def test_file_stays_on_petastorm_if_it_shares_objects_with_unmigrated_file(
     files: dict[str, str], tmp_path: Path
 ) -> None:
-    """In the table, an arrow follows the name of each file that moves."""
+    """In the table, an arrow follows the name of each file that is migrated."""
     texts = {name.removesuffix(" →"): text for name, text in files.items()}
     moving = texts.keys() - files.keys()
     assert migrated(tmp_path, texts).keys() == moving
 
 
-def test_finding_in_waiting_file_gives_reason(tmp_path: Path) -> None:
+def test_finding_in_unmigrated_file_names_file_that_blocks_it(tmp_path: Path) -> None:
     (tmp_path / "schema.py").write_text(SCHEMA)
     (tmp_path / "work.py").write_text(WORKER + "from schema import SCHEMA\n")
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
@@ -222,7 +222,9 @@ def test_name_used_through_run_magic_stays_bound(tmp_path: Path) -> None:
 
 
 @each("", f"\n# COMMAND ----------\n\n{READS}")
-def test_install_in_notebook_run_by_others_keeps_petastorm(own: str, tmp_path: Path) -> None:
+def test_install_command_keeps_petastorm_if_notebook_that_runs_it_needs_petastorm(
+    own: str, tmp_path: Path
+) -> None:
     install = f"{HEAD}# MAGIC %pip install petastorm==0.12\n{own}"
     train = f"{HEAD}# MAGIC %run ./utils\n\n# COMMAND ----------\n\n{KEEPS}{READS}"
     after = migrated(tmp_path, {"utils.py": install, "train.py": train}, write=True)
@@ -232,13 +234,13 @@ def test_install_in_notebook_run_by_others_keeps_petastorm(own: str, tmp_path: P
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
 
 
-def test_file_that_shares_objects_with_patched_import_waits(tmp_path: Path) -> None:
+def test_file_that_shares_objects_with_patched_import_is_not_migrated(tmp_path: Path) -> None:
     patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): make_reader(SCHEMA)\n"
     files = {"schema.py": SCHEMA, "test_it.py": f"{READS}from schema import SCHEMA\n{patch}"}
     assert migrated(tmp_path, files) == {}
 
 
-def test_group_of_files_is_written_all_or_none(tmp_path: Path) -> None:
+def test_group_of_files_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     files = {"schema.py": SCHEMA, "train.py": READS + "from schema import SCHEMA\n", "x.py": READS}
     write_files(tmp_path, files)
     (tmp_path / "schema.py").chmod(0o444)
@@ -278,7 +280,7 @@ def test_patch_and_patched_file_are_written_together(tmp_path: Path) -> None:
     assert not any(one.written for one in found)
 
 
-def test_reason_for_waiting_names_file_with_the_strings(tmp_path: Path) -> None:
+def test_reason_for_unmigrated_file_names_file_with_patch_strings(tmp_path: Path) -> None:
     migrated(tmp_path, {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"})
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
@@ -294,7 +296,7 @@ def test_petastorm_requirement_is_kept_for_module_in_configuration(tmp_path: Pat
     assert after["requirements.txt"] == "mdstorm\npetastorm==0.12.1\n"
 
 
-def test_audit_counts_files_that_wait_for_others(tmp_path: Path) -> None:
+def test_audit_counts_files_blocked_by_other_files_as_review(tmp_path: Path) -> None:
     files = {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}", "other.py": READS}
     migrated(tmp_path, files)
     found = audit(sorted(tmp_path.iterdir()), Settings())
@@ -302,13 +304,13 @@ def test_audit_counts_files_that_wait_for_others(tmp_path: Path) -> None:
 
 
 def _chain(count: int) -> dict[str, str]:
-    """Each file passes on the schema of the previous one; the last file cannot move."""
+    """Return files that each import the schema from the previous one."""
     files = {f"m{n}.py": f"from m{n - 1} import SCHEMA\n" for n in range(1, count)}
     return files | {"m0.py": "from base import SCHEMA\n"}
 
 
 def _star(count: int) -> dict[str, str]:
-    """One file imports from all others, and each of the others from that file."""
+    """Return a file that imports from all other files, and these files, which import from it."""
     names = range(count - 1)
     hub = "from base import SCHEMA\n" + "".join(f"from m{n} import S{n}\n" for n in names)
     return {f"m{n}.py": f"from hub import SCHEMA\nS{n} = SCHEMA\n" for n in names} | {
@@ -318,7 +320,7 @@ def _star(count: int) -> dict[str, str]:
 
 
 def _parts(count: int) -> dict[str, str]:
-    """All files have the same name, each in a separate folder."""
+    """Return files with the same name in separate folders, each importing from the previous one."""
     files = {f"p{n}/part.py": f"from p{n - 1}.part import SCHEMA\n" for n in range(1, count)}
     last = f"from p{count - 1}.part import SCHEMA\n"
     return files | {"p0/part.py": "from base import SCHEMA\n", f"m{count - 1}.py": last}
@@ -346,12 +348,15 @@ def test_work_grows_linearly_with_files(
             "base.py": SCHEMA,
             "work.py": f"{WORKER}from {last} import SCHEMA\n",
         }
-        assert migrated(tmp_path / str(count), files) == {}  # all wait for the file that stays
+        # All files stay on Petastorm because of work.py.
+        assert migrated(tmp_path / str(count), files) == {}
         assert len(parsed) == len(set(parsed)) == len(files) - 2
         assert len(looks) <= 6 * len(files)
 
 
-def test_file_that_shares_objects_with_a_patched_one_gives_that_reason(tmp_path: Path) -> None:
+def test_finding_in_file_that_shares_objects_with_patched_file_names_patching_file(
+    tmp_path: Path,
+) -> None:
     files = {
         "loader.py": f"{COLLATES}def batches(r): return DataLoader(r)\n",
         "reads.py": LOADER,

@@ -49,7 +49,7 @@ STYLES = [
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("end", ["", "\n", "\r\n\n"])
-def test_notebook_outside_of_sources_is_unchanged_byte_for_byte(
+def test_notebook_bytes_outside_of_cell_sources_are_unchanged(
     style: dict[str, Any], end: str
 ) -> None:
     lines = [
@@ -82,13 +82,13 @@ def test_inserted_lines_become_items_of_source_list(style: dict[str, Any]) -> No
 
 
 @each((0, 2, "b\\n"), (0, 1, 'b\\n", "'), (2, 2, 'b\\n", "'))
-def test_line_end_ends_its_json_string(start: int, stop: int, spelt: str) -> None:
+def test_newline_in_edit_ends_json_string(start: int, stop: int, spelt: str) -> None:
     strings = JsonStrings(r'["a\n", "c"]', [(2, 5), (9, 10)], is_list=True)
     assert strings.spell("b\n", start, stop) == spelt
 
 
 @each("%%time\n", "%%writefile a.py\n")
-def test_comment_becomes_separate_line_of_its_cell(magic: str) -> None:
+def test_todo_comment_becomes_separate_line_of_its_cell(magic: str) -> None:
     lines = [magic, "from petastorm.reader import Ventilator"]
     result = migrate(json.dumps(notebook(lines), indent=1), path="a.ipynb")
     first, todo, last = json.loads(result.output)["cells"][1]["source"]
@@ -135,7 +135,7 @@ def test_name_used_in_magic_stays_bound() -> None:
 
 
 @each("pyspark", "torchspark", "ipython")
-def test_kernels_with_other_names_of_python_are_migrated(kernel: str) -> None:
+def test_notebooks_of_python_kernels_with_other_names_are_migrated(kernel: str) -> None:
     text = json.dumps(notebook("from petastorm import make_reader\n", language=kernel))
     assert "from mdstorm import make_reader" in migrate(text, path="a.ipynb").output
 
@@ -188,7 +188,7 @@ def test_notebook_of_format_3_is_migrated() -> None:
     ('{"cells": [], "metadata": "petastorm"}', None),
     ("[" * 100_000 + "petastorm", "broken JSON"),
 )
-def test_file_that_is_no_notebook_is_reported(text: str, reason: str | None) -> None:
+def test_file_that_is_not_a_notebook_is_reported(text: str, reason: str | None) -> None:
     result: Result = migrate(text, path="a.ipynb")
     assert not result.changed
     assert [reason in str(problem) for problem in result.errors] == [True] * (reason is not None)
@@ -202,7 +202,7 @@ def test_file_of_writefile_magic_has_its_own_scope(magic: str) -> None:
     check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
 
 
-def test_file_of_writefile_magic_waits_for_held_notebook() -> None:
+def test_file_of_writefile_magic_is_unchanged_if_notebook_keeps_petastorm() -> None:
     cells = "from petastorm.reader import Ventilator", "%%writefile a.py\nimport petastorm"
     assert migrate(json.dumps(notebook(cells[1])), path="a.ipynb").changed
     assert not migrate(json.dumps(notebook(*cells)), path="a.ipynb", todo=False).changed

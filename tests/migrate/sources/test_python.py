@@ -1,4 +1,4 @@
-"""Python files, scripts with metadata, and prefixed text: only the edits change the text."""
+"""Python files, scripts with inline metadata, commented code: only edits change the text."""
 
 import codecs
 import random
@@ -50,7 +50,7 @@ def test_inserted_lines_have_line_ends_of_file(newline: str) -> None:
     assert after.count(newline) == 5
 
 
-def test_comment_is_written_in_encoding_of_file() -> None:
+def test_todo_comment_is_written_in_encoding_of_file() -> None:
     data = b"# coding: ascii\nfrom petastorm.reader import Ventilator\nDataLoader(x)\n"
     assert b"TODO(mdstorm)" in migrated(data).after
 
@@ -175,7 +175,7 @@ def uncommented(text: str) -> str:
     ("x = 1", "z", "z\n# MAGIC a"),
     ("y = 2", "z\nw", "# MAGIC c = 3\nz\nw\n"),
 )
-def test_edit_of_inline_metadata_stays_commented(old: str, new: str, after: str) -> None:
+def test_edit_of_commented_lines_stays_commented(old: str, new: str, after: str) -> None:
     placement = placed()
     start = placement.text.index(old)
     assert after in edited(placement, start, start + len(old), new)
@@ -191,7 +191,7 @@ def test_edit_that_joins_commented_lines_raises_error() -> None:
 def test_edit_of_commented_lines_equals_edit_without_prefixes(data: st.DataObject) -> None:
     placement = placed()
     size = len(placement.text)
-    first = placement.text.index("a")  # the whole edit lies among the lines with prefixes
+    first = placement.text.index("a")  # the edit lies within the prefixed lines
     last = placement.text.index("y")
     start = data.draw(st.integers(first, last - 1))
     stop = data.draw(st.integers(start, last))

@@ -1,4 +1,4 @@
-"""Notebooks in the form of scripts or pages: Databricks' and Jupytext's."""
+"""Notebooks that Databricks or Jupytext store as Python scripts or Markdown pages."""
 
 import re
 
@@ -13,7 +13,7 @@ COMMAND = "\n# COMMAND ----------\n\n"
 
 @each(
     ["import petastorm", "# MAGIC %md about petastorm", "petastorm.make_reader(url)"],
-    [  # cells that are not Python as a whole
+    [  # cells that are not valid Python as they stand
         "from petastorm.spark import make_spark_converter\nif x:\n  !rm -rf /tmp/x",
         " import petastorm\n petastorm.make_reader(1)",
         "# MAGIC %md about petastorm",
@@ -81,7 +81,7 @@ def test_cell_in_other_language_gets_note() -> None:
     assert (found.rule, found.cls) == ("PM100", "note")
 
 
-def test_cells_of_held_notebook_wait_together() -> None:
+def test_all_cells_stay_on_petastorm_if_one_cell_does() -> None:
     cell = "# MAGIC %python\n# MAGIC from petastorm.reader import make_reader as r, Reader\n"
     for missing in ("from petastorm.reader import ArrowReaderWorker", "import petastorm.hdfs"):
         check_noop(f"{HEADER}{missing}{COMMAND}{cell}", "a.py")
@@ -142,7 +142,7 @@ def test_install_commands_of_page_install_mdstorm() -> None:
     check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "a.md")
 
 
-def test_comment_is_inserted_into_cell_of_page() -> None:
+def test_todo_comment_is_inserted_into_cell_of_page() -> None:
     text = f"{JUPYTEXT}```python\nfrom petastorm.reader import Ventilator\n```\n"
     output = migrate(text, path="a.md").output
     assert "```python\n# TODO(mdstorm): PM107: " in output
