@@ -25,12 +25,12 @@ def attack_dataset(name: str, random: Random) -> bool:
         try:
             with make(copy.as_uri(), reader_pool_type="dummy", num_epochs=1) as reader:
                 return sum(1 for _ in reader) >= 0
-        except (MDStormError, UnicodeDecodeError):  # from texts in damaged pages
+        except (MDStormError, UnicodeDecodeError):  # raised by texts in damaged pages
             return False
 
 
 def _damaged_parquet(data: bytes, random: Random) -> bytes:
-    """Damage any bytes, or bytes of the footer, which has the metadata and Petastorm's pickles."""
+    """Damage bytes anywhere, or only in the footer, with the metadata and Petastorm's pickles."""
     if random.random() < 0.3:
         return damaged_bytes(data, random)
     length = int.from_bytes(data[-8:-4], "little")

@@ -71,7 +71,7 @@ def _text(value: Any) -> str:
 
 
 def error_of(act: Callable[[], Any], says: str = "") -> Any:
-    """Return the errors that calling `act` raises, by the names that code may catch.
+    """Return the names of the classes that catch the error which calling `act` raises.
 
     The text `says` has to be part of its message.
     """
@@ -107,7 +107,7 @@ def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
 
 
 def agree(recorded: Any, found: Any) -> bool:
-    """Whether two results are equal, except that errors may be caught by more names."""
+    """Whether two results are equal, but errors that are found may have more base classes."""
     if isinstance(recorded, dict) and isinstance(found, dict):
         if recorded.keys() != found.keys():
             return False

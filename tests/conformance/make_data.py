@@ -109,7 +109,7 @@ def write(
     per_file: int,
     partition_by: tuple[str, ...] = (),
 ) -> str:
-    """Write rows in files of `per_file` rows, each one row group."""
+    """Write files of `per_file` rows with one row group each."""
     shutil.rmtree(target, ignore_errors=True)
     with materialize_dataset(spark, target.as_uri(), schema, row_group_size_mb=1):
         for start in range(0, len(rows), per_file):

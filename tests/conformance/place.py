@@ -1,4 +1,4 @@
-"""Where a program finds datasets and writes its own."""
+"""The datasets that a program reads, and the folder in which it writes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ class Place:
         return f"file://{DATA_OF_MDSTORM / name}"
 
     def url(self, name: str = "") -> str:
-        """URL of a name in the program's own folder."""
+        """URL of a file in the program's own folder."""
         return f"file://{self.folder / name}"
 
     def parquet(

@@ -4,7 +4,7 @@ from typing import Any
 
 from petastorm import make_batch_reader, make_reader
 
-#: Without shuffling, and without Petastorm's thread pool, which may end before it begins.
+#: No shuffling, and not Petastorm's thread pool, which may end before it has read all rows.
 CALM = {"reader_pool_type": "dummy", "shuffle_row_groups": False}
 
 

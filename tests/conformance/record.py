@@ -18,7 +18,7 @@ from typing import Any
 import petastorm
 from tests.conformance.running import RECORDED, chosen, load_programs, needs_spark, run, save
 
-#: A program that hangs ends the recording, with a traceback.
+#: After this time a program is considered to hang: the recording ends with a traceback.
 _LONGEST_SECONDS = 60
 
 
@@ -42,7 +42,7 @@ def main(wanted: list[str]) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     results[name] = run(program, Path(folder), spark)
-                except Exception as error:  # a mistake in the program: see them all
+                except Exception as error:  # a mistake in the program: continue, to report all
                     print(f"{name}: {error!r}", file=sys.stderr)
     kept = {name: results[name] for name in programs if name in results}
     save(RECORDED, kept)

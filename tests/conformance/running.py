@@ -20,7 +20,7 @@ Program: TypeAlias = Callable[..., Any]
 
 
 def load_programs(folder: Path = _PROGRAMS) -> dict[str, Program]:
-    """Import all modules of programs and their dependencies; names are ``module.function``."""
+    """Import all modules with programs; return the programs by name, ``module.function``."""
     package = ".".join(folder.parts[folder.parts.index("tests") :])
     found = {}
     for path in sorted(folder.glob("*.py")):
@@ -37,12 +37,12 @@ def needs_spark(program: Program) -> bool:
 
 
 def run(program: Program, folder: Path, spark: Any = None) -> Any:
-    """Return a program's result, or the error it ends with, as JSON values."""
+    """Return a program's result as JSON values."""
     return run_in(Place(folder), program, spark)
 
 
 def run_in(place: Any, program: Program, spark: Any = None) -> Any:
-    """Run a program that takes another kind of place."""
+    """Run a program with a place, which need not be a `Place`."""
     arguments = [place, spark] if needs_spark(program) else [place]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def run_in(place: Any, program: Program, spark: Any = None) -> Any:
 
 
 def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
-    """Return the programs with these names or in modules with these names; all without names."""
+    """Return the programs with the wanted names, or in modules with these names; all if none."""
     return {
         name: program
         for name, program in programs.items()

@@ -1,7 +1,7 @@
 """Programs get the same results under the real Petastorm and under mdstorm.
 
-Petastorm's results are in recorded.json, so these tests do not need Petastorm. differences.json
-lists the results that differ on purpose, with the reasons.
+Petastorm's results are in recorded.json, so these tests do not need Petastorm. differences.py lists
+the results that differ on purpose, with the reasons.
 """
 
 import json
@@ -40,7 +40,7 @@ def spark_with_cache(spark: Any, tmp_path: Path, set_conf: Callable[..., None]) 
     return spark
 
 
-#: The programs that write with Spark and read the result, which the gate runs.
+#: Programs that write with Spark and read the result, and that are not only in the long tests.
 _OF_THE_GATE = {
     "all_files",
     "written_rows_are_read",
@@ -61,7 +61,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     uses_spark = module in (*_WRITING, "converter") or program.startswith("a_copy_of_a_dataset")
     if not uses_spark:
         return []
-    # One kind of session is enough in the gate.
+    # Outside of the long tests, one kind of session is enough.
     return [pytest.mark.spark_session, *[pytest.mark.long] * (is_long or IS_CONNECT)]
 
 
@@ -86,7 +86,7 @@ def test_program_has_same_result_as_recorded_under_petastorm(
 
 @pytest.mark.parametrize("name", ["codecs", "series", "places", "cities"])
 @pytest.mark.usefixtures("programs")
-def test_metadata_written_by_mdstorm_equal_metadata_read_by_petastorm(
+def test_metadata_written_by_mdstorm_equals_metadata_that_petastorm_read(
     name: str, tmp_path: Path
 ) -> None:
     from tests.conformance import make_data
@@ -101,7 +101,7 @@ def test_metadata_written_by_mdstorm_equal_metadata_read_by_petastorm(
         build_rowgroup_index(target.as_uri(), None, make_data.indexers_of_places())
     before, after = (pq.read_metadata(d / "_common_metadata") for d in (source, target))
     assert after.schema.equals(before.schema)
-    arrows_own = {b"ARROW:schema": b""}  # which each version writes differently
+    arrows_own = {b"ARROW:schema": b""}  # depends on the version of pyarrow
     assert {**after.metadata, **arrows_own} == {**before.metadata, **arrows_own}
 
 
@@ -118,5 +118,7 @@ def test_each_documented_difference_has_program_and_reason() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
 @pytest.mark.parametrize("factor", [1, pytest.param(50, marks=pytest.mark.long)])
-def test_damaged_datasets_neither_crash_nor_exhaust_memory(tmp_path: Path, factor: int) -> None:
+def test_reading_damaged_datasets_does_not_crash_or_exhaust_memory(
+    tmp_path: Path, factor: int
+) -> None:
     assert check_cases("tests.conformance.damage", factor, tmp_path) == factor * 80

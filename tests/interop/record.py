@@ -21,7 +21,7 @@ from streaming.base.util import clean_stale_shared_memory
 from tests.conformance.running import chosen, load_programs, needs_spark, run_in, save
 
 PROGRAMS, RECORDED = (Path(__file__).with_name(name) for name in ("programs", "recorded.json"))
-#: A program that hangs ends the recording, with a traceback.
+#: After this time a program is considered to hang: the recording ends with a traceback.
 _LONGEST_SECONDS = 60
 
 
@@ -33,7 +33,7 @@ def make_session() -> Any:
 
 
 def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
-    """Run the programs of these names, or all of them.
+    """Run the programs with the names in `wanted`, or all programs if it is empty.
 
     Their folders stay until the end: threads may outlive a program, and fail where files are gone.
     """
@@ -42,12 +42,12 @@ def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
         if needs_spark(program) and spark is None:
             spark = make_session()
         faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)
-        clean_stale_shared_memory()  # files of the previous program
+        clean_stale_shared_memory()  # left by the previous program
         folder = root / name
         folder.mkdir()
         try:
             results[name] = run_in(folder, program, spark)
-        except Exception as error:  # a mistake in the program: see them all
+        except Exception as error:  # a mistake in the program: continue, to report all mistakes
             print(f"{name}: {error!r}", file=sys.stderr)
     return results
 

@@ -25,11 +25,11 @@ from mdstorm_backend.format.compression import decompress
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(path.name for path in GOLDEN.iterdir())
 MERGED = ["merged", "merged_lexicographic"]
-#: Arrays of 63 dimensions are among its values.
+#: A dataset with arrays of 63 dimensions, which NumPy 1 cannot have.
 NEEDS_NUMPY_2 = "ndarray_dynamic"
-#: The largest difference between JPEG decoders in one pixel.
+#: The largest allowed difference of a pixel between JPEG decoders.
 TOLERANCE = 4
-#: Bytes of a pixel, for modes that are read as they are stored.
+#: Bytes per pixel, for modes that are read as they are stored.
 CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 WIDER = {"I;16": np.uint16, "I": np.int32, "F": np.float32}
 
@@ -91,7 +91,7 @@ def check_image(found: Any, entry: dict[str, Any]) -> None:
     assert type(found).__name__ == entry["class"].rpartition(".")[2]
     assert list(found.size) == entry["size_wh"]
     if (found.format, found.mode, entry["mode"]) == ("PNG", "I", "I;16"):
-        found = found.convert("I;16")  # older Pillows widen it
+        found = found.convert("I;16")  # old versions of Pillow read it with 32 bits
         found.format = "PNG"
     assert (found.mode, found.format) == (entry["mode"], entry["format"])
     if entry["decoder_dependent"]:
@@ -149,7 +149,7 @@ def test_arrow_batches_hold_images_and_pickles_as_stored() -> None:
         assert table[column].to_pylist() == stored
 
 
-def test_pickles_are_not_loaded_unless_allowed_by_name() -> None:
+def test_pickles_are_not_loaded_unless_unsafe_types_are_allowed() -> None:
     dataset = open_dataset(str(GOLDEN / "pickle"))
     for read in (lambda: dataset[0], lambda: list(dataset.batches(1))):
         with pytest.raises(UnsafeTypeError, match=r"'x'.*allow_unsafe_types=True"):
@@ -167,7 +167,7 @@ def given_samples(golden: Golden) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("golden", [n for n in NAMES if n not in MERGED], indirect=True)
-def test_equal_samples_are_written_to_equal_files(golden: Golden, tmp_path: Path) -> None:
+def test_writer_reproduces_files_of_mosaicml_streaming(golden: Golden, tmp_path: Path) -> None:
     if {"png", "jpeg", "pil"} & set(golden.encodings.values()):
         pytest.importorskip("PIL")
     with MDSWriter(
@@ -185,7 +185,7 @@ def test_equal_samples_are_written_to_equal_files(golden: Golden, tmp_path: Path
             assert (tmp_path / name).read_bytes() == (golden.directory / name).read_bytes()
         return
     for found, shard in zip(index["shards"], wanted["shards"], strict=True):
-        # The compressed bytes depend on the libraries' versions; the decompressed ones do not.
+        # The compressed bytes depend on the libraries' versions; the decompressed bytes do not.
         assert unpacked(tmp_path, found) == unpacked(golden.directory, shard)
         assert found["zip_data"]["basename"] == shard["zip_data"]["basename"]
         assert {**found, "zip_data": None} == {**shard, "zip_data": None}
@@ -198,7 +198,9 @@ def unpacked(directory: Path, shard: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("name", MERGED)
 @pytest.mark.parametrize("form", ["root", "list"])
-def test_merged_index_equals_mosaicml_streamings(name: str, form: str, tmp_path: Path) -> None:
+def test_merged_index_equals_index_of_mosaicml_streaming(
+    name: str, form: str, tmp_path: Path
+) -> None:
     root = tmp_path / "root"
     shutil.copytree(GOLDEN / name, root)
     expected = (root / "index.json").read_bytes()
@@ -218,7 +220,7 @@ def test_each_library_uses_shards_that_the_other_downloaded(
     remotes = [Path(shutil.copytree(GOLDEN / n, tmp_path / "remote" / n)) for n in names]
 
     def rows(number: int, caches: str) -> str:
-        """All rows, of shards that are downloaded to a directory or already there."""
+        """All rows of a dataset, whose shards are downloaded to `caches` or already there."""
         options = CacheOptions(directory=str(tmp_path / caches / str(number)))
         return repr(open_dataset(str(remotes[number]), cache=options)[:])
 

@@ -46,7 +46,7 @@ def opened(*files: bytes) -> list[Any]:
 
 
 def coded(format_: str, *images: Any) -> list[Any]:
-    """An image after encoding in a lossy format."""
+    """Return images as they are after encoding in a format."""
     return opened(*(file_of(image, format_) for image in images))
 
 
@@ -161,7 +161,9 @@ def test_mosaic_reads_compressed_and_merged_shards(read: Any, name: str) -> None
 
 
 @pytest.mark.long
-def test_mosaic_writes_the_same_bytes_for_any_sizes(run_in_mosaic: Any, tmp_path: Path) -> None:
+def test_mosaic_writes_same_bytes_as_mds_writer_for_random_sizes(
+    run_in_mosaic: Any, tmp_path: Path
+) -> None:
     chance = random.Random(5)
     settings = []
     for _ in range(40):
@@ -182,13 +184,15 @@ def test_mosaic_writes_the_same_bytes_for_any_sizes(run_in_mosaic: Any, tmp_path
                 writer.write({"v": bytes(size), "n": i, "a": "é" * (i % 3)})
         index = json.loads((theirs / "index.json").read_text())
         if any(shard["samples"] == 0 for shard in index["shards"]):
-            continue  # the empty shard before a large first sample, which is not written here
+            continue  # only MosaicML Streaming writes an empty shard before a large sample
         assert contents(ours) == contents(theirs)
         compared += 1
     assert compared > 30
 
 
-def test_own_encodings_have_the_same_bytes_and_values(run_in_mosaic: Any, tmp_path: Path) -> None:
+def test_user_defined_encodings_have_same_bytes_and_values_in_both_libraries(
+    run_in_mosaic: Any, tmp_path: Path
+) -> None:
     theirs = run_in_mosaic("own_encodings.py", Path(own_classes.__file__).parent, tmp_path / "m")
     with pytest.MonkeyPatch.context() as patch:
         for name, kind in own_classes.OWN.items():

@@ -25,7 +25,7 @@ SHARD_SIZE = 24_000
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of column: Spark's values, repeated, and MosaicML Streaming's values."""
+    """A kind of column: Spark's values, repeated, and the values that MosaicML Streaming reads."""
 
     spark_type: str
     given: list[Any]
@@ -39,12 +39,12 @@ def numbers(spark_type: str, dtype: str, given: list[Any], found: list[Any]) -> 
 def arrays(
     spark_type: str, dtype: str, given: list[Any], found: list[list[Any]] | None = None
 ) -> Kind:
-    """Arrays; by default, the expected values are the given ones."""
+    """A column of arrays; without `found`, the expected values are the given values."""
     return Kind(spark_type, given, [np.array(value, dtype) for value in found or given])
 
 
 KINDS = {
-    # A null is 0, or NaN, or empty, or JSON's null.
+    # A null is read as 0, NaN, an empty value or JSON's null, depending on the type.
     "boolean": numbers("boolean", "uint8", [True, False, None], [1, 0, 0]),
     "byte": numbers("tinyint", "int8", [-128, 127, None], [-128, 127, 0]),
     "short": numbers("smallint", "int16", [-(2**15), None], [-(2**15), 0]),
@@ -85,7 +85,7 @@ KINDS = {
         "array<bigint>", "int64", [[], [1], [2, None, 4], None], [[], [1], [2, 0, 4], []]
     ),
     "empty array": arrays("array<double>", "float64", [[]]),
-    # Lengths of one byte and of two.
+    # Lengths that are stored in one byte and in two bytes.
     "long array": arrays("array<tinyint>", "int8", [[1] * 255, [2] * 256]),
     "array of one length at first": arrays(
         "array<double>",
@@ -141,7 +141,7 @@ KINDS = {
 }
 
 
-#: They make samples of one size, which have their own code paths.
+#: Columns of fixed size: samples with only these columns have separate code paths.
 FIXED_SIZE = [
     *(name for name, kind in KINDS.items() if isinstance(kind.found[0], np.generic)),
     *("fixed array", "fixed array with nulls", "vector"),
@@ -161,7 +161,7 @@ def data_frame(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same rows from a converter, a job with partitions, and one that selects columns."""
+    """The same rows, written by a converter, by a job with partitions, and with fewer columns."""
     parent = tmp_path_factory.mktemp("datasets")
     df = data_frame(spark)
     converter = make_spark_converter(
@@ -197,7 +197,7 @@ def test_mosaic_reads_samples_of_one_size(read: Any, reader: str) -> None:
     ]
 
 
-def test_test_data_covers_several_shards_and_layouts(read: Any, datasets: dict[str, Path]) -> None:
+def test_datasets_have_several_shards_and_layouts(read: Any, datasets: dict[str, Path]) -> None:
     assert len(read["none"]["samples_per_shard"]) > 2
     shards = json.loads((datasets["none"] / "index.json").read_text())["shards"]
     name = "array of one length at first"

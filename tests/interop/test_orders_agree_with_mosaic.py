@@ -28,7 +28,7 @@ MENDED = (
     "are not being used",
     "need at least one array",
 )
-#: Both repeat samples if there are too few.
+#: Both libraries repeat samples if there are too few, and warn.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*are read again:UserWarning"
 )
@@ -160,7 +160,7 @@ def answers(
     for name, kind in KINDS.items():
         draw = random.Random(f"{name} 0")  # the same settings in each run
         asked += [(name, kind.draw(draw)) for _ in range(kind.count)]
-    # Every algorithm on more samples than are sorted, or examined, at a time.
+    # Every algorithm with more samples than it processes at a time.
     common = {"seed": 9176, "epoch": 1, "num_canonical_nodes": 1, "block_size": 10_000}
     for algo in SHUFFLE_ALGORITHMS:
         asked.append(("shuffle", {"algo": algo, "shard_sizes": [7000] * 180, **common}))
@@ -208,7 +208,7 @@ def work(arguments: Settings) -> Array:
 
 @dataclass(frozen=True)
 class Kind:
-    """The number of settings of a kind, how one is drawn, and mdstorm's result for it."""
+    """A kind of settings: their number, how to draw one, and mdstorm's result for it."""
 
     count: int
     draw: Callable[[random.Random], Settings]
@@ -231,7 +231,7 @@ def without_padding_only(work: Array) -> Array:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_orders_equal_mosaicml_streamings(kind: str, answers: dict[str, list[Answer]]) -> None:
+def test_orders_match_mosaicml_streaming(kind: str, answers: dict[str, list[Answer]]) -> None:
     compared = 0
     for answer in answers[kind]:
         if answer.result is not None:
@@ -244,7 +244,7 @@ def test_orders_equal_mosaicml_streamings(kind: str, answers: dict[str, list[Ans
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_arguments_that_mosaicml_streaming_rejects_raise_error_or_work(
+def test_arguments_rejected_by_mosaicml_streaming_raise_error_except_known_cases(
     kind: str, answers: dict[str, list[Answer]]
 ) -> None:
     for answer in answers[kind]:

@@ -23,14 +23,14 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
 RESULTS: dict[str, Any] = json.loads(PROGRAMS.with_name("recorded.json").read_text("utf-8"))
 
-#: Only run by the long tests.
+#: Programs that only the long tests run.
 LONG = (
     "dataframes.columns_found_by_themselves",
     "dataframes.preprocessed_by_a_function",
     "dataframes.without_a_merged_index",
 )
 
-#: Also run under MosaicML Streaming, to check that the recording is up to date.
+#: Programs that also run under MosaicML Streaming, to check that the recording is up to date.
 AGAIN = (
     "mixing.proportions",
     "quick_start.remote_and_local",
@@ -47,7 +47,7 @@ def programs() -> Iterator[dict[str, Program]]:
 
 @pytest.fixture(autouse=True)
 def _no_names_left() -> Iterator[None]:
-    """Forget the encodings and the kinds of streams that a program registers."""
+    """Unregister the encodings and the kinds of streams that a program has registered."""
     encodings, kinds = set(_encodings), set(streams_registry.get_all())
     yield
     for name in set(_encodings) - encodings:
@@ -74,14 +74,14 @@ def test_all_programs_are_recorded(programs: dict[str, Program]) -> None:
 
 
 @pytest.mark.long
-def test_recorded_result_equals_mosaicml_streamings(tmp_path: Path) -> None:
+def test_recorded_results_equal_new_results_of_mosaicml_streaming(tmp_path: Path) -> None:
     python = os.environ.get("MDSTORM_INTEROP_PYTHON")
     if not python:
         pytest.skip("MDSTORM_INTEROP_PYTHON does not name a Python with MosaicML Streaming")
     done = subprocess.run(
         [python, "-m", "tests.interop.record", "--print", *AGAIN],
         cwd=ROOT,
-        # Without the path on which mdstorm replaces `streaming`.
+        # An empty path, so that mdstorm does not replace `streaming`.
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": ""},
         capture_output=True,
         text=True,

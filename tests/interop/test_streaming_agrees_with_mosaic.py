@@ -1,4 +1,4 @@
-"""The same samples in the same batches as MosaicML Streaming's loader, and states both ways."""
+"""Loaders yield MosaicML Streaming's batches, and each library loads the other's states."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
 
 @dataclass(frozen=True)
 class Run:
-    """One loader on each rank of a world."""
+    """A run of one loader on each rank of a world."""
 
     dataset: Mapping[str, Any]
     batch_size: int = 4
@@ -42,7 +42,7 @@ class Run:
         return {"streams": streams}, loader
 
     def ours(self, data: Path) -> list[dict[str, Any]]:
-        """The samples of our loaders, rank by rank."""
+        """Return the samples that mdstorm's loaders yield, rank by rank."""
         nodes, ranks = self.world
         results = []
         for rank in range(nodes * ranks):
@@ -113,7 +113,7 @@ RUNS = [
 ]
 
 
-#: A run that is interrupted, and the world in which it resumes.
+#: Runs that are interrupted, and the settings with which they resume.
 INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
     (Run({}, batches=4), {"num_workers": 2}),
     (Run(SHUFFLED, batches=3, num_workers=2), {"batch_size": 2, "world": (1, 2)}),
@@ -146,7 +146,7 @@ class Theirs:
 def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Theirs:
     """Run everything in one process, because starting one takes seconds."""
     interrupted = [run for run, _ in INTERRUPTED]
-    # Our states, including the extra key.
+    # mdstorm's states, including its extra key.
     continued = [rest(run, elsewhere, run.ours(data)[0]["state"]) for run, elsewhere in INTERRUPTED]
     file = tmp_path_factory.mktemp("runs") / "runs.json"
     runs = [*RUNS, *interrupted, *continued]
@@ -156,12 +156,12 @@ def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def rest(run: Run, elsewhere: Mapping[str, Any], state: Mapping[str, Any]) -> Run:
-    """Continue an interrupted run, and read one more pass."""
+    """Return the run that continues an interrupted one and reads one more pass."""
     return Run(**{**vars(run), **elsewhere, "batches": None, "passes": 2, "state": state})
 
 
 @pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
-def test_batches_equal_mosaicml_streamings(theirs: Theirs, data: Path) -> None:
+def test_batches_match_mosaicml_streaming(theirs: Theirs, data: Path) -> None:
     for run, expected in zip(RUNS, theirs.whole, strict=True):
         found = run.ours(data)
         for ours, their in zip(found, expected, strict=True):

@@ -13,7 +13,7 @@ from tests.conformance.reading import CALM, batches, ids_of
 
 
 def signature(place: Place) -> Any:
-    """Return Petastorm's arguments, which are in Petastorm's order; others may follow."""
+    """Return Petastorm's arguments in its order; arguments that mdstorm adds follow them."""
     found = list(inspect.signature(make_batch_reader).parameters.values())
     return {p.name: repr(p.default) for p in found[1:27]}
 

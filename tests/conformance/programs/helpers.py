@@ -57,7 +57,7 @@ def functions_run_in_processes(place: Place) -> Any:
 
 
 def _weighted(readers: list[Any], weights: list[float]) -> WeightedSamplingReader:
-    # Petastorm 0.13.1 asks NumPy for a name that it no longer has.
+    # Petastorm 0.13.1 uses `np.float`, which NumPy no longer has.
     with mock.patch.object(np, "float", float, create=True):
         return WeightedSamplingReader(readers, weights)
 
@@ -87,7 +87,7 @@ def signatures(place: Place) -> Any:
         function.__name__: [
             [p.name, None if p.default is p.empty else repr(p.default)]
             for p in inspect.signature(function).parameters.values()
-            if p.kind is not p.KEYWORD_ONLY  # what mdstorm adds
+            if p.kind is not p.KEYWORD_ONLY  # mdstorm adds such arguments
         ]
         for function in functions
     }

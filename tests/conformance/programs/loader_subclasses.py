@@ -76,7 +76,7 @@ class _Plain(LoaderBase):
 
 
 class _Backwards(InMemBatchedDataLoader):
-    """Batches of the rows in memory, from the last one on."""
+    """Yields the batches of the rows in memory from the last one to the first."""
 
     def __iter__(self) -> Iterator[Any]:
         for start in range(len(self._buffer[0]) - 1, -1, -self._batch_size):

@@ -1,4 +1,4 @@
-"""`petastorm.reader_impl`: the buffers that copies of Petastorm's loaders are made of."""
+"""`petastorm.reader_impl`: the shuffling buffers, which programs with custom loaders use."""
 
 from typing import Any
 

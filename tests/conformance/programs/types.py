@@ -11,7 +11,7 @@ from tests.conformance.describing import describe, error_of, warnings_of
 from tests.conformance.place import Place
 from tests.conformance.reading import CALM, batches
 
-#: Columns: the values and the type of each.
+#: Values and type of each column, by name.
 _COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {
     "booleans": ([True, False], pa.bool_()),
     "booleans_with_nulls": ([True, None, False], pa.bool_()),
@@ -31,7 +31,7 @@ _COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {
 
 
 def _column(place: Place, values: Any, type_: Any, **arguments: Any) -> Any:
-    """The schema field of a column of `values`, and its batches."""
+    """Return the type and shape in the schema of a column with these values, and its batches."""
     url = place.parquet({"c": pa.array(values, type_)}, **arguments)
     with make_batch_reader(url, **CALM) as reader:
         field = reader.schema.fields["c"]

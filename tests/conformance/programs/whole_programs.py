@@ -22,7 +22,7 @@ class _Model(torch.nn.Module):
 
 
 def _losses(model: Any, batches: Any) -> list[str]:
-    """Train for a pass; losses are rounded, so that all versions of PyTorch agree."""
+    """Train for a pass; return losses, rounded to be equal in all versions of PyTorch."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     losses = []
     for inputs, labels in batches:

@@ -47,7 +47,7 @@ def _frame(spark: Any, ids: range) -> Any:
 
 
 def _append(place: Place, spark: Any, *blocks: range, **arguments: Any) -> str:
-    """Write a file in a block for each range of ids."""
+    """Write a file for each range of ids, each in a separate `materialize_dataset` block."""
     url = place.url("steps")
     for ids in blocks:
         with materialize_dataset(spark, url, _SCHEMA, **arguments):

@@ -1,4 +1,4 @@
-"""Values as texts that distinguish types and bits, the same in both environments."""
+"""Describe values by texts with their types and bits, which are equal in both environments."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def describe(value: Any) -> str:
-    """Name the type of a value and everything that is in it."""
+    """Return a text with the type and the whole content of a value."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype.name}{list(value.shape)} {value.reshape(-1).tolist()}"
     if isinstance(value, np.generic):

@@ -2,7 +2,7 @@
 
     own_encodings.py MODULE_DIR OUT_DIR
 
-The classes are those of `own_classes` in MODULE_DIR. Prints the first sample of each as text.
+The classes are in the module `own_classes` in MODULE_DIR. Prints sample 7 of each dataset as text.
 """
 
 import json

@@ -21,7 +21,7 @@ from streaming.base.world import World
 
 
 class Played(World):
-    """The simulated world."""
+    """The simulated world; `shape` has the nodes, the ranks per node and the rank."""
 
     shape = (1, 1, 0)
 

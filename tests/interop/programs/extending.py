@@ -44,7 +44,7 @@ def a_stream_by_its_registered_name(folder: Path) -> Any:
 
 
 class Doubled(StreamingDataLoader):
-    """Changes each batch, and keeps the position."""
+    """Changes each batch, but not the position."""
 
     def __iter__(self) -> Iterator[Any]:
         for batch in super().__iter__():
@@ -63,7 +63,7 @@ def a_loader_that_changes_batches(folder: Path) -> Any:
 
 
 class Batches(StreamingDataset):
-    """Makes the batches itself."""
+    """A dataset that yields batches itself."""
 
     def __iter__(self) -> Iterator[Any]:
         rows = [sample["id"] for sample in super().__iter__()]
@@ -77,7 +77,7 @@ def batches_made_by_the_dataset(folder: Path) -> Any:
 
 
 class Wrapped(Dataset):  # type: ignore[type-arg]
-    """Wraps a dataset and passes its samples on."""
+    """Wraps a dataset and negates its samples."""
 
     def __init__(self, dataset: StreamingDataset) -> None:
         self.dataset = dataset

@@ -28,7 +28,7 @@ def _total(image: Any) -> int:
 
 
 class CIFAR10Dataset(StreamingDataset):
-    """As in the tutorial: `__getitem__` returns a pair."""
+    """As in MosaicML's tutorial: `__getitem__` returns a pair."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ def too_many_transforms(folder: Path) -> Any:
 
 
 class TenClasses(StreamingCIFAR10):
-    """A subclass of a subclass."""
+    """A subclass of `StreamingCIFAR10`, which is itself a subclass."""
 
     def get_item(self, idx: int) -> Any:
         x, y = super().get_item(idx)

@@ -65,7 +65,7 @@ def settings(folder: Path) -> Any:
         setattr(dataset, name, value)
         passes += [_flat(batch["number"] for batch in loader) for _ in range(2)]
         after = _shown(dataset)
-        for follows in ("epoch_seed_change", "predownload"):  # only mdstorm's do
+        for follows in ("epoch_seed_change", "predownload"):  # these change only in mdstorm
             del after[follows]
         found.append([name, passes, before, after, _five(loader.state_dict())])
     return found

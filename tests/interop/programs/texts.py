@@ -24,7 +24,7 @@ TEXTS = [
 
 
 class Tokenizer:
-    """One number per character, with the needed part of a transformers tokenizer's interface."""
+    """A tokenizer with one token per character, and the methods of transformers that we need."""
 
     pad_token_id = 0
     eos_token_id = 1
@@ -47,7 +47,7 @@ class Tokenizer:
 
 
 class LanguageModelCollator:
-    """Pads, and copies the tokens as labels, without the padding."""
+    """Pads samples, and copies their tokens as labels, without the padding."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -60,7 +60,7 @@ class LanguageModelCollator:
 
 
 class TextDataset(StreamingDataset):
-    """Samples with a text, which is tokenized, or with tokens, which are cut off."""
+    """Returns tokens: the text of a sample is tokenized, or its stored tokens are truncated."""
 
     def __init__(
         self,
