@@ -88,7 +88,7 @@ def _reader_arguments(random: Random, *, endless: bool = False) -> dict[str, str
 
 
 def _functions(random: Random, columns: list[str], given: dict[str, str]) -> str:
-    """Add a transform, a predicate or a choice of columns; return the definitions."""
+    """Add a transform, a filter, a choice of columns, or nothing; return the definitions."""
     kind = random.random()
     if kind < 0.35:
         names = [name for name in _TRANSFORMS if name != "removes" or "small" in columns]
@@ -145,7 +145,7 @@ def _of_torch(random: Random, number: int) -> str:
         loader = "DataLoader"
     of_loader = {"batch_size": str(random.randint(1, 17))}
     if loader == "InMemBatchedDataLoader":
-        # Petastorm's thread pool may end before it has begun, which this loader treats as an error.
+        # Petastorm's thread pool may end without any rows, which is an error for this loader.
         given["reader_pool_type"] = "'dummy'"
         of_loader["num_epochs"] = str(random.randint(1, 2))
         of_loader["shuffle"] = random.choice(("True", "False"))

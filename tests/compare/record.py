@@ -1,4 +1,4 @@
-"""Record programs under the real Petastorm, twice each, or under mdstorm, once, to another file.
+"""Record programs: twice each under the real Petastorm, or once each under mdstorm.
 
 ::
 

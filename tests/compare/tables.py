@@ -41,29 +41,29 @@ COLUMNS = {
 
 
 def lost(table: pa.Table) -> pa.Table:
-    """A row is lost."""
+    """Remove a row."""
     return pa.concat_tables([table.slice(0, 5), table.slice(6)])
 
 
 def doubled(table: pa.Table) -> pa.Table:
-    """One row is repeated."""
+    """Repeat a row."""
     return pa.concat_tables([table.slice(0, 6), table.slice(5)])
 
 
 def replaced(table: pa.Table) -> pa.Table:
-    """One row is repeated, and another one is missing."""
+    """Replace a row by a copy of another one."""
     return pa.concat_tables([table.slice(0, 5), table.slice(4, 1), table.slice(6)])
 
 
 def swapped_rows(table: pa.Table) -> pa.Table:
-    """Two rows are swapped."""
+    """Swap two rows."""
     order = np.arange(len(table))
     order[[2, 3]] = [3, 2]
     return table.take(order)
 
 
 def cast(name: str, dtype: pa.DataType) -> Callable[[pa.Table], pa.Table]:
-    """A column has another type."""
+    """Return a function that changes the type of a column."""
 
     def damage(table: pa.Table) -> pa.Table:
         at = table.column_names.index(name)
@@ -73,7 +73,7 @@ def cast(name: str, dtype: pa.DataType) -> Callable[[pa.Table], pa.Table]:
 
 
 def edited(name: str, edit: Callable[[list[Any]], Any]) -> Callable[[pa.Table], pa.Table]:
-    """The values of a column change."""
+    """Return a function that changes the values of a column."""
 
     def damage(table: pa.Table) -> pa.Table:
         values = table[name].to_pylist()
@@ -89,7 +89,7 @@ def set_at(row: int, value: Any) -> Callable[[list[Any]], Any]:
 
 
 def swap(values: list[Any]) -> None:
-    """Two values of a column are swapped."""
+    """Swap two values of a column."""
     values[1], values[2] = values[2], values[1]
 
 

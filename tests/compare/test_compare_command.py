@@ -43,7 +43,7 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a program, two tables and the recording of one."""
+    """A folder with a program, two tables, and a recording of the program with the first table."""
     folder = tmp_path_factory.mktemp("compare")
     (folder / "train.py").write_text(PROGRAM)
     for name, factor in (("one", 1.0), ("other", 1.5)):
@@ -309,7 +309,7 @@ def test_one_share_alone_is_not_comparable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("times", "code"), [(3, 0), (2, 1)])
-def test_recording_of_one_epoch_compares_with_several_epochs(
+def test_recording_of_one_epoch_is_compared_with_recording_of_several(
     times: int, code: int, tmp_path: Path
 ) -> None:
     once, thrice = loader_at(0, kind="make_tf_dataset"), loader_at(0, kind="make_tf_dataset")
@@ -349,7 +349,7 @@ def test_numbers_of_rows_are_compared_if_values_could_not_be_hashed(tmp_path: Pa
     assert (code, "pass 1: 8 rows, then 7" in output) == (1, True), output
 
 
-def test_data_with_a_note_of_version_0_1_is_not_comparable(tmp_path: Path) -> None:
+def test_data_that_version_0_1_recorded_with_note_is_not_comparable(tmp_path: Path) -> None:
     value = loader_at(0)
     value["data"]["note"] = "columns of one batch have different lengths"
     code, output = run(*[write(tmp_path / "one.json", recording(value))] * 2)
@@ -431,7 +431,7 @@ with DataLoader(make_batch_reader(sys.argv[1], cur_shard=rank, shard_count=count
 """
 
 
-def test_each_rank_writes_a_recording_and_all_compare_together(
+def test_each_rank_writes_recording_and_all_ranks_are_compared_together(
     folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "shares.py").write_text(SHARES)
@@ -598,7 +598,7 @@ def test_each_difference_of_a_pass_is_named(
     assert says in output
 
 
-def test_another_number_of_passes_or_calls_is_different(tmp_path: Path) -> None:
+def test_different_number_of_passes_or_calls_is_reported(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0), loader_at(1)))
     twice = loader_at(0, passes=[[2, 8, True], [2, 8, True]])
     code, output = run(one, write(tmp_path / "other.json", recording(twice)))

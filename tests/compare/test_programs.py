@@ -1,4 +1,4 @@
-"""Programs recorded under Petastorm are equal here, or a documented difference is named.
+"""Programs have the results recorded under Petastorm, except for documented differences.
 
 Petastorm's results are in recorded.json, so these tests do not need Petastorm.
 """
@@ -19,7 +19,7 @@ from tests.compare.recording_here import ROOT
 from mdstorm._compare import Verdict, compare_recordings, read_recording
 from mdstorm._compare.documented import DOCUMENTED
 
-#: Sections of docs/differences.md that apply to generated programs, with their content.
+#: Sections of docs/differences.md, with texts in the programs to which they apply.
 SECTIONS = {
     "predicates-filters-and-selectors": ("predicate=", "filters="),
     "nulls": ("'maybe'",),
@@ -102,7 +102,7 @@ def test_planted_faults_are_found_and_named(first: int, count: int, tmp_path: Pa
     assert not missed
 
 
-def test_sections_that_reports_name_exist() -> None:
+def test_documentation_sections_that_reports_name_exist() -> None:
     lines = (ROOT / "docs" / "differences.md").read_text("utf-8").splitlines()
     titles = (line.strip("# ").lower() for line in lines if line.startswith("## "))
     anchors = {re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in titles}

@@ -33,7 +33,7 @@ _PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
 OLD_PYTHONS = sorted(
     str(python) for name in ("3.[789].*", "3.10.*") for python in _PYENV.glob(f"{name}/bin/python")
 )
-#: Made by `benchmarks/make_environments.sh recorder petastorm`: old Pythons with old NumPys.
+#: Made by `benchmarks/make_environments.sh recorder petastorm`: old versions of Python and NumPy.
 _ENVIRONMENTS = SOURCE.parents[3] / "benchmarks" / ".environments"
 WITH_NUMPY = [
     sys.executable,
@@ -86,7 +86,7 @@ def test_digest_depends_on_each_value(batch: Any, data: Any) -> None:
 
 
 @given(columns)
-def test_digest_of_rows_notices_values_in_other_rows(batch: Any) -> None:
+def test_digest_of_rows_changes_if_values_move_to_other_rows(batch: Any) -> None:
     changed = {**batch, "i": np.roll(batch["i"], 1)}
     before, after = digest_of(batch), digest_of(changed)
     assert before[1] == after[1]
@@ -99,7 +99,7 @@ def test_digest_of_rows_notices_values_in_other_rows(batch: Any) -> None:
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
 
 
-def test_rest_of_column_is_digest_of_rows_without_it() -> None:
+def test_rest_of_column_is_digest_of_rows_without_the_column() -> None:
     both, one = Pass(is_batched=True), Pass(is_batched=True)
     numbers, texts = np.arange(4), ["a", "b", "c", "d"]
     both.add({"i": numbers, "s": texts})
@@ -205,13 +205,13 @@ def test_dtypes_of_subclasses_and_complex_numbers_are_named() -> None:
     assert rows_of(np.array([1j])).dtypes == {"complex128"}
 
 
-def test_ragged_arrays_hash_as_arrays_of_one_length() -> None:
+def test_ragged_arrays_have_same_hashes_as_arrays_of_one_length() -> None:
     together = rows_of(np.array([[1, 2], [3, 4]]))
     apart = rows_of([np.array([1, 2]), np.array([3, 4]), np.array([5])])
     assert together.hashes.tolist() == apart.hashes.tolist()[:2]
 
 
-def test_rows_of_a_row_reader_hash_as_batches() -> None:
+def test_single_rows_have_same_digest_as_batch() -> None:
     rows = Pass(is_batched=False)
     for number in range(1300):
         rows.add({"i": np.int32(number), "a": np.arange(number, number + 2)})
@@ -222,7 +222,7 @@ def test_rows_of_a_row_reader_hash_as_batches() -> None:
     assert rows.to_json()["digest"] == digest_of(batch)[0]
 
 
-def test_a_row_is_hashed_as_it_was_when_it_was_read() -> None:
+def test_row_changed_after_reading_is_hashed_as_it_was_read() -> None:
     rows = Pass(is_batched=False)
     value = np.array([1, 2])
     rows.add({"a": value})
@@ -281,7 +281,7 @@ def test_recorder_compiles_on_old_pythons(python: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-#: The part of Petastorm that the recorder patches here: an endless reader of one batch.
+#: A stand-in for what the recorder patches in Petastorm: an endless reader of one batch.
 KNOWN_BATCH = """
 import datetime
 import itertools
@@ -384,7 +384,7 @@ def test_program_that_fails_leaves_its_recording(
     assert [run["ended"] for run in found["runs"]] == [ended]
 
 
-#: The part of Petastorm that the recorder patches here: a converter whose loaders read a file.
+#: A stand-in for what the recorder patches in Petastorm: a converter whose loaders read a file.
 LIBRARY = """
 import numpy as np
 
@@ -428,7 +428,7 @@ DOES_NOT_CLOSE = "next(iter(converter.make_torch_dataloader().__enter__()))"
 
 @pytest.mark.parametrize("reads", [CLOSES, DOES_NOT_CLOSE])
 def test_full_pass_is_read_before_a_converter_is_deleted(reads: str, tmp_path: Path) -> None:
-    """Petastorm would wait 30 seconds for the files."""
+    """If the files were deleted, Petastorm would wait 30 seconds for them."""
     package = tmp_path / "petastorm" / "spark"
     package.mkdir(parents=True)
     (package / "spark_dataset_converter.py").write_text(LIBRARY)
@@ -457,7 +457,7 @@ def run_with_converter(program: str, tmp_path: Path, code: int = 0) -> list[str]
     return done.stdout.splitlines()
 
 
-def test_deleted_converter_reads_no_full_pass_of_loaders_of_other_converters(
+def test_deleting_converter_reads_no_full_pass_for_loaders_of_other_converters(
     tmp_path: Path,
 ) -> None:
     program = """
@@ -509,7 +509,7 @@ def test_shapes_of_column_beyond_limit_are_not_listed() -> None:
         assert len(found.to_json()["columns"]["x"]["shapes"]) == shapes
 
 
-#: The part of Petastorm that the recorder patches here: a reader that reads with a pool.
+#: A stand-in for what the recorder patches in Petastorm: a reader that reads with a pool.
 POOL = """
 class Reader:
     batched_output = True
@@ -527,7 +527,7 @@ def make_batch_reader(url, reader_pool_type="thread"):
 
 @pytest.mark.parametrize("given", ["", ", 'process'", ", reader_pool_type='thread'"])
 def test_petastorm_reads_without_a_pool_while_it_is_recorded(given: str, tmp_path: Path) -> None:
-    """Its thread pool may end before it has read all rows."""
+    """Petastorm's thread pool may end before it has read all rows."""
     (tmp_path / "petastorm").mkdir()
     (tmp_path / "petastorm" / "reader.py").write_text(POOL)
     program = f"from petastorm.reader import make_batch_reader\nmake_batch_reader('x'{given})\n"
@@ -541,7 +541,7 @@ def test_petastorm_reads_without_a_pool_while_it_is_recorded(given: str, tmp_pat
     assert pools == [given.rpartition("'")[0].rpartition("'")[2]]
 
 
-#: The part of Petastorm that the recorder patches here: readers of three rows, and their loaders.
+#: A stand-in for what the recorder patches in Petastorm: readers of three rows, and their loaders.
 READERS = """
 import itertools
 import random
@@ -645,7 +645,7 @@ print(random.random())
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    """A directory with readers and loaders as `petastorm`, and the program that uses them."""
+    """A directory with a stand-in for `petastorm`, and a program that uses it."""
     (tmp_path / "petastorm").mkdir()
     (tmp_path / "petastorm" / "reader.py").write_text(READERS)
     (tmp_path / "petastorm" / "pytorch.py").write_text(LOADERS)
@@ -654,7 +654,7 @@ def library(tmp_path: Path) -> Path:
 
 
 def record_with(library: Path, *arguments: str) -> dict[str, list[dict[str, Any]]]:
-    """Record the program; return the loaders of the last run by function."""
+    """Record the program; return its loaders, grouped by the function that makes them."""
     command = [sys.executable, str(SOURCE), "--runs", "1", *arguments, "train.py"]
     done = subprocess.run(command, cwd=library, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -677,15 +677,14 @@ def test_each_loader_is_recorded_once_with_one_complete_pass(library: Path) -> N
     assert recorded["of_rows"][0]["data"]["sizes"] == {}, "rows are not batches"
     assert found == {
         "of_rows": [("make_reader", 0, [[3, 3, True]], 3, 1)],
-        # The rows that the program took are counted, and the data of one epoch represent all
-        # epochs.
+        # Rows that the program has read are counted; the data of one epoch represent all epochs.
         "of_rows_in_part": [("make_reader", 0, [[1, 1, False]], 3, 2)],
         "of_endless_rows": [("make_reader", 0, [[7, 7, False]], 3, 1)],
         "of_batches": [("make_batch_reader", call, [[3, 6, True]], 6, 1) for call in (0, 1)],
         "of_nested_calls": [("make_batch_reader", 0, [[3, 3, True]], 3, 1)],
-        # Expected for a loader over a reader of two epochs.
+        # A loader over a reader of two epochs.
         "of_loader": [("DataLoader", 0, [[1, 1, False]], 3, 2)],
-        # Expected for a subclass, which calls the entry point.
+        # A subclass, whose `__init__` calls the constructor that is recorded.
         "__init__": [
             ("DataLoader", 0, [[3, 3, True]], 3, 1),
             ("DataLoader", 1, [[1, 1, False]], 3, 1),
@@ -717,7 +716,7 @@ def test_no_full_pass_option_leaves_loaders_without_data(library: Path) -> None:
     }
 
 
-#: The part of Petastorm that the recorder patches here: a reader of one batch.
+#: A stand-in for what the recorder patches in Petastorm: a reader of one batch.
 ONE_BATCH = """
 import numpy as np
 
@@ -789,7 +788,7 @@ with make_spark_converter("file:///{path}").make_torch_dataloader(num_epochs=1) 
 """
 
 
-def test_program_that_pickles_loaders_reloads_and_registers_classes_is_recorded(
+def test_program_that_pickles_loaders_reloads_modules_and_registers_subclasses_is_recorded(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -821,7 +820,7 @@ else:
 @pytest.mark.parametrize(
     ("end", "code"), [("sys.exit(0)", 0), ("sys.exit(3)", 3), ("1 / 0", 1), ("pass", 0)]
 )
-def test_forked_child_adds_nothing_to_recording_at_its_end(
+def test_exit_of_forked_child_adds_nothing_to_recording(
     end: str, code: int, tmp_path: Path
 ) -> None:
     package = tmp_path / "petastorm" / "spark"
@@ -853,7 +852,7 @@ raise ValueError("https://store/secret-of-the-url?sig=secret")
 """
 
 
-def test_recording_contains_no_arguments_and_no_texts_of_errors(tmp_path: Path) -> None:
+def test_recording_contains_no_arguments_and_no_error_messages(tmp_path: Path) -> None:
     package = tmp_path / "petastorm" / "spark"
     package.mkdir(parents=True)
     (package / "spark_dataset_converter.py").write_text(LIBRARY)
@@ -874,7 +873,7 @@ def test_recording_contains_no_arguments_and_no_texts_of_errors(tmp_path: Path) 
         "a full pass could not be read: FileNotFoundError",
         "a full pass could not be read: ValueError",
     ]
-    # The texts are printed instead.
+    # Error messages are printed instead.
     loader = "record: train.py <module> make_torch_dataloader"
     assert f"{loader} #1: FileNotFoundError: " in done.stderr
     assert f"{loader} #2: ValueError: could not convert string to float" in done.stderr
