@@ -39,12 +39,12 @@ SESSION_KINDS = (
 IS_CONNECT = SESSION_KIND.endswith("connect")
 IS_REFUSING = SESSION_KIND.startswith("refusing")
 
-#: For tests of functions that one kind of session refuses.
+#: For tests that run Python on executors, which some kinds of sessions refuse.
 runs_python_on_executors = pytest.mark.skipif(
     "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
 )
 
-#: For tests of single values; one kind of session is enough in the gate.
+#: For tests of values, for which one kind of session is enough outside of the long tests.
 of_values = pytest.mark.long if IS_CONNECT else pytest.mark.spark_session
 
 # Spark's driver and workers must run the same Python, even if pytest is started by hand.
@@ -81,12 +81,12 @@ pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_within_limit)
 pytest_runtest_call = pytest.hookimpl(wrapper=True)(_within_limit)
 
 
-#: Name of the variable by which a module declares that its tests use the session.
+#: Matches the text of modules whose tests use the session.
 _NAMES_SESSION = re.compile(r'spark: |"spark"|\bspark_session\b|\bof_values\b')
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not collect modules without a session if only tests with one run: importing is slow."""
+    """If only tests with a session run, skip modules without it: importing them is slow."""
     leaves_out = config.option.markexpr.startswith("spark_session") and collection_path.match(
         "test_*.py"
     )

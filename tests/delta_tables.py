@@ -21,7 +21,7 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 _MAGIC = 1681511377
 _VERSION = b"\x01"
 _COOKIE = 12346
-#: Containers with more values are bitmaps.
+#: Roaring containers with more values are stored as bitmaps.
 _MOST_LISTED = 4096
 
 
@@ -47,7 +47,7 @@ def field(name: str, type_: Any, **metadata: Any) -> dict[str, Any]:
 
 
 def mapped(name: str, type_: Any, id_: int, stored: str) -> dict[str, Any]:
-    """Return a field that has another name in the files."""
+    """Return a field that is called `stored` in the files."""
     numbered = {"delta.columnMapping.id": id_, "delta.columnMapping.physicalName": stored}
     return field(name, type_, **numbered)
 

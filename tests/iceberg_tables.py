@@ -46,7 +46,7 @@ def path_of(table: Table) -> Path:
 
 
 def live_files(table: Table) -> dict[str, tuple[int, Record]]:
-    """Rows, and values of the partition, of each live file."""
+    """Return the number of rows and the partition of each live file, by path."""
     tasks = table.scan().plan_files()
     return {task.file.file_path: (task.file.record_count, task.file.partition) for task in tasks}
 
@@ -59,7 +59,7 @@ def delete_file(
     kind: m.DataFileContent = m.DataFileContent.POSITION_DELETES,
     **more: Any,
 ) -> m.DataFile:
-    """Write a delete file, and describe it."""
+    """Write a delete file, and return its description."""
     Path(path.removeprefix("file://")).write_bytes(content)
     kinds = {".puffin": m.FileFormat.PUFFIN, ".orc": m.FileFormat.ORC}
     described = {
@@ -163,7 +163,7 @@ def newest_metadata(table: Table) -> Path:
 
 
 def write_metadata(table: Table, **changes: Any) -> Path:
-    """Write the newest metadata again with some changes, under the next number."""
+    """Write a copy of the newest metadata with some changes, under the next number."""
     newest = newest_metadata(table)
     changed = json.loads(newest.read_text()) | changes
     target = newest.parent / f"{int(newest.name[:5]) + 1:05}-{uuid.uuid4()}.metadata.json"

@@ -24,7 +24,7 @@ def _installed(library: str, install: Callable[[], None]) -> Iterator[None]:
     path, python_path = list(sys.path), os.environ.get("PYTHONPATH")
     finders = list(sys.meta_path)
     install()
-    # Libraries that are imported in the meantime add their own finders, which stay.
+    # Libraries that are imported in the meantime add their own finders, which are kept.
     ours = [finder for finder in sys.meta_path if finder not in finders]
     try:
         yield

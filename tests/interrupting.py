@@ -21,7 +21,7 @@ def interrupts(
     timer : int
         The clock, which determines the signal.
     """
-    delayed_in = {*handing_over, "interrupt"}  # itself, if it was called in such a function
+    delayed_in = {*handing_over, "interrupt"}  # or the handler, called in such a function
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and (
@@ -35,7 +35,7 @@ def interrupts(
         signal.setitimer(timer, seconds)
 
     used = signal.SIGALRM if timer == signal.ITIMER_REAL else signal.SIGVTALRM
-    remaining, _ = signal.setitimer(timer, 0)  # of the limit for each test
+    remaining, _ = signal.setitimer(timer, 0)  # until the time limit of the test
     handler = signal.signal(used, interrupt)
     try:
         yield arm
@@ -46,7 +46,7 @@ def interrupts(
 
 
 def in_logging(frame: Any) -> bool:
-    """Whether a function of `logging` runs: an exception there may keep the lock of all loggers.
+    """Whether a function of `logging` runs, in which an exception may leave all loggers locked.
 
     Later calls in other threads would wait for it forever. Python 3.13 no longer has the gap.
     """
@@ -54,14 +54,14 @@ def in_logging(frame: Any) -> bool:
 
 
 def _is_reporting(frame: Any) -> bool:
-    """Whether pytest keeps an error of a finalizer, in a hook that must not fail itself."""
+    """Whether pytest's hook for errors of finalizers runs, which must not be interrupted."""
     while frame is not None and frame.f_code.co_name != "unraisable_hook":
         frame = frame.f_back
     return frame is not None
 
 
 class CtrlC:
-    """Negated, it interrupts the main thread: where that calls a function next, or returns to C.
+    """Its negation interrupts the main thread at the next call of a function or return to C.
 
     A function such as `os.kill` would raise the interrupt before it returns.
     """

@@ -26,7 +26,7 @@ NOTEBOOKS = EXAMPLES / "notebooks"
 #: The only line of a notebook that is changed, because it names a directory.
 DIRECTORY = re.compile(r'^([A-Z]+) = "file:///tmp/examples-cache"$', re.MULTILINE)
 
-#: The libraries that notebooks install are already installed.
+#: Disables `%pip`: the libraries that notebooks install are already installed.
 _NO_PIP = 'get_ipython().register_magic_function(lambda line: None, magic_name="pip")\n'
 #: Records the notebook's own output; libraries print text that differs between runs.
 _PRINT = """
@@ -38,7 +38,7 @@ def print(*values, **options):
         file.write(text.getvalue())
     builtins.print(*values, **options)
 """
-#: The lines from README.md for notebooks that stay unchanged.
+#: The lines from README.md with which unchanged Petastorm notebooks use mdstorm.
 AS_PETASTORM = "import mdstorm\nmdstorm.install_as_petastorm()\n"
 
 _SPARK = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
@@ -47,7 +47,7 @@ _SECONDS_PER_CELL = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 #: Allowed difference of numbers with a decimal point, because machines round differently.
 _TOLERANCE = 0.1
 #: Allowed difference between the mean colours (0 to 255) of squares with this number of pixels:
-#: more than a rounded line causes, and less than another digit.
+#: larger than the effect of rounding, but smaller than the effect of another digit.
 _SQUARE, _COLOUR_TOLERANCE = 4, 25
 #: Rates and durations at the end of a progress line.
 _DURATION = re.compile(r"(?:, [\d,.]+ \w*B/s)?, [\d,.]+ s$")
@@ -75,7 +75,7 @@ def check_notebook(
     """
     path = NOTEBOOKS / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    recorded = NOTEBOOKS / path.name  # notebooks in `before` show the outputs after their migration
+    recorded = NOTEBOOKS / path.name  # for `before`, the outputs of the migrated one
     committed = nbformat.read(recorded, as_version=4)
     for cell in notebook.cells:
         cell.source = DIRECTORY.sub(rf'\1 = "{(folder / "data").as_uri()}"', cell.source)
@@ -120,7 +120,7 @@ def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
 
 
 def _cleaned(output: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
-    """Return an output without the directory of the run, and the ports of its servers."""
+    """Return an output without the run's directory and without the ports of its servers."""
     text = json.dumps(output).replace(f"{folder}/data", "/tmp/examples-cache")
     text = _PORT.sub(r"\1:8080", text)
     cleaned = json.loads(text.replace(str(folder), "/tmp"))
@@ -145,7 +145,7 @@ def difference(
             return f"{line!r} instead of {old_line!r}"
     for number, pair in enumerate(zip_longest(pictures_of(committed), pictures_of(found)), 1):
         if None in pair or not _look_the_same(*pair):
-            return f"picture {number} is another one"
+            return f"picture {number} differs"
     return ""
 
 

@@ -39,7 +39,7 @@ def run_program(
 def run_command(
     *command: object, cwd: Path, env: dict[str, str] | None = None, expect_success: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in the directory `cwd`, in this environment or another one."""
+    """Run a command in the directory `cwd`, with the variables `env` or those of this process."""
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,

@@ -27,7 +27,7 @@ AVAILABLE_CONF = frozenset(
 _SESSION = ("_jsc", "_jsparkSession", "_jvm", "_sc", "sparkContext")
 _FRAME = ("_jdf", "_sc", "rdd")
 
-#: Wraps methods of PySpark, depending on the caller.
+#: The module that wraps methods of PySpark; it does not count as a caller.
 _WRAPPER = "mdstorm._drop_in"
 #: Packages whose modules may call refused methods.
 _exempt = {"pyspark", "py4j"}
@@ -95,7 +95,7 @@ def _guarded(method: Any) -> Any:
 
 @contextmanager
 def refusing(*, connect: bool) -> Iterator[None]:
-    """Refuse these calls in all sessions of this process within a block."""
+    """Refuse what serverless compute refuses in all sessions of this process within a block."""
     kind = "pyspark.sql.connect." if connect else "pyspark.sql."
     conf = import_module(kind + "conf")
     frames = _frames(connect)

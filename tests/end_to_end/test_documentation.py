@@ -25,11 +25,11 @@ DOCS = ROOT / "docs"
 #: and `docs/migrate/` in `tests.migrate.rules`.
 ELSEWHERE = {DOCS / "trainers.md", *(DOCS / "migrate").rglob("*")}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
-#: Folders with many pages, and the pages of each that the gate runs.
+#: Folders with many pages, and the pages in them that run in the short tests as well.
 LONG = {"concepts", "how-to"}
 REPRESENTATIVE = {"resume.md", "shares.md"}
 FENCE = "```python\n"
-#: A comment above a block that is not run in place: the block is the file with that name.
+#: A comment above a block that is not run: it is the content of the file with this name.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
 
 
@@ -88,7 +88,8 @@ def test_documented_program_that_resumes_reads_each_row_once_per_epoch(
     (_, program), *_ = python_blocks(DOCS / "how-to" / "resume.md")
     program = with_own_directories(program, tmp_path).replace("step += 1", "step += 1; on(step)")
     trained: list[list[int]] = []
-    stops = iter([49, 50, 100, 120, 200, 300])  # the ends of epochs, of checkpoints, of neither
+    # Steps at the end of an epoch, at a checkpoint, and elsewhere.
+    stops = iter([49, 50, 100, 120, 200, 300])
 
     def run() -> None:
         stop = next(stops, None)

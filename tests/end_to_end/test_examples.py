@@ -15,7 +15,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder; the commands of this Python come first on the PATH."""
+    """Run a command in a folder, with the commands of this Python first on the PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**without_session(), "PATH": path, "TMPDIR": str(folder), "COLUMNS": "120"}
     return run_command(*command, cwd=folder, env=env)
@@ -23,9 +23,9 @@ def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
 
 def test_every_example_is_tested_here_or_is_a_notebook() -> None:
     programs = {path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("[!_]*.py")}
-    elsewhere = ("databricks", "many_machines")  # tests/cluster runs the latter
+    elsewhere = ("databricks", "many_machines")  # tests/cluster runs many_machines
     names = {str(path) for path in programs if path.parts[0] not in elsewhere}
-    assert names == {"quickstart.py", "legacy/train_digits.py"}  # 09_migration runs the latter
+    assert names == {"quickstart.py", "legacy/train_digits.py"}  # 09_migration runs train_digits
 
 
 @pytest.mark.long
@@ -38,7 +38,7 @@ def test_quickstart_trains_a_model_that_predicts_better(tmp_path: Path) -> None:
     assert 0.9 * 4000 < rows < 4000  # without the flights that were cancelled or diverted
     assert min(size, seconds, *numbers(read)) > 0
     before, after = (numbers(line)[-1] for line in held_out)
-    assert after < before - 5  # minutes
+    assert after < before - 5  # in minutes
 
 
 def numbers(line: str) -> list[float]:

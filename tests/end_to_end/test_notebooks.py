@@ -1,4 +1,4 @@
-"""The example notebooks run, are current in all forms, and list missing requirements.
+"""The example notebooks run, are up to date in all formats, and check their requirements.
 
 Those that need trainers or tuners are run by `tests.trainers.test_notebooks`.
 """
@@ -33,13 +33,12 @@ ROOT = Path(__file__).parents[2]
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "make_notebooks.py"))
 NAMES = [str(path.relative_to(NOTEBOOKS).with_suffix("")) for path in NOTEBOOKS.rglob("*.ipynb")]
 
-#: Notebooks that run here.
+#: Notebooks that the tests in this module run.
 RUN = [
     *("05_parquet_and_delta", "06_mosaicml", "07_unity_catalog"),
     *("08_serverless_gpu", "09_migration"),
 ]
-#: Code that runs before a notebook, because serverless sessions refuse most settings that others
-#: allow.
+#: Code that runs before a notebook. It simulates a serverless session, which refuses most settings.
 FIRST = {
     "08_serverless_gpu": f"""
 import sys
@@ -52,7 +51,7 @@ session.__enter__()
 #: The table of the notebooks that need a workspace.
 TABLE = "main.default.points"
 WITH_WORKSPACE = ("07_unity_catalog", "08_serverless_gpu")
-#: Notebooks that run in the gate.
+#: Notebooks that run in the short tests as well.
 CHEAP = ("05_parquet_and_delta",)
 
 
@@ -85,7 +84,7 @@ def test_notebook_prints_the_committed_outputs(
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The variables that lead to a workspace with a volume and the table `TABLE`."""
+    """Environment variables for a workspace with a volume and the table `TABLE`."""
     table = tmp_path / "points"
     files = []
     for first in range(0, 1000, 250):
@@ -106,7 +105,7 @@ def test_every_notebook_is_run_by_a_test() -> None:
     assert sorted(NAMES) == sorted({*RUN, *RUN_WITH_TRAINERS})
 
 
-def test_committed_notebooks_are_current_in_all_forms() -> None:
+def test_committed_notebooks_are_up_to_date_in_all_formats() -> None:
     made = SCRIPT["made_files"]()
     old = [path for path, text in made.items() if not path.exists() or path.read_text() != text]
     assert not old, "run scripts/make_notebooks.py"
@@ -120,14 +119,14 @@ def test_pages_show_the_pictures_of_the_notebooks() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("before/")])
-def test_every_notebook_has_a_small_picture(name: str) -> None:
+def test_every_notebook_has_only_small_pictures(name: str) -> None:
     sizes = [len(picture) for picture in SCRIPT["pictures_of"](name)]
     assert sizes
     assert max(sizes) < 25_000
 
 
 @pytest.mark.parametrize("form", [NOTEBOOKS, SCRIPT["SOURCES"]], ids=lambda form: form.name)
-def test_migrated_notebook_before_equals_notebook_after(form: Path, tmp_path: Path) -> None:
+def test_migrating_petastorm_notebooks_yields_mdstorm_notebooks(form: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(form / "before", tmp_path / "copy")
     assert CliRunner().invoke(migrate, ["--write", str(copy)]).exit_code == 0
     written = {path.name: path.read_text("utf-8") for path in copy.iterdir()}
@@ -139,7 +138,7 @@ def test_migrated_notebook_before_equals_notebook_after(form: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cache_directory_is_the_only_line_to_change(name: str) -> None:
+def test_each_notebook_has_one_line_with_directory_to_change(name: str) -> None:
     code = "\n".join(code_of(name))
     assert len(re.findall(r'^[A-Z]+ = "(?:file|dbfs):', code, re.M)) == 1
     assert len(DIRECTORY.findall(code)) == ("VOLUME" not in code)

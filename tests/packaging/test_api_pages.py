@@ -1,4 +1,4 @@
-"""The pages of the API: no public module is missing.
+"""The pages of the API list every public module.
 
 That each name of a module is on its page is checked where the site is made, by `make docs`.
 """
@@ -25,7 +25,7 @@ def listed() -> set[str]:
 
 
 def exports(module: pkgutil.ModuleInfo) -> bool:
-    """Return whether a module defines what its `__all__` lists, or re-exports it from elsewhere."""
+    """Return whether a module has an `__all__`."""
     assert hasattr(module.module_finder, "path")
     below = Path(module.module_finder.path, module.name.rpartition(".")[2])
     file = below / "__init__.py" if module.ispkg else below.with_suffix(".py")
@@ -61,7 +61,7 @@ def names_of(module: str) -> set[str]:
     return set()
 
 
-def test_the_overview_links_every_page() -> None:
+def test_api_overview_links_every_page_of_api() -> None:
     overview = (ROOT / "docs" / "api" / "index.md").read_text("utf-8")
     linked = set(re.findall(r"\((\w+\.md)\)", overview))
     assert {page.name for page in PAGES} == {"index.md", *linked}

@@ -38,22 +38,22 @@ MANIFESTS = [
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "spark.Dockerfile"])
-def test_images_pass_the_linter(name: str) -> None:
+def test_dockerfiles_pass_linter(name: str) -> None:
     hadolint = Path(sysconfig.get_path("scripts"), "hadolint")
     assert run_command(hadolint, EXAMPLES / "docker" / name, cwd=EXAMPLES).stdout == ""
-    # Without its own list, an image would get all environments of this directory.
+    # Without its own .dockerignore, an image would contain all environments of this directory.
     assert (EXAMPLES / "docker" / f"{name}.dockerignore").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "document"), MANIFESTS, ids=[f"{name}-{one['kind']}" for name, one in MANIFESTS]
 )
-def test_manifests_fit_the_schemas_of_kubernetes(name: str, document: dict[str, Any]) -> None:
+def test_manifests_match_schemas_of_kubernetes(name: str, document: dict[str, Any]) -> None:
     kubernetes_validate.validate(document, "1.33", strict=True)
 
 
 @pytest.mark.long
-def test_the_programs_of_the_manifests_run(tmp_path: Path) -> None:
+def test_programs_in_kubernetes_manifests_run(tmp_path: Path) -> None:
     for _, document in MANIFESTS:
         if document["kind"] == "ConfigMap":
             for name, program in document["data"].items():
@@ -69,8 +69,8 @@ def test_the_programs_of_the_manifests_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_jobs_have_the_fields_of_databricks(name: str) -> None:
-    job = Job.from_dict(JOBS[name])  # refuses unknown fields of jobs
+def test_databricks_jobs_have_valid_fields_and_existing_notebooks(name: str) -> None:
+    job = Job.from_dict(JOBS[name])  # raises an error for unknown fields
     clusters = {one["job_cluster_key"] for one in JOBS[name].get("job_clusters", [])}
     for task in job.as_dict()["tasks"]:
         notebook = EXAMPLES / "databricks" / task["notebook_task"]["notebook_path"]
@@ -82,14 +82,15 @@ def test_every_notebook_has_a_job_and_every_variable_is_declared() -> None:
     notebooks = {path.stem for path in (EXAMPLES / "databricks").glob("*.py")}
     tasks = {name: {task["task_key"] for task in job["tasks"]} for name, job in JOBS.items()}
     assert notebooks - tasks["examples_classic"] == {"08_serverless_gpu"}
-    assert notebooks - tasks["examples_serverless"] == {"13_dbfs"}  # there is no /dbfs
+    # Serverless compute has no /dbfs.
+    assert notebooks - tasks["examples_serverless"] == {"13_dbfs"}
     used = set(re.findall(r"\$\{var\.(\w+)\}", json.dumps(JOBS)))
     assert used == BUNDLE["variables"].keys()
 
 
 @pytest.fixture
 def store_with_the_policy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """S3 that gives a user only the rights of the policy, below ``DIRECTORY``."""
+    """An S3 server whose user has only the rights of the policy, below ``DIRECTORY``."""
     server = S3Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
     monkeypatch.setenv("AWS_REGION", "us-east-1")

@@ -1,4 +1,4 @@
-"""No two folders import each other, whether at the top, in functions or for types."""
+"""No two folders or modules import each other, not even in functions or for type checkers."""
 
 import ast
 from collections import defaultdict
@@ -34,14 +34,14 @@ def imported(path: Path) -> list[str]:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide which floor is meant"
+            assert node.level == 0, "relative imports hide which folder is meant"
             assert node.module is not None
             found += [f"{node.module}.{alias.name}" for alias in node.names]
     return found
 
 
 def folder(module: str, path: Path) -> str:
-    """Return the folder of a module; each module at the root of its package is its own."""
+    """Return the folder of a module; a module at the root of its package counts as a folder."""
     is_package = path.name == "__init__.py"
     return module if is_package or module.count(".") == 1 else module.rpartition(".")[0]
 
@@ -60,7 +60,7 @@ def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[st
 
 
 def rings(graph: dict[str, dict[str, list[str]]]) -> list[list[str]]:
-    """Return the folders that reach each other, in groups of two or more."""
+    """Return the groups of folders that import each other, directly or through others."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()
@@ -103,7 +103,7 @@ def test_folders_and_modules_do_not_import_each_other(
     assert shown_rings(arrows(package, place)) == ""
 
 
-def test_compat_imports_only_packages_and_top_level_modules_of_the_engine() -> None:
+def test_mdstorm_imports_only_packages_and_top_level_modules_of_backend() -> None:
     engine = modules("mdstorm_backend").items()
     rooms = {n for n, path in engine if path.name == "__init__.py" or n.count(".") == 1}
     beyond = {

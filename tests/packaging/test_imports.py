@@ -1,4 +1,4 @@
-"""Importing the packages is cheap: frameworks and cloud SDKs wait until something needs them."""
+"""Importing the packages is cheap: frameworks and cloud SDKs are loaded only when needed."""
 
 import io
 import sys
@@ -20,7 +20,7 @@ HEAVY = {
 
 
 def loaded_after(program: str) -> set[str]:
-    """Run a program in a separate process: this one has imported the frameworks already."""
+    """Return the modules that a program loads, in a process that has not loaded any framework."""
     report = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules))"
     done = run_command(sys.executable, "-c", f"{report}; {program}", cwd=Path.cwd())
     loaded = {*done.stdout.rpartition("loaded:")[2].split()}
@@ -33,14 +33,14 @@ def test_import_loads_no_framework(package: str) -> None:
     assert not HEAVY & loaded_after(f"import {package}")
 
 
-def test_the_modules_of_petastorm_load_no_framework() -> None:
+def test_modules_with_names_of_petastorm_load_no_framework() -> None:
     of_a_framework = {".pytorch", ".tf_utils"}
     names = [f"mdstorm{module}" for module in MODULES if module not in of_a_framework]
     assert not HEAVY & loaded_after(f"import {', '.join(names)}")
 
 
 def test_workers_of_spark_import_little_to_write_shards() -> None:
-    """Each worker process imports them, which takes most of the first conversion's time."""
+    """Each worker imports these modules, which takes most of the time of the first conversion."""
     loaded = loaded_after("import mdstorm_backend.write.tasks")
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")
     assert not loaded.intersection(f"mdstorm_backend.{room}" for room in unneeded)
@@ -69,7 +69,7 @@ def test_batches_of_numbers_load_neither_pandas_nor_arrow_compute(
 
 @pytest.mark.parametrize("decode", [None, "image"])
 def test_batches_of_image_files_do_not_load_pandas(tmp_path: Path, decode: str | None) -> None:
-    """It takes longer to import than the first batch to arrive."""
+    """Importing pandas takes longer than reading the first batch."""
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "JPEG")
     pq.write_table(pa.table({"image": [file.getvalue()] * 10}), tmp_path / "images.parquet")

@@ -28,4 +28,5 @@ def test_folders_with_tests_are_run_by_make_test(targets: str, pattern: str) -> 
         for path in _TESTS.rglob("test_*.py")
         if re.search(pattern, path.read_text("utf-8"))
     }
-    assert folders - {"trainers"} <= folders_run_by(targets)  # test-trainers has an environment
+    # test-trainers has its own environment.
+    assert folders - {"trainers"} <= folders_run_by(targets)

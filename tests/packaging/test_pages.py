@@ -27,7 +27,7 @@ def prose(page: Path) -> str:
 
 
 def anchor_of(heading: str) -> str:
-    """Return the name of a heading, as hosts of Markdown form it."""
+    """Return the anchor of a heading, as GitHub and other hosts of Markdown form it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
@@ -62,18 +62,18 @@ def test_commands_on_pages_exist_with_their_options(command: str) -> None:
     name, *arguments = shlex.split(command)
     found = main.get_command(click.Context(main), name)
     assert found is not None
-    found.make_context(name, arguments, resilient_parsing=True)  # refuses unknown options
+    found.make_context(name, arguments, resilient_parsing=True)  # rejects unknown options
 
 
-def test_the_readme_stays_short() -> None:
+def test_readme_has_less_than_120_lines() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
-def test_first_pages_quote_the_figures_of_the_benchmarks(page: str) -> None:
+def test_first_pages_quote_figures_of_benchmark_page(page: str) -> None:
     table = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     rows = re.findall(r"torch (in order|shuffled).*st BatchedDataLoader.* ([\d.]+) . \|", table)
-    figures = dict(reversed(rows))  # modules of MDS, which are listed first
+    figures = dict(reversed(rows))  # keeps the first row of each kind, which is about MDS
     text = prose(ROOT / page).replace("\n", " ")
     assert f"{figures['in order']} times as fast as Petastorm's" in text
     assert f"{figures['shuffled']} times as fast when shuffled" in text
@@ -90,7 +90,7 @@ def test_quick_starts_link_to_the_install_page(page: Path) -> None:
     assert "../install.md" in relative_links(page)
 
 
-def test_links_of_the_readme_become_absolute_or_text() -> None:
+def test_readme_links_become_absolute_or_are_replaced_by_text() -> None:
     absolute_links = runpy.run_path(str(ROOT / "scripts" / "readme_links.py"))["absolute_links"]
     text = "![a plot](docs/a.svg), [types](docs/types.md#nulls), [below](#use), [x](https://x.org)"
     assert absolute_links(text, "https://git.example/us/it/", "1.2") == (
@@ -119,7 +119,7 @@ def test_architecture_names_existing_files() -> None:
 
 
 @pytest.mark.newest
-def test_licences_page_equals_the_installed_packages_metadata() -> None:
+def test_licences_page_matches_metadata_of_installed_packages() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "list_licences.py"))
     rows = script["required"]()
     assert {"always", "spark", "torch", "tf"} <= rows.keys()

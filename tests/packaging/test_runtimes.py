@@ -35,14 +35,14 @@ def versions(text: str) -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pins}
 
 
-def test_each_supported_runtime_has_a_file() -> None:
+def test_each_supported_runtime_has_constraints_file() -> None:
     names = {file.stem.removesuffix("-ml") for file in FILES}
     page = (ROOT / "docs" / "runtimes.md").read_text("utf-8")
     assert names == set(re.findall(r"^\| (\d+(?:\.\d)?)(?: LTS)? ML ", page, flags=re.M))
 
 
 @each_runtime
-def test_our_bounds_admit_the_libraries_of_a_runtime(file: Path) -> None:
+def test_version_bounds_of_mdstorm_admit_libraries_of_runtime(file: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [*project["dependencies"]]
     for extra in EXTRAS:
@@ -61,7 +61,7 @@ def test_our_bounds_admit_the_libraries_of_a_runtime(file: Path) -> None:
 @pytest.mark.newest
 @pytest.mark.parametrize("extra", EXTRAS)
 @each_runtime
-def test_an_installation_changes_no_library_of_a_runtime(file: Path, extra: str) -> None:
+def test_installing_mdstorm_changes_no_library_of_runtime(file: Path, extra: str) -> None:
     uv = shutil.which("uv", path=str(Path(sys.executable).parent))
     assert uv is not None
     python = head(file, "python")

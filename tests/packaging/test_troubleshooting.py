@@ -1,4 +1,4 @@
-"""The pages about errors and absent names: quoted messages exist, listed names do not."""
+"""Messages that the pages quote exist in the code; names that they list as absent do not."""
 
 import ast
 import importlib
@@ -13,12 +13,12 @@ from mdstorm._petastorm_names import ABSENT
 
 #: The page about errors, which quotes the texts of messages.
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-#: Replaces a value in a message.
+#: Stands for a value in a message.
 GAP = "…"
 
 
 def texts_of(node: ast.AST) -> list[str]:
-    """Return the texts below a node, with a gap for each value."""
+    """Return the text of a node with a string, with a gap for each value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):
@@ -36,7 +36,7 @@ def texts() -> str:
     return "\n".join(text for node in nodes for text in texts_of(node))
 
 
-def test_each_error_has_a_section() -> None:
+def test_each_error_has_section_on_troubleshooting_page() -> None:
     sections = re.findall(r"^### (\w+Error)$", TROUBLES, re.M)
     assert sorted(sections) == sorted(mdstorm.errors.__all__)
 
@@ -61,12 +61,12 @@ def named(text: str) -> set[str]:
     return {name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", first)}
 
 
-def test_each_group_of_names_has_a_section() -> None:
+def test_each_group_of_absent_names_has_section() -> None:
     assert sections().keys() == ABSENT.sections.keys()
 
 
 @pytest.mark.parametrize("section", ABSENT.sections)
-def test_section_lists_the_names_of_the_table(section: str) -> None:
+def test_section_lists_absent_names_of_its_group(section: str) -> None:
     in_table = {name.rpartition(".")[2] for name in ABSENT.sections[section]}
     modules = {name.rpartition(".")[0].rpartition(".")[2] for name in ABSENT.sections[section]}
     found = named(sections()[section])
@@ -75,22 +75,22 @@ def test_section_lists_the_names_of_the_table(section: str) -> None:
 
 
 def _marked(name: str) -> Any:
-    # Looking there would import TensorFlow.
+    # Looking up such a name imports TensorFlow.
     return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
 
 
 @pytest.mark.parametrize("name", [_marked(name) for name in ABSENT.names])
-def test_a_name_of_the_table_is_absent(name: str) -> None:
+def test_name_listed_as_absent_does_not_exist(name: str) -> None:
     parent, _, last = f"mdstorm.{name}".rpartition(".")
     try:
         assert not hasattr(importlib.import_module(parent), last)
         importlib.import_module(f"mdstorm.{name}")
     except ModuleNotFoundError:
         return
-    pytest.fail(f"{name} is there")
+    pytest.fail(f"{name} exists")
 
 
-def test_names_of_an_absent_module_have_its_section() -> None:
+def test_name_in_absent_module_links_to_section_of_module() -> None:
     assert (
         ABSENT.replacement("petastorm.hdfs.namenode.HdfsConnector")
         == f"{ABSENT.page}#name-nodes-of-hdfs"

@@ -76,7 +76,7 @@ def of_mypy(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 def errors(lines: list[str], program: Path | str) -> list[int]:
-    """Return the numbers of the lines with errors in a program."""
+    """Return the line numbers of the errors in a program."""
     found = [re.search(rf"{re.escape(str(program))}:(\d+): error", line) for line in lines]
     return [int(match[1]) for match in found if match]
 

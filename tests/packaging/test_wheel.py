@@ -1,4 +1,4 @@
-"""The built distribution, where there is nothing but the base dependencies, and its release."""
+"""The wheel, installed with the base dependencies only, and the release script."""
 
 import hashlib
 import re
@@ -29,14 +29,14 @@ def run(*command: str | Path, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("dist")
-    # Without --wheel it is built from the sdist, which must be complete.
+    # Without --wheel, the wheel is built from the sdist, which must be complete.
     run(sys.executable, "-m", "build", "--installer", "uv", "--outdir", target, ROOT, cwd=target)
     (built,) = target.glob("*.whl")
     return built
 
 
 def install(wheel: Path, target: Path, python: str, *options: str | Path) -> Path:
-    """Make an environment with the wheel; return where its commands are."""
+    """Make an environment with the wheel; return the folder of its commands."""
     installed = target / "venv" / "bin"
     run(*UV, "venv", "--quiet", "--python", python, target / "venv", cwd=target)
     where = ("--quiet", "--python", installed / "python")
@@ -46,7 +46,7 @@ def install(wheel: Path, target: Path, python: str, *options: str | Path) -> Pat
 
 @pytest.fixture(scope="module")
 def base_install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an environment with the wheel and the versions that this test run has."""
+    """Make an environment with the wheel, and dependencies in the versions of this test run."""
     target = tmp_path_factory.mktemp("base")
     constraints = target / "constraints.txt"
     constraints.write_text(
@@ -64,7 +64,7 @@ def test_wheel_ships_the_typed_packages_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_the_package_index_shows_no_relative_link(wheel: Path) -> None:
+def test_description_for_package_index_has_no_relative_links(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         description = archive.read(name).decode().partition("\n\n")[2]
@@ -104,7 +104,7 @@ def test_wheel_works_on_other_versions_of_python(version: str, wheel: Path, tmp_
         ("mdstorm.tf_utils", "tf"),
     ],
 )
-def test_module_without_its_extra_raises_error_that_names_it(
+def test_module_without_its_extra_raises_error_that_names_the_extra(
     module: str, extra: str, base_install: Path, tmp_path: Path
 ) -> None:
     program = f"try: import {module}\nexcept ModuleNotFoundError as error: print(error)"
@@ -112,7 +112,7 @@ def test_module_without_its_extra_raises_error_that_names_it(
     assert f'Install it with: pip install "mdstorm[{extra}]"' in shown
 
 
-def test_loaders_without_their_extra_raise_error_that_names_it(
+def test_loaders_without_their_extra_raise_error_that_names_the_extra(
     base_install: Path, tmp_path: Path
 ) -> None:
     program = """
@@ -131,13 +131,13 @@ for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
 
 @pytest.fixture
 def script(tmp_path: Path) -> dict[str, Any]:
-    """Runs the script of `make release`, with the test's own folder instead of ``dist/``."""
+    """The functions of the release script, which write to the test's folder, not ``dist/``."""
     found = runpy.run_path(str(ROOT / "scripts" / "release.py"))
     found["write_checksums"].__globals__["DIST"] = tmp_path
     return found
 
 
-def test_the_changelog_has_a_dated_section_of_this_version(script: dict[str, Any]) -> None:
+def test_changelog_has_dated_section_of_this_version(script: dict[str, Any]) -> None:
     assert script["version_of_code"]() == mdstorm.__version__
     script["check_changelog"](mdstorm.__version__)
     with pytest.raises(SystemExit, match="has no heading `## 99"):
@@ -158,7 +158,7 @@ def test_release_with_uncommitted_changes_fails(script: dict[str, Any], tmp_path
         script["check_nothing_is_uncommitted"]()
 
 
-def test_every_file_has_a_checksum(script: dict[str, Any], tmp_path: Path) -> None:
+def test_every_file_of_release_has_checksum(script: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "b.whl").write_bytes(b"wheel")
     (tmp_path / "a.json").write_bytes(b"bill")
     script["write_checksums"]()

@@ -44,7 +44,7 @@ class AzureServer:
                 self.url = match[1]
                 break
         else:
-            raise RuntimeError("Azurite ended before it listened")
+            raise RuntimeError("Azurite ended before it accepted connections")
         self._make_container()
 
     def connection_string(self, key: str | None = None) -> str:
@@ -54,7 +54,7 @@ class AzureServer:
         )
 
     def signature(self, key: str | None = None, seconds: float = 3600) -> str:
-        """Return a signature for reading the container, made by the account's key or another."""
+        """Return a signature for reading the container, made with `key` or the account's key."""
         from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 
         now = datetime.now(timezone.utc)
@@ -68,7 +68,7 @@ class AzureServer:
         )
 
     def replace_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Connect to this server where adlfs, without a connection string, writes https://."""
+        """Make adlfs connect to this server where it has no connection string, and uses https."""
         import adlfs
         from azure.storage.blob.aio import BlobServiceClient
 

@@ -1,4 +1,4 @@
-"""A catalog of tables in front of their storage: the servers of both, started together."""
+"""The servers of a catalog and of the storage of its tables, started together."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,7 +17,7 @@ _KEYS = {"key": "testing", "secret": "testing-secret"}
 
 @dataclass
 class Catalog:
-    """Unity Catalog on localhost, whose tables are on an S3 that accepts only its tokens."""
+    """Unity Catalog on localhost, with tables in an S3 store that accepts only its tokens."""
 
     unity: UnityServer
     guard: GuardedS3
@@ -37,7 +37,7 @@ class Catalog:
 
 @contextmanager
 def catalog_on(behind: S3Server) -> Iterator[Catalog]:
-    """Start a catalog in a block, without tables."""
+    """Start a catalog without tables, and close it at the end of the block."""
     with closing(GuardedS3(behind)) as guard:
 
         def vend(prefix: str, seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A Databricks workspace on localhost: the Files API and the DBFS API, files in memory."""
+"""A Databricks workspace on localhost: the Files API and the DBFS API; files are in memory."""
 
 import base64
 import json

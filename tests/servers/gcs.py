@@ -14,7 +14,7 @@ from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 BUCKET = "bucket"
 TOKEN = "ya29-secret-token"
 
-# Otherwise gcsfs requests the kind of the bucket from a server that no emulator has.
+# Otherwise gcsfs requests the type of the bucket from an API that no emulator has.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 _DIRECTORY = Path(__file__).parents[2] / ".venv-gcs"
@@ -23,12 +23,12 @@ _REFUSAL = b'{"error": {"code": 403, "message": "caller does not have storage.ob
 
 
 class GoogleServer(Server):
-    """Gives a token to service accounts, and passes requests with it on to the emulator.
+    """Gives a token to service accounts, and forwards requests with `TOKEN` to the emulator.
 
     Attributes
     ----------
     token : str
-        The one that is given; those with another one than TOKEN are refused.
+        The token that is given; another one than `TOKEN` is refused.
     """
 
     def __init__(self, directory: Path) -> None:

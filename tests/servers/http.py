@@ -1,4 +1,4 @@
-"""HTTP servers in a thread of the tests' process, which count requests and fail on request."""
+"""HTTP servers in threads of the tests' process, which list requests and can simulate faults."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -6,11 +6,11 @@ from typing import Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-#: Types that the standard library names from Python 3.11 on.
+#: Types that the standard library has since Python 3.11.
 WSGIEnvironment = dict[str, Any]
 StartResponse = Callable[..., Any]
 WSGIApp = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
-#: Returns a response that replaces the server's, or None.
+#: A function that returns a response to send instead of the server's, or None.
 Fault = Callable[[str, str], "WSGIApp | None"]
 
 
@@ -66,7 +66,7 @@ class Server:
 
 
 def respond(status: str, body: bytes = b"", *headers: tuple[str, str]) -> WSGIApp:
-    """An application with one answer to everything."""
+    """Return an application with the same response to every request."""
 
     def app(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         start(status, [("Content-Length", str(len(body))), *headers])
@@ -76,7 +76,7 @@ def respond(status: str, body: bytes = b"", *headers: tuple[str, str]) -> WSGIAp
 
 
 def cut_off(app: WSGIApp, keep: int) -> WSGIApp:
-    """Another application whose answers end after `keep` bytes, with headers that fit that."""
+    """Return an application whose responses end after `keep` bytes, with matching headers."""
 
     def shortened(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         def start_shortened(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A REST catalog of Iceberg, which gives out credentials of `GuardedS3`, for pyiceberg's client."""
+"""An Iceberg REST catalog for pyiceberg's client, which gives out credentials of `GuardedS3`."""
 
 import json
 import time

@@ -38,11 +38,11 @@ class S3Server(Server):
         return s3_backends[ACCOUNT]["aws"].buckets[BUCKET].keys
 
     def objects(self, prefix: str) -> dict[str, bytes]:
-        """Objects below a prefix, which ends with a slash, by the rest of their names."""
+        """Objects below a prefix, which ends with a slash, by their names without the prefix."""
         return {k.removeprefix(prefix): v.value for k, v in self._below(prefix)}
 
     def grow_old(self, prefix: str) -> None:
-        """Set the time of objects below a prefix to two days ago."""
+        """Make objects below a prefix older by two days."""
         for _, key in self._below(prefix):
             key.last_modified -= timedelta(days=2)
 
@@ -55,7 +55,7 @@ class S3Server(Server):
         return [(name, key) for name, key in self.keys.items() if name.startswith(prefix)]
 
     def check_credentials(self, check: bool) -> None:
-        """Check credentials from now on; all are refused, because the server knows none."""
+        """Accept only credentials of IAM users, of whom there are none at first, or all again."""
         self.request("POST", "/moto-api/reset-auth", b"0" if check else b"inf")
 
     def options(self) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class SparkConnectServer:
         raise RuntimeError("the Spark Connect server did not start:\n" + "".join(seen[-20:]))
 
     def run(self, program: str, directory: Path) -> str:
-        """Run a client's program, which finds the session in `spark`; return its output."""
+        """Run a program with a session of this server as `spark`; return its output."""
         head = (
             "from pyspark.sql import SparkSession\n"
             f"spark = SparkSession.builder.remote({self.url!r}).getOrCreate()\n"
@@ -83,5 +83,5 @@ def _home_of_pyspark() -> Path:
     pyspark = pytest.importorskip("pyspark")
     home = Path(pyspark.__file__).parent
     if not list(home.glob("jars/spark-connect_*.jar")):
-        pytest.skip("this version of PySpark comes without the server of Spark Connect")
+        pytest.skip("this version of PySpark does not include the Spark Connect server")
     return home

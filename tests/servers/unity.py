@@ -1,4 +1,4 @@
-"""A workspace of Databricks with Unity Catalog, which knows tables and hands out credentials.
+"""A Databricks workspace with Unity Catalog, which has tables and hands out credentials.
 
 It answers as the REST API does to ``tables.get``, to ``temporary-table-credentials`` and to the
 Iceberg REST catalog; the credentials are tokens of `GuardedS3`. It also has the files of a
@@ -22,7 +22,7 @@ _API = "/api/2.1/unity-catalog/"
 _VENDED = "/api/2.0/unity-catalog/temporary-table-credentials"
 _FILES = ("/api/2.0/fs/", "/api/2.0/dbfs/")
 _ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1/"
-#: Creates the credentials of a response, for a prefix and a time in seconds.
+#: A function that creates credentials for a prefix and a lifetime in seconds.
 Vend = Callable[[str, float], dict[str, Any]]
 
 
@@ -178,7 +178,7 @@ class UnityServer(Server):
 
 
 def _process_between(client: int, server: int) -> int:
-    """The process of this machine that connects from a port to another one."""
+    """The process that is connected from the client's port to the server's port."""
     found = psutil.net_connections("tcp4")
     pids = {
         one.pid

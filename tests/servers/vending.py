@@ -1,4 +1,4 @@
-"""S3 that accepts only session tokens that were handed out, for their prefix and their time.
+"""An S3 server that accepts only its own session tokens, within their prefix and lifetime.
 
 The answers are those of S3. An expired token gets 400, without a code for HEAD. A key outside the
 prefix gets 403, and so does a request whose signature is more than a quarter of an hour off. A
@@ -19,7 +19,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 #: Part of every secret, so that a test can search for all of them.
 MARK = "vended-secret"
-#: Largest difference of the clocks of a client and the store, in seconds.
+#: Largest accepted difference between the clocks of client and store, in seconds.
 _MOST_SKEW = 900
 _TEXTS = {
     "ExpiredToken": "The provided token has expired.",
@@ -39,12 +39,12 @@ class Token:
     session: str
 
     def keys(self) -> dict[str, str]:
-        """As options of s3fs."""
+        """The credentials as options of s3fs."""
         return {"key": self.key, "secret": self.secret, "token": self.session}
 
 
 class GuardedS3(Server):
-    """A guard in front of moto's server.
+    """Checks tokens, and forwards requests with valid ones to moto's server.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class GuardedS3(Server):
 
 
 def _seconds(date: str) -> float:
-    """The Unix time of a date as signatures have it."""
+    """The Unix time of a date in the format of signatures."""
     return datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()
 
 

@@ -31,7 +31,7 @@ _DETACH = 2
 _MOST_BYTES = 1 << 20
 _HEADER = struct.Struct("<IIQQIIII")
 _ATTRIBUTES = struct.Struct("<6Q10I")
-#: What we ask the kernel for: truncation on opening, locks of both kinds, large writes, many pages.
+#: Requested from the kernel: truncation on opening, locks of both kinds, large writes, many pages.
 _FLAGS = 1 << 3 | 1 << 1 | 1 << 10 | 1 << 5 | 1 << 22
 #: Reads and writes bypass the kernel's cache, so shared memory maps are refused.
 _DIRECT_IO = 1
@@ -40,7 +40,7 @@ _ROOT = 1
 
 
 class MountedVolume:
-    """The mount, in `directory`; it ends with `close`, or with this process.
+    """A volume that is mounted in `directory` until `close` is called or this process ends.
 
     Raises
     ------
@@ -65,21 +65,21 @@ class MountedVolume:
         assert self._process.stdout is not None
         if self._process.stdout.readline().strip() != _MOUNTED:
             _, errors = self._process.communicate()
-            raise OSError(f"there is no FUSE here: {errors.strip().splitlines()[-1:]}")
+            raise OSError(f"FUSE is not available: {errors.strip().splitlines()[-1:]}")
 
     def close(self) -> None:
-        """Unmount it."""
+        """Unmount the volume."""
         self._process.communicate()
 
 
 class _Volume:
-    """Answers the kernel's requests. One thread, one request at a time."""
+    """Answers the kernel's requests in one thread, one request at a time."""
 
     def __init__(self, store: str) -> None:
         self._paths = {_ROOT: store}
         self._numbers = {store: _ROOT}
         self._next = _ROOT + 1
-        #: By number of an open file: the underlying file, and the number of bytes written.
+        #: Number of bytes written to each file that is open for writing.
         self._written: dict[int, int] = {}
         self._listings: dict[str, tuple[float, list[tuple[str, int]]]] = {}
         self._answers: dict[int, Callable[[int, bytes], bytes]] = {
@@ -113,11 +113,11 @@ class _Volume:
                     continue
                 raise
             _, code, unique, node, *_ = _HEADER.unpack_from(request)
-            if code in (2, 42):  # the kernel releases a number: it expects no response
+            if code in (2, 42):  # FUSE_FORGET and FUSE_BATCH_FORGET have no response
                 continue
             number, data = 0, b""
             try:
-                if code not in self._answers:  # 38, as for copy_file_range and locks
+                if code not in self._answers:  # such as copy_file_range and locks
                     raise OSError(errno.ENOSYS, "not supported")
                 data = self._answers[code](node, request[_HEADER.size :])
             except OSError as error:
@@ -155,8 +155,8 @@ class _Volume:
     def _change(self, node: int, data: bytes) -> bytes:
         valid, _, _, size = struct.unpack_from("<IIQQ", data)
         if valid & _SIZE_CHANGES and size != os.stat(self._path(node)).st_size:
-            raise OSError(errno.EOPNOTSUPP, "files do not change their size")
-        return self._attributes(node, data)  # modes and times do not change
+            raise OSError(errno.EOPNOTSUPP, "the size of a file cannot be changed")
+        return self._attributes(node, data)  # changes of modes and times are ignored
 
     def _make_directory(self, node: int, data: bytes) -> bytes:
         path = self._path(node, data[8:-1])

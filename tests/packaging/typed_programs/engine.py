@@ -1,4 +1,4 @@
-"""The engine's own names, and MosaicML Streaming's names."""
+"""Names of `mdstorm_backend`: its own, and MosaicML Streaming's."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from mdstorm_backend.errors import MDStormError
 
 
 class Pairs(StreamingDataset):
-    """Yields its own samples."""
+    """A dataset whose samples are tuples."""
 
     def __getitem__(self, at: int) -> tuple[torch.Tensor, int]:
         sample = super().__getitem__(at)
