@@ -39,8 +39,7 @@ class Target:
     name: str
     ours: str
     theirs: str | None
-    # A multiple of the other library's figure for a ratio (None: shown without a promise), seconds
-    # for a bound.
+    # The least ratio to the other library's figure (None: no target), or the bound in seconds.
     promised: float | None
 
 
@@ -109,7 +108,7 @@ def compare(
 
 
 def flatten(prefix: str, value: Any) -> Figures:
-    """Put each number under a dotted name; of a reading speed, only the median."""
+    """Return each number by a dotted name; a reading speed is reduced to its median."""
     if isinstance(value, dict):
         if "rows_per_s" in value:
             return {prefix: value["rows_per_s"]}
@@ -156,7 +155,7 @@ def times_better(ours: str, theirs: str, figures: Figures) -> float:
 
 def show(outcomes: list[Outcome], figures: Figures) -> None:
     """Print the figures of each library, then the targets."""
-    # Output to a file or a log is wide enough for the names.
+    # In a file or a log, lines are wide enough for the names.
     console = Console(width=None if sys.stdout.isatty() else 140)
     measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
     for name, figure in figures.items():

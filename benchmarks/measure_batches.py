@@ -35,7 +35,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 COLUMNS = [f"float_{number:02d}" for number in range(26)]
 ROUNDS = 7
 PASS_SECONDS = 0.5
-#: Ratios to the rows per second of dict batches, or rows per second.
+#: Least ratios to the rows per second of dict batches; for samples, least rows per second.
 TARGETS = {
     "stack": 1.5,
     "batch_map": 0.5,
@@ -45,7 +45,7 @@ TARGETS = {
 
 
 def write(folder: Path, rows: int) -> tuple[str, str]:
-    """Write the table, and one with all columns but the last as arrays; return their paths."""
+    """Write the table, and one whose columns but the last are a column of arrays; return paths."""
     values = np.random.default_rng(0).random((rows, len(COLUMNS)), np.float32)
     table = pa.table(dict(zip(COLUMNS, values.T, strict=True)))
     features = pa.FixedSizeListArray.from_arrays(values[:, :-1].ravel(), len(COLUMNS) - 1)
@@ -57,7 +57,7 @@ def write(folder: Path, rows: int) -> tuple[str, str]:
 
 
 def stacked(batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Make features and a label of 26 columns."""
+    """Make a matrix of features and a label from the 26 columns."""
     *features, label = batch.values()
     return torch.stack(features, dim=1), label
 
@@ -73,7 +73,7 @@ def rows_of_pair(batch: tuple[torch.Tensor, torch.Tensor]) -> int:
 def ways(
     columns: str, arrays: str, batch_size: int
 ) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
-    """Describe how each loader is made, and how the rows of its batches are counted."""
+    """Return how to make each loader, and how to count the rows of its batches."""
 
     def dataset(local: str = columns) -> StreamingDataset:
         return StreamingDataset(local=local, batch_size=batch_size)
@@ -137,8 +137,7 @@ def main() -> int:
                 speed = reading_speed(make, touch, args.rows, passes=1, seconds=PASS_SECONDS)
                 found.setdefault(name, []).append(speed["rows_per_s"])
     rates = {name: statistics.median(speeds) for name, speeds in found.items()}
-    # Ratios are taken within a round, because whatever slows down one loader also slows down the
-    # next one.
+    # Ratios are computed within a round, in which other work on the machine affects all loaders.
     shares = {
         name: statistics.median(map(truediv, found[name], found["dicts"]))
         for name in ("stack", "batch_map", "array_column", "by_hand")

@@ -1,4 +1,4 @@
-"""mdstorm: Parquet converted to MDS without Spark, and both compared row by row.
+"""mdstorm: speed of converting Parquet to MDS without Spark, and of comparing both by row.
 
     python benchmarks/measure_convert.py [--rows 500000]
 
@@ -27,7 +27,7 @@ PASSES = 5
 
 
 def rows_per_second(call: Callable[[int], object], rows: int) -> dict[str, float]:
-    """Time some calls, each with its number, after one to warm up."""
+    """Time calls, each of which gets its number, after a warm-up call."""
     call(0)
     took = []
     for number in range(1, PASSES + 1):
@@ -55,7 +55,7 @@ def main() -> int:
         converted = rows_per_second(convert, rows)
         source, target = open_parquet(f"{folder}/parquet"), open_dataset(f"{folder}/0")
         if not compare(source, target).is_same:
-            raise RuntimeError("the rows are not the same")
+            raise RuntimeError("the converted rows differ from the source")
         compared = rows_per_second(lambda number: compare(source, target), rows)
     emit({"rows": rows, "convert": converted, "compare": compared})
     return 0 if converted["rows_per_s"] >= PROMISED_ROWS_PER_S else 1

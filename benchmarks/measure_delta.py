@@ -41,7 +41,7 @@ PASSES = 15
 
 
 def write_table(folder: Path, files: int) -> None:
-    """Write a table in one version; of each file some rows are dead."""
+    """Write a table with deletion vectors for some rows of each file."""
     actions = []
     for number in range(files):
         start = number * ROWS
@@ -65,7 +65,7 @@ def write_table(folder: Path, files: int) -> None:
 
 
 def timed(call: Callable[[], int], expected: int) -> float:
-    """Time a call, which returns a number that is known."""
+    """Time a call, which must return the expected number."""
     start = time.perf_counter()
     found = call()
     seconds = time.perf_counter() - start
@@ -93,7 +93,7 @@ def main() -> int:
         listed, opened = [], []
         for number in range(PASSES + 1):
             pair = timed(list_files, files), timed(open_table, files * (ROWS - DEAD))
-            if number:  # the first one warms up
+            if number:  # the first pair is a warm-up
                 listed.append(pair[0])
                 opened.append(pair[1])
     ratio = statistics.median(opened) / statistics.median(listed)

@@ -58,7 +58,7 @@ _REQUESTS_OF_S3 = 5500
 
 
 def exact(ranks: int, rows: int, shards: int) -> None:
-    """Find the shards of a rank's share, in windows, and permute the rows of the first window."""
+    """Compute the exact order: a rank's shards in windows, and the rows of its first window."""
     order = ExactOrder(seed=1, shuffle_shards=True, window=WINDOW, rank=ranks - 1, world_size=ranks)
     bounds = np.linspace(0, rows, shards + 1, dtype=np.int64)
     share = order.rows(rows, first_position=rows)
@@ -66,14 +66,14 @@ def exact(ranks: int, rows: int, shards: int) -> None:
 
 
 def elastic(ranks: int, rows: int, shards: int, *, shuffle: bool = True) -> None:
-    """Compute the samples of the last rank, which waits for the random numbers of all nodes."""
+    """Compute the elastic order of the last rank, which draws the random numbers of all nodes."""
     order = ElasticOrder(BATCH_SIZE, shuffle=shuffle)
     world = World(ranks - 1, ranks, RANKS_PER_HOST)
     rank_work(order, [StreamShape((rows // shards,) * shards)], world, epoch=1)
 
 
 def fits(case: str, ranks: int, rows: int, shards: int) -> bool:
-    """Whether this machine can compute an order."""
+    """Whether this machine can compute an order within the time limit."""
     share = rows / max(ranks // RANKS_PER_HOST, 1)
     seconds = share * _PER_SAMPLE + rows * _PER_DRAW if case == "elastic" else 0.0
     return seconds < _LIMIT
@@ -95,9 +95,9 @@ def index_of(rows: int, shards: int, folder: str) -> bytes:
 
 
 def index(ranks: int, rows: int, shards: int) -> dict[str, float]:
-    """Parse an index, of which every process of a training job has one."""
+    """Measure parsing an index, which every process of a training job does."""
     path = Path(tempfile.gettempdir(), f"mdstorm-growth-{shards}.json")
-    if not path.exists():  # in a separate process, for the memory of this one
+    if not path.exists():  # in a separate process, so that it does not count as memory of this one
         subprocess.run([sys.executable, __file__, "write", str(path), str(shards)], check=True)
     content = path.read_bytes()
     figures = measured(lambda: Index.from_bytes(content, url=""))
@@ -107,7 +107,7 @@ def index(ranks: int, rows: int, shards: int) -> dict[str, float]:
 
 
 def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
-    """Take and load the states of both orders, within an epoch, and after two other worlds."""
+    """Measure states of both orders within an epoch, also after two changes of the world."""
     with tempfile.TemporaryDirectory() as folder:
         content = index_of(rows, shards, folder)
         Path(folder, "index.json").write_bytes(content)
@@ -120,7 +120,7 @@ def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
             return StreamingDataLoader(data, batch_size=BATCH_SIZE)
 
         def moved(taken: dict[str, Any], size: int) -> dict[str, Any]:
-            """Advance all ranks of a world by more batches since a state was loaded there."""
+            """Return the state after all ranks of a world have loaded it and read more batches."""
             ours = taken["mdstorm"]
             if [lanes[1] for lanes in ours["lanes"]][-1:] != [size]:
                 ours["lanes"].append([taken["sample_in_epoch"], size, 0])
@@ -176,7 +176,7 @@ def requests(ranks: int, rows: int, shards: int) -> dict[str, Any]:
 
 
 def place(rank: int, ranks: int) -> dict[str, str]:
-    """Return the variables of a launcher."""
+    """Return the environment variables that a launcher sets."""
     sizes = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": min(RANKS_PER_HOST, ranks)}
     return {"AWS_EC2_METADATA_DISABLED": "true", **{name: str(n) for name, n in sizes.items()}}
 
@@ -195,7 +195,7 @@ def read_first_batch(endpoint: str, local: str) -> None:
 
 
 def measured(work: Callable[[], object]) -> dict[str, float]:
-    """Return the seconds of the CPU that something takes, and the bytes that it adds to memory."""
+    """Return the CPU seconds of a call, and the bytes by which it raises the peak memory."""
     before, start = peak(), time.process_time()
     work()
     return {"seconds": time.process_time() - start, "bytes_more": peak() - before}

@@ -32,12 +32,12 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 IMPORT_ATTEMPTS = 5
 LONG_EPOCHS = 10
-#: Number of the Parquet files, the same as for Petastorm.
+#: Rows among which Parquet files are shuffled, the same as for Petastorm.
 SHUFFLE_BUFFER_ROWS = 100_000
 
 
 def import_seconds() -> float:
-    """Measure the time that `import mdstorm` adds to running Python: the best of five runs each."""
+    """Measure by how much `import mdstorm` prolongs a run of Python: best of five runs each."""
 
     def best(program: str) -> float:
         seconds = []
@@ -68,7 +68,7 @@ def speed_after_tf(tf_data: Any, torch: Any, rows: int) -> dict[str, Any]:
 
 
 def write_parquet(session: Any, folder: str, rows: int) -> SparkDatasetConverter:
-    """Write the table as Petastorm's converter does, and wrap the files as they are."""
+    """Write Parquet files as Petastorm's converter does; return a converter of these files."""
     directory = Path(folder, "parquet")
     frame = numeric_table(session, 0, rows)
     frame.write.option("compression", "uncompressed").parquet(directory.as_uri())

@@ -83,7 +83,7 @@ def long_file() -> str:
 
 
 def filled(text: str, lines: int) -> str:
-    """Return a text that is extended by functions to a number of lines."""
+    """Append functions to a text until it has a number of lines."""
     rest = max(lines - text.count("\n"), 0) // _PLAIN.count("\n")
     return text + "\n" + "".join(_PLAIN.format(n=number) for number in range(rest))
 
@@ -105,7 +105,7 @@ def measured(arguments: list[object]) -> tuple[float, int]:
 
 
 def memory_of(process: int) -> int:
-    """Return the resident memory of a process and its children in bytes; 0 once it is gone."""
+    """Return the resident memory of a process and its children in bytes; 0 after it has ended."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()

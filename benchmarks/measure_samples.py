@@ -37,7 +37,7 @@ LOOKUP_PASSES = 5
 
 
 def as_list(batch: list[Any]) -> Any:
-    """Collate values that have no tensor form."""
+    """Collate values that cannot be tensors."""
     return {name: [sample[name] for sample in batch] for name in batch[0]}
 
 
@@ -50,7 +50,7 @@ def as_arrays(batch: list[dict[str, Any]]) -> Any:
 
 
 def open_loader(folder: str, collate: Callable[[list[Any]], Any], workers: int) -> Any:
-    """Make the fastest loader of each library: mdstorm's decodes whole batches by itself."""
+    """Make the fastest loader of the library: mdstorm needs no function to collate samples."""
     dataset = StreamingDataset(local=folder, batch_size=BATCH_SIZE)
     options: dict[str, Any] = {} if OURS else {"collate_fn": collate}
     return nullcontext(
@@ -73,7 +73,7 @@ def loader_speed(folder: Path, column: str, rows: int) -> dict[str, Any]:
 
 
 def image_speed(folder: Path) -> dict[str, Any]:
-    """Decode JPEGs to arrays with two threads, or two processes."""
+    """Measure decoding JPEGs to arrays with two threads (mdstorm) or two processes (Mosaic)."""
     open_images = partial(open_loader, str(folder), as_arrays, 0 if OURS else WORKERS)
     return reading_speed(open_images, rows_of("image"), samples.IMAGES)
 
@@ -88,7 +88,7 @@ def image_speeds(folder: Path) -> dict[str, Any]:
 
 
 def texts_to_arrow(folder: Path) -> dict[str, Any]:
-    """Read texts as Arrow batches; Mosaic's loader yields lists, which are converted to Arrow."""
+    """Read texts: as Arrow batches with mdstorm, as lists of texts with Mosaic's loader."""
     if OURS:
         from mdstorm_backend import open_dataset
 

@@ -35,7 +35,7 @@ from mdstorm_backend.format.index import FileInfo, Index
 
 BATCH_SIZE = 1024
 ROWS_OF_SMALL_SHARD, ROWS_OF_SHARD = 100, 1_000_000
-#: Number of rows of a wide table. A batch takes 10 MB at 10,000 columns.
+#: Rows of a wide table and of its batches. A batch takes 10 MB at 10,000 columns.
 WIDE_ROWS, WIDE_BATCH = 1024, 256
 #: Common file systems allow fewer links to a file than the largest index has shards.
 MOST_LINKS = 1000
@@ -74,7 +74,7 @@ def with_shards(folder: Path, shards: int) -> dict[str, Any]:
 
 
 def with_rows(folder: Path, rows: int) -> dict[str, Any]:
-    """Write many rows of a number, to be shuffled over the whole epoch."""
+    """Write many rows with one number each, to be shuffled over the whole epoch."""
     write(folder, ROWS_OF_SHARD, 1)
     repeat(folder, rows // ROWS_OF_SHARD)
     return {"batch_size": BATCH_SIZE, "order": ["window", rows]}
@@ -96,7 +96,7 @@ TITLES = {"open_s": "open", "first_s": "first batch", "memory_bytes": "memory"}
 
 
 class Memory:
-    """The peak memory of this process since the beginning, without mapped files."""
+    """The peak memory of this process since the object was made, without mapped files."""
 
     def __init__(self) -> None:
         self._before = self._most = _anonymous()
@@ -146,7 +146,7 @@ def measure(kind: str, size: int) -> Figures:
 
 
 def exponent(sizes: list[int], values: list[float]) -> float:
-    """Return the exponent with which a figure grows with the size in the last step."""
+    """Return the exponent of a figure's growth between the last two sizes."""
     return math.log(values[-1] / values[-2]) / math.log(sizes[-1] / sizes[-2])
 
 

@@ -45,7 +45,7 @@ FOLDER = Path(tempfile.gettempdir()) / "mdstorm-store"
 
 
 class Case(NamedTuple):
-    """A case: a dataset, its shards in MiB, the batch size, and arguments of the dataset."""
+    """A case: a table, the shard size in MiB, the batch size, and arguments of the dataset."""
 
     name: str
     table: str
@@ -75,7 +75,7 @@ def images() -> pa.Table:
 
 
 def numbers() -> pa.Table:
-    """Rows of float32."""
+    """Return a table of random float32 numbers."""
     rows = DATASET_BYTES // (4 * COLUMNS)
     values = np.random.default_rng(0).random((COLUMNS, rows), np.float32)
     return pa.table({f"n{i:02}": column for i, column in enumerate(values)})
@@ -99,7 +99,7 @@ class Store:
         self.url = f"http://127.0.0.1:{self._line()}"
 
     def requests(self) -> list[list[Any]]:
-        """The requests since the last call."""
+        """Return the requests since the last call."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
@@ -116,7 +116,7 @@ class Store:
 
 
 def write(case: Case) -> str:
-    """Write the dataset of a case unless it is there; return its name in the store."""
+    """Write the dataset of a case unless it exists; return its name in the store."""
     name = f"bucket/{case.table}-{case.shard_mib}"
     if not (FOLDER / name / "index.json").exists():
         with MDSWriter(out=str(FOLDER / name), size_limit=case.shard_mib << 20) as writer:

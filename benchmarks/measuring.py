@@ -21,12 +21,12 @@ EMPTY_READ_RETRIES = 5
 
 _Measured = TypeVar("_Measured")
 
-# Yields the batches of one library's loader while its context is open.
+# A context that opens one library's loader, over whose batches one can iterate.
 Loader = AbstractContextManager[Iterable[Any]]
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """Parse the options that all three measurements share."""
+    """Parse the options that the measurements share."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of the table")
@@ -73,9 +73,9 @@ def read_once(
 ) -> float:
     """Return the seconds of one pass, from the request for the loader to its last batch.
 
-    Opening counts, because whoever trains waits for it. Closing does not: stopping worker threads
-    is not reading. A pass without any row is repeated, for Petastorm's thread pool now and then
-    ends before it starts; any other wrong count is an error.
+    Opening is included, because training waits for it. Closing is not: stopping worker threads is
+    not reading. A pass without any row is repeated, because Petastorm's thread pool sometimes ends
+    before the first row; any other wrong count is an error.
     """
     for _ in range(EMPTY_READ_RETRIES):
         rows = 0
@@ -88,7 +88,7 @@ def read_once(
             if rows != expected_rows:
                 raise RuntimeError(f"read {rows} rows, expected {expected_rows}")
             return seconds
-    raise RuntimeError(f"{EMPTY_READ_RETRIES} passes in a row gave no rows")
+    raise RuntimeError(f"{EMPTY_READ_RETRIES} consecutive passes yielded no rows")
 
 
 def reading_speed(
@@ -122,7 +122,7 @@ def rows_per_cpu_second(
     expected_rows: int,
     seconds: float = 1.0,
 ) -> float:
-    """Divide the rows of 1, 2, 4… passes, which last at least `seconds`, by their CPU time.
+    """Return the rows per CPU second of 1, 2, 4… passes, enough to use `seconds` of CPU time.
 
     Unlike wall-clock time, CPU time compares libraries that use one thread with those that
     use several processes, and other programs on the machine change it little. One batch goes before
@@ -136,7 +136,7 @@ def rows_per_cpu_second(
         after = _cpu_seconds()
         if rows != passes * expected_rows:
             raise RuntimeError(f"read {rows} rows, expected {passes * expected_rows}")
-        # Processes that have ended in the meantime no longer have such numbers.
+        # The CPU time of processes that have ended in the meantime is unknown.
         spent = sum(after[pid] - before.get(pid, 0) for pid in after)
         if spent >= seconds:
             return rows / spent
@@ -186,7 +186,7 @@ def _peak_mib() -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("/proc/self/status names no peak memory")
+    raise RuntimeError("/proc/self/status does not contain the peak memory")
 
 
 def emit(figures: dict[str, Any]) -> None:

@@ -26,7 +26,7 @@ WIDTH, LABELS, VALUES, ROW, BAR = 1000, 610, 70, 23, 13
 _LEAST, _MOST = 0.3, 3_000
 _DECADE = (WIDTH - LABELS - VALUES) / math.log10(_MOST / _LEAST)
 
-#: Names of some rows in the runs, and their names in tables that show only one of them.
+#: Names of some rows in the results, and their names on the page, where they stand alone.
 _NAMES = {
     "the same over ten epochs": "torch in order over ten epochs, against BatchedDataLoader",
     "the same epoch again, from the cache": "one epoch from S3 again, now from the cache",
@@ -257,7 +257,7 @@ def _x(ratio: float) -> int:
 
 
 def _label(name: str) -> str:
-    """Shorten a long text, which the page has in full."""
+    """Shorten a long name for the drawing; the tables have it in full."""
     for words in (" over the epoch", " with 100,000 rows", "sequences of "):
         name = name.replace(words, "")
     return name

@@ -38,7 +38,7 @@ def main() -> None:
                 one[library] = measure(python, "measure_peers.py", library, folder, **environment)
             rounds.append(one)
     titles = {key: task.title for key, task in TASKS.items()} | {BORDER: BORDER_TITLE}
-    # No target is promised: these libraries have other purposes as well, and some of them win rows.
+    # There are no targets: these libraries also have other purposes, and some win a task.
     targets = [
         Target(f"{title}, against {name}", f"mdstorm.{key}", f"{library}.{key}", None)
         for key, title in titles.items()

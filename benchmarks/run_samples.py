@@ -27,7 +27,7 @@ LIBRARIES = ("mdstorm", "mosaic")
 def against_mosaic(
     name: str, figure: str, promised: float | None, theirs: str | None = None
 ) -> Target:
-    """Compare the same figure of both libraries, or different figures."""
+    """Return a target that compares a figure of both libraries, or two figures."""
     return Target(name, f"mdstorm.{figure}", f"mosaic.{theirs or figure}", promised)
 
 
@@ -47,11 +47,11 @@ TARGETS = (
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Serve the files of a folder; yield the environment in which both libraries find them."""
+    """Serve the files of a folder; yield the environment variables that both libraries need."""
     import boto3
     from moto.server import ThreadedMotoServer
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for every request
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     try:

@@ -57,7 +57,7 @@ def texts() -> Iterator[dict[str, Any]]:
 
 
 def images() -> Iterator[dict[str, Any]]:
-    """Return smooth shapes with some noise, which compress like photographs."""
+    """Yield images of smooth shapes with some noise, which compress like photographs."""
     from PIL import Image
 
     rng = np.random.default_rng(4)

@@ -1,4 +1,4 @@
-"""Train on a Spark DataFrame to say, from the runway, how late a plane will arrive.
+"""Train on a Spark DataFrame to predict, at departure, how late a plane will arrive.
 
 Spark prepares the rows, `make_spark_converter` writes them once as MDS shards, and the training
 loop reads the shards. It is written as one writes for Petastorm; only the imports say ``mdstorm``.
@@ -26,7 +26,7 @@ from mdstorm import TransformSpec
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import open_dataset
 
-#: Numbers, each with a divisor that makes it small.
+#: Columns of numbers, each with a divisor that scales it.
 NUMBERS = {"dep_delay": 60, "distance": 1000, "hour": 24, "month": 12, "wind_gust": 30, "visib": 10}
 WORDS = ["carrier", "origin", "dest"]
 TARGET = "arr_delay"
@@ -50,7 +50,7 @@ def flights_from_new_york(spark: SparkSession, rows: int | None) -> DataFrame:
 
 
 def scale_and_hash(flights: pd.DataFrame) -> pd.DataFrame:
-    """Make large numbers small, and numbers of words. It sees one shard's rows at a time."""
+    """Scale numbers, and hash words to numbers, in the rows of one shard at a time."""
     for number, divisor in NUMBERS.items():
         flights[number] = (flights[number] / divisor).astype("float32")
     for word in WORDS:
@@ -59,10 +59,10 @@ def scale_and_hash(flights: pd.DataFrame) -> pd.DataFrame:
     return flights
 
 
-#: Which of the stored columns the loaders read, and what they make of them.
+#: The columns that the loaders read, and how they transform them.
 READER: dict[str, Any] = {
     "schema_fields": [*NUMBERS, *WORDS, TARGET],
-    "fill_nulls": {"wind_gust": 0.0, "visib": 10.0},  # there were no gusts; the sky was clear
+    "fill_nulls": {"wind_gust": 0.0, "visib": 10.0},  # no gusts, a clear sky
     "transform_spec": TransformSpec(
         scale_and_hash,
         edit_fields=[(number, "float32", (), False) for number in NUMBERS]
@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="flights to read (default: all 336,776)")
     parser.add_argument("--steps", type=int, default=300, help="training steps (default: 300)")
     options = parser.parse_args()
-    # As intended, doubles become float32, and an endless loader is read for some number of steps.
+    # Hide warnings about intended effects: doubles become float32, and the loader is endless.
     for library in ("mdstorm", "mdstorm_backend"):
         logging.getLogger(library).setLevel(logging.ERROR)
 

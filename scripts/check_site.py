@@ -177,9 +177,9 @@ def broken_links(pages: dict[Path, Page]) -> list[str]:
                 continue
             target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             if not target.exists():
-                found.append(f"{path}: {url} is not there")
+                found.append(f"{path}: {url} does not exist")
             elif target in pages and parts.fragment not in {"", *pages[target].places}:
-                found.append(f"{path}: {url} has no such place")
+                found.append(f"{path}: {url} has an anchor that does not exist")
     return found
 
 
@@ -215,7 +215,7 @@ def lost_searches(folder: Path) -> list[str]:
     """Return searches whose first results in a browser do not contain the expected pages."""
     node = shutil.which("node")
     if node is None:
-        print("searches are not tried: there is no node")
+        print("searches are not tested: node is not installed")
         return []
     done = subprocess.run(
         [node, ROOT / "scripts" / "search_site.js", folder],
@@ -235,7 +235,7 @@ def lost_searches(folder: Path) -> list[str]:
 
 
 def llms_problems(folder: Path, pages: Iterable[Path]) -> list[str]:
-    """Return pages that ``llms.txt`` does not list once with a description, and unknown entries."""
+    """Return pages that ``llms.txt`` does not describe exactly once, and entries without a page."""
     lines = (folder / "llms.txt").read_text("utf-8").splitlines()
     listed = [line for line in lines if line.startswith("- ")]
     entries = (re.fullmatch(r"- \[.+\]\((\S+)\): \S.*", line) for line in listed)
@@ -246,7 +246,7 @@ def llms_problems(folder: Path, pages: Iterable[Path]) -> list[str]:
         f"llms.txt lists {name} {found[name]} times" for name in written if found[name] != 1
     ]
     return problems + [
-        f"llms.txt lists {name}, which is not there" for name in found.keys() - written
+        f"llms.txt lists {name}, which does not exist" for name in found.keys() - written
     ]
 
 

@@ -34,9 +34,9 @@ WAYS = {
     "`-w --unsafe`": Settings(unsafe=True),
 }
 ALL = "all files"
-#: The feature whose files contain no imports of Python.
+#: A feature that is not counted, because such cells do not contain Python.
 NOT_PYTHON = "Cells in other languages"
-#: Features that are recognised by names that do not change: names of methods, and Spark's key.
+#: Features that are recognised by names which the migration keeps: methods, and Spark's key.
 SAME = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets", CONF}
 
 Counts: TypeAlias = Counter[tuple[str, str]]
@@ -79,7 +79,7 @@ def page() -> str:
     for path in paths:
         data = path.read_bytes()
         patterns = patterns_of(data, path)
-        if not patterns:  # a neighbour of others that use Petastorm
+        if not patterns:  # a file without Petastorm in a project that uses it
             continue
         patterns |= {ALL}
         files.update(patterns)

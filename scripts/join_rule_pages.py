@@ -1,6 +1,6 @@
 """Write ``docs/migrate/rules.md``: an index of the rules, and their pages as its sections.
 
-What a rule changes is a diff there, which opens when it is clicked.
+Changes of a rule are shown as a diff, which opens when it is clicked.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def joined_pages() -> str:
 
 
 def _link(rule: Rule) -> str:
-    """Return a link to the section of a rule, by the name that the section's heading gets."""
+    """Return a link to the section of a rule, by the anchor of the section's heading."""
     heading = f"{rule.code} {rule.title}".lower()
     return f"[{rule.code}](#{re.sub(r'[^a-z0-9_ -]', '', heading).replace(' ', '-')})"
 

@@ -1,4 +1,4 @@
-"""Write the example notebooks in their other forms.
+"""Write the example notebooks in their other formats.
 
 The sources are the files of ``examples/databricks``, in the form in which Databricks exports
 notebooks. From them the Jupyter notebooks in ``examples/notebooks`` are made. A cell that has not

@@ -25,7 +25,7 @@ PYTHONS = {
 
 
 def run_program(python: Path, library: str, folder: Path) -> dict[str, np.ndarray]:
-    """Load all arrays that the program saved, by `precision/framework/batch/column`."""
+    """Run the program; return the arrays that it saved, by `precision/framework/batch/column`."""
     batches = folder / f"{library}.npz"
     done = subprocess.run(
         [python, HERE / "program.py", library, batches], capture_output=True, text=True

@@ -117,7 +117,7 @@ def append(
     partition_by: Sequence[str] = (),
     **options: bool,
 ) -> None:
-    """Append a file of the rows from `start`, and index the row groups that exist then."""
+    """Append a file of the rows from `start` on, and build the index of all row groups again."""
     described, url = schema(), target.as_uri()
     numbers = range(start, start + ROWS_PER_BLOCK)
     rows = [unischema.dict_to_spark_row(described, row(i, described)) for i in numbers]

@@ -2,7 +2,7 @@
 
 They were written for Petastorm; on mdstorm they run unedited, by `mdstorm run`. What they print
 must be the same, accuracies nearly: Petastorm's own differ by some hundredths from run to run, as
-its threads deliver row groups in any order. Start it with an interpreter that has mdstorm and
+its threads return row groups in any order. Start it with an interpreter that has mdstorm and
 hyperopt, as that of `make test-trainers`; Petastorm's environment comes from
 `../make_environments.sh`.
 
@@ -34,7 +34,7 @@ COMMANDS = {
 def printed(library: str, notebook: Path, folder: Path) -> list[str]:
     """Return the lines that a notebook prints when its source runs as a Python program.
 
-    Launchers print what processes log. Of that, what names files of the run is left out.
+    Launchers print the logs of processes. Lines with paths of the run are left out.
     """
     program = folder / notebook.name
     text = notebook.read_text("utf-8")
@@ -42,7 +42,7 @@ def printed(library: str, notebook: Path, folder: Path) -> list[str]:
     program.write_text(text.replace(DIRECTORY, (folder / library).as_uri()), "utf-8")
     python, *arguments = COMMANDS[library]
     settings = {
-        "OMP_NUM_THREADS": "1",  # otherwise torchrun prints that it sets it
+        "OMP_NUM_THREADS": "1",  # otherwise torchrun prints that it sets this variable
         "PYTHONWARNINGS": "ignore",
         "PYSPARK_DRIVER_PYTHON": str(python),
         "PYSPARK_PYTHON": str(python),

@@ -2,8 +2,8 @@
 
     program.py petastorm|mdstorm BATCHES_FILE
 
-Only the import line differs. Everything that the loaders deliver goes into BATCHES_FILE (.npz), and
-a line for each batch to stdout.
+Only the import line differs. All batches that the loaders yield go into BATCHES_FILE (.npz), and a
+line for each batch to stdout.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ READING = {
 }
 
 
-def deliver(session: SparkSession, dtype: str | None) -> dict[str, list[dict[str, Any]]]:
+def read_batches(session: SparkSession, dtype: str | None) -> dict[str, list[dict[str, Any]]]:
     """Convert, then read with torch and with TensorFlow."""
     # One partition, and thus one row group, so that the rows have the same order in both libraries.
     rows = session.range(0, ROWS, 1, 1)
@@ -76,7 +76,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         session.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, f"file://{folder}")
         for dtype in ("float32", None):
-            for framework, batches in deliver(session, dtype).items():
+            for framework, batches in read_batches(session, dtype).items():
                 for number, batch in enumerate(batches):
                     key = f"{dtype}/{framework}/{number:03d}"
                     saved[f"{key}/columns"] = np.array(list(batch))

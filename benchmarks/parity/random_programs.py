@@ -45,7 +45,7 @@ def play(library: str, script: str, data: Path, numbers: range) -> dict[str, Any
 
 
 def compare(peer: str, first: int, count: int) -> int:
-    """Print the number of programs with equal results; return the number of the others."""
+    """Print the number of programs with equal results; return the number of those that differ."""
     numbers = range(first, first + count)
     with tempfile.TemporaryDirectory() as folder:
         if peer == "petastorm":

@@ -47,7 +47,7 @@ SQL = {
 
 
 class Program:
-    """One program, which its number determines.
+    """A random program, which depends only on its number.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Program:
         self.is_ordered = True
 
     def maybe(self, share: float, ordered: bool = True, **arguments: Any) -> bool:
-        """Add some arguments to a share of all programs; they may change the order."""
+        """Add arguments to a share of all programs; `ordered` means that rows keep their order."""
         is_chosen = self.draw.random() < share
         if is_chosen:
             self.arguments |= arguments
@@ -80,9 +80,9 @@ class Program:
         return described(items) if self.is_ordered else sorted_rows(items)
 
     def rows(self) -> list[Any]:
-        """Read what Petastorm and mdstorm have written, by `make_reader`."""
+        """Read a dataset that Petastorm or mdstorm has written, by `make_reader`."""
         name, consume = self.draw.choice(["blocks", "parts"]), self.consumer()
-        self.is_ordered = name == "blocks"  # of partitions, the names of files are random
+        self.is_ordered = name == "blocks"  # files in partitions have random names
         url = (self.datasets / self.draw.choice(["petastorm", "mdstorm"]) / name).as_uri()
         fields, is_read = schema().fields, consume == self.read
         loadable = (f.name for f in fields.values() if not (f.nullable or None in f.shape))
@@ -116,7 +116,8 @@ class Program:
         names = ["id", *names]
         if not self.maybe(0.3, schema_fields=names) and is_hive:
             names = [*names, "part"]
-        stop = self.draw.randrange(0, rows, group)  # Petastorm makes floats of parts of row groups
+        # Whole row groups, because Petastorm reads integers of a part as floats.
+        stop = self.draw.randrange(0, rows, group)
         self.maybe(0.3, predicate=predicates.in_lambda(["id"], lambda ids: ids < stop))
         self.maybe(0.3, transform_spec=self.transform(change_frame, names))
         if "predicate" not in self.arguments:  # Petastorm would pair values of different rows
@@ -165,7 +166,7 @@ class Program:
         return self.draw.choice([one, self.draw.choice(kinds)([one, other])])
 
     def transform(self, change: Callable[..., Any], names: list[str]) -> Any:
-        """Change a field and add one; sometimes leave one out, or keep two."""
+        """Return a transform that changes a field, adds one, and may remove some."""
         left_out = {"removed_fields": names[-1:]}, [*names[:-1], "extra"]
         selected = {"selected_fields": ["id", "extra"]}, ["id", "extra"]
         options, kept = self.draw.choice([({}, [*names, "extra"]), left_out, selected])
@@ -176,7 +177,7 @@ class Program:
         return self.draw.choice([self.read, self.read, self.read, self.load, self.tensors])
 
     def consumed(self, consume: Callable[..., list[Any]], make: Callable[..., Any]) -> list[Any]:
-        """Read with some more arguments; cached data are read twice."""
+        """Read with additional random arguments; cached data are read twice."""
         self.maybe(0.3, num_epochs=self.draw.randint(1, 3))
         self.maybe(0.2, shuffle_row_groups=True, seed=5, ordered=False)
         sizes = {"cache_size_limit": 10**9, "cache_row_size_estimate": 1000}
@@ -188,7 +189,7 @@ class Program:
         return consume(make) + (consume(make) if is_cached else [])
 
     def read(self, make: Callable[..., Any]) -> list[Any]:
-        """Iterate over readers, or over the readers of all shards."""
+        """Iterate over a reader, or over the readers of all shards."""
         return self.all_shards(make, 2)
 
     def all_shards(self, make: Callable[..., Any], count: int) -> list[Any]:

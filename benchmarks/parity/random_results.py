@@ -16,7 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.conformance.describing import describe
 
-#: A program that hangs ends the whole run with a traceback.
+#: After this time a program is considered to hang: the whole run ends with a traceback.
 _LONGEST_SECONDS = 300
 
 
@@ -32,7 +32,7 @@ def described(value: Any) -> Any:
 
 
 def without_differences(value: Any) -> Any:
-    """Leave out the differences in docs/differences.md about partitions and texts with nulls."""
+    """Remove the differences that docs/differences.md describes for partitions and nulls."""
     is_categorical = type(value).__name__ == "Categorical"
     if not is_categorical and not (isinstance(value, np.ndarray) and value.dtype.kind in "UO"):
         return value
@@ -42,7 +42,7 @@ def without_differences(value: Any) -> Any:
 
 
 def sorted_rows(items: list[Any]) -> list[str]:
-    """Return the rows of items, which may be batches, without their order."""
+    """Return the sorted rows of items, which may be batches."""
     texts = []
     for item in items:
         fields = item._asdict() if hasattr(item, "_asdict") else item
@@ -56,7 +56,7 @@ def sorted_rows(items: list[Any]) -> list[str]:
 
 
 def play_all(play: Callable[[int, Path], Any]) -> None:
-    """Run the programs of the command line, and write the result or error of each."""
+    """Run the programs whose numbers the command line has; write the result or error of each."""
     warnings.simplefilter("ignore")
     _, _, _, results, *numbers = sys.argv
     found = {}

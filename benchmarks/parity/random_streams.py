@@ -60,7 +60,7 @@ WEIGHTS = {"proportion": [0.2, 1.2, 2.2], "repeat": [0.5, 1.5, 2.5], "choose": [
 
 
 class Program:
-    """The program with this number, in an empty directory."""
+    """A random program, which depends only on its number, in an empty directory."""
 
     def __init__(self, number: int, folder: Path) -> None:
         self.draw, self.folder = random.Random(number), folder
@@ -80,15 +80,17 @@ class Program:
         written = [self.write(number) for number in range(self.draw.randint(1, 3))]
         first, then = self.worlds
         begun, resumed = self.ranks(first, None), None
-        if not any(rank.pop("is_over") for rank in begun):  # MosaicML Streaming has an empty epoch
-            if then[0] != first[0]:  # with workers it forgets, after that epoch, the nodes before
+        # At the end of an epoch, MosaicML Streaming would resume with an empty epoch.
+        if not any(rank.pop("is_over") for rank in begun):
+            # With workers, it uses the previous number of nodes only in the resumed epoch.
+            if then[0] != first[0]:
                 self.loader["num_workers"] = 0
             resumed = self.ranks(then, json.dumps(begun[0]["state"]))
         return described({"written": written, "begun": begun, "resumed": resumed})
 
     def write(self, number: int) -> Any:
         """Write a dataset; return the contents of the index and the uncompressed files."""
-        draw = random.Random(f"{self.order} {self.worlds}")  # one layout for all datasets
+        draw = random.Random(f"{self.order} {self.worlds}")  # the same layout for all datasets
         names = draw.sample(list(COLUMNS), draw.randint(1, 4))
         columns = {"number": "int", **{f"x{n}": name for n, name in enumerate(names)}}
         out = self.folder / f"data{number}"
@@ -122,11 +124,11 @@ class Program:
                 batches.load_state_dict(json.loads(state))
             first = list(batches)
             if state is not None and not first:
-                raise ValueError("MosaicML Streaming has an empty epoch where none of it is left")
+                raise ValueError("MosaicML Streaming yields an empty epoch if no batch remains")
             iterator = iter(batches)
             second = list(islice(iterator, stop))
             after = {k: v for k, v in batches.state_dict().items() if k != "mdstorm"}
-            is_over = not list(iterator)  # to the end, where its threads and workers end
+            is_over = not list(iterator)  # to the end, so that threads and workers end
             result = {"passes": [first, second], "state": after, "len": len(batches)}
             found.append({**result, "is_over": is_over})
         return found

@@ -34,7 +34,7 @@ sys.path.insert(0, str(HERE / "upstream"))
 from failures import FAILURES  # noqa: E402
 
 ENVIRONMENTS = HERE.parent / ".environments"
-#: The environment that creates the other ones has pip.
+#: The Python of the environment that has pip.
 PIP = HERE.parents[1] / ".venv-uv" / "bin" / "python"
 MOSAIC = "mosaicml-streaming==0.13.0"
 #: Replacements in the tests: names that NumPy and Python have removed since, and a private setting
@@ -60,14 +60,14 @@ def petastorm_tests(folder: Path) -> Path:
         text = re.sub(r"\bpetastorm\.test_util\b", "upstream.test_util", text)
         text = re.sub(r"\bfrom petastorm import tests\b", "import upstream as tests", text)
         text = re.sub(r"\bpetastorm(?=[.]| import)", "mdstorm", text)
-        # A hook of a plugin that is not needed.
+        # Disable a hook of a plugin that is not needed.
         text = text.replace("def pytest_logger_config", "def _logger_config")
         path.write_text(tolerant(text), "utf-8")
     return package
 
 
 def mosaic_tests(folder: Path) -> Path:
-    """Download MosaicML Streaming's tests, and copy them; `streaming` is mdstorm's."""
+    """Download MosaicML Streaming's tests, and copy them; they then import mdstorm."""
     download = [PIP, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:"]
     subprocess.run([*download, "--dest", folder, MOSAIC], check=True)
     (archive,) = folder.glob("*.tar.gz")
@@ -88,7 +88,7 @@ TESTS = {"petastorm": petastorm_tests, "mosaic": mosaic_tests}
 
 
 def tolerant(text: str) -> str:
-    """Return a program in which imports of missing names give `Missing`."""
+    """Return a program in which missing names are imported as `Missing`."""
     for old, new in REPLACED.items():
         text = re.sub(old, new, text)
     tree = ast.parse(text)

@@ -20,7 +20,7 @@ EPOCHS = 3
 
 
 def train(settings):
-    """Runs in each worker."""
+    """Train in one of Ray's workers; every worker calls this function."""
     import os
     import tempfile
 
@@ -29,7 +29,7 @@ def train(settings):
 
     from mdstorm.spark import make_spark_converter
 
-    converter = make_spark_converter(settings["url"])  # what Spark has written
+    converter = make_spark_converter(settings["url"])  # written by Spark
     loader = converter.make_torch_dataloader(
         batch_size=500, num_epochs=1, cur_shard="auto", shuffling_queue_capacity=5_000
     )
@@ -50,7 +50,8 @@ def train(settings):
         with tempfile.TemporaryDirectory() as folder:
             state = {"loader": loader.state_dict(), "model": model.state_dict()}
             torch.save(state, os.path.join(folder, "state.pt"))
-            is_first = ray.train.get_context().get_world_rank() == 0  # whose state is valid for all
+            # The state of one rank is valid for all ranks.
+            is_first = ray.train.get_context().get_world_rank() == 0
             checkpoint = ray.train.Checkpoint.from_directory(folder) if is_first else None
             ray.train.report(metrics, checkpoint=checkpoint)
 
@@ -61,7 +62,7 @@ trainer = TorchTrainer(
     train,
     train_loop_config={"url": url},
     scaling_config=ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD"),
-    run_config=RunConfig(storage_path=results),  # which all hosts must reach
+    run_config=RunConfig(storage_path=results),  # all hosts must reach it
 )
 metrics = trainer.fit().metrics
 print("epoch {}: {rows:,} rows, {lost} lost, {doubled} doubled".format(EPOCHS - 1, **metrics))

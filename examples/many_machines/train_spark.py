@@ -16,7 +16,7 @@ ROWS = 100_000
 
 
 def train(converter, epochs):
-    """Runs in each process."""
+    """Train in one of the processes; every process calls this function."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel

@@ -26,13 +26,13 @@ url, checkpoint_url = sys.argv[1:]
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 rank = dist.get_rank()
 
-converter = make_spark_converter(url)  # what Spark has written; there is no Spark here
+converter = make_spark_converter(url)  # written by Spark, which is not needed here
 loader = converter.make_torch_dataloader(
     batch_size=500, num_epochs=1, cur_shard="auto", shuffling_queue_capacity=5_000, seed=7
 )
 model = DistributedDataParallel(torch.nn.Linear(16, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-#: How often this process was given each row of the epoch: at its end, all together must be 1.
+#: How often this process has read each row in the epoch. At its end, the sum of all must be 1.
 seen = torch.zeros(len(converter), dtype=torch.int32)
 first = 0
 
@@ -40,9 +40,9 @@ first = 0
 def save_checkpoint(epoch):
     total = seen.clone()
     dist.all_reduce(total)
-    if total.all():  # from this state the next epoch begins: it is saved with that number
+    if total.all():  # the epoch is complete: save it as the start of the next one
         return
-    if rank == 0:  # whose state is valid for all
+    if rank == 0:  # the state of one rank is valid for all ranks
         checkpoint = {
             "epoch": epoch,
             "loader": loader.state_dict(),
@@ -65,7 +65,7 @@ if files.exists(path):
     optimizer.load_state_dict(checkpoint["optimizer"])
     if rank == 0:
         seen += checkpoint["seen"]
-        print(f"goes on in epoch {first}, after {int(seen.sum()):,} rows", flush=True)
+        print(f"continues in epoch {first}, after {int(seen.sum()):,} rows", flush=True)
 
 for epoch in range(first, EPOCHS):
     for number, batch in enumerate(loader, 1):

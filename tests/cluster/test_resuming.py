@@ -52,7 +52,7 @@ def test_training_continues_after_host_leaves_and_returns(
         output = started[0].finish() + started[2].finish()
     finally:
         print("THREE", started[2].output)
-    assert "goes on in epoch 0" in output
+    assert "continues in epoch 0" in output
     check_each_row_once(output)
 
 
@@ -83,7 +83,7 @@ def test_checkpoint_of_two_hosts_resumes_on_one_and_on_three_hosts(
     output = finish(
         torchrun(hosts, TRAIN, numbers.url, f"s3://bucket/{name}", processes=1, **store.environment)
     )
-    assert "goes on in epoch 0, after" in output
+    assert "continues in epoch 0, after" in output
     check_each_row_once(output)
 
 

@@ -2,4 +2,4 @@
 
 
 class Missing:
-    """Can be named, subclassed and called as a decorator; anything else fails in the test."""
+    """A class that can be imported and subclassed, so that only tests that use it fail."""

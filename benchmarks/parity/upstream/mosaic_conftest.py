@@ -1,4 +1,4 @@
-"""The settings of MosaicML Streaming's tests: its names mean mdstorm, and stores are local."""
+"""The settings of MosaicML Streaming's tests: they import mdstorm, and stores are local."""
 
 import pytest
 
