@@ -141,7 +141,7 @@ model = trained_model(learning_rate=0.005)
 # MAGIC %md
 # MAGIC ## What the model has learned
 # MAGIC
-# MAGIC Twelve of the held-out digits, and above each what the model takes it for.
+# MAGIC Twelve of the held-out digits, each below the model's prediction.
 
 # COMMAND ----------
 

@@ -2,7 +2,7 @@
 # MAGIC %md
 # MAGIC # Lightning: one process, several, and resuming from a checkpoint
 # MAGIC
-# MAGIC A data module takes converters. Each process reads its share of the rows, and each row comes
+# MAGIC A data module takes converters. Each process reads its share; each row is read
 # MAGIC once per epoch. A run that stopped in the middle of an epoch resumes with the next row.
 
 # COMMAND ----------
@@ -73,7 +73,7 @@ class DigitModel(lightning.LightningModule):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-        self.rows = 0  # that this process has trained on
+        self.rows = 0  # number of rows that this process has trained on
         self.losses = []
 
     def training_step(self, batch, batch_idx):
@@ -132,7 +132,7 @@ print(f"accuracy {float(trainer.callback_metrics['accuracy']):.2f}")
 
 # MAGIC %md
 # MAGIC The resumed run continues with the weights of the first one and with the next row, and the
-# MAGIC loss falls on.
+# MAGIC loss continues to fall.
 
 # COMMAND ----------
 

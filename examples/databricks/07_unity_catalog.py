@@ -128,7 +128,7 @@ from mdstorm.spark import make_spark_converter
 
 for name in names:
     os.environ.pop(name)
-# Its workers are started without credentials, and without Spark's own progress bars.
+# Its workers have no credentials. Spark's own progress bars are not shown.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 os.environ.update(credentials)
 
@@ -149,7 +149,7 @@ def train(converter, environment):
 
 
 def train_on_a_worker(environment):
-    task = converter  # travels without secrets: it only holds where the rows are
+    task = converter  # pickled without secrets: only the location of the rows
 
     def run(_):
         try:

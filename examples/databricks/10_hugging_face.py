@@ -100,7 +100,7 @@ arguments = TrainingArguments(
     per_device_train_batch_size=64,
     per_device_eval_batch_size=64,
     learning_rate=0.005,
-    save_steps=40,  # an epoch has 26
+    save_steps=40,  # an epoch has 26 steps
     report_to="none",
     disable_tqdm=True,
     use_cpu=True,
@@ -129,7 +129,7 @@ print(f"accuracy {metrics['eval_accuracy']:.2f}")
 
 # MAGIC %md
 # MAGIC `predict` also takes a converter. Each held-out digit counts in one cell: the row shows
-# MAGIC which digit it is, the column which one the model sees.
+# MAGIC which digit it is, the column what the model predicts.
 
 # COMMAND ----------
 

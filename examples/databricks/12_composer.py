@@ -3,7 +3,7 @@
 # MAGIC # Composer: from a converter, and from MosaicML's own dataset
 # MAGIC
 # MAGIC Composer's Trainer takes the loader of a converter or a `StreamingDataLoader`, and its
-# MAGIC checkpoints hold how far the data was read. At the end, plain PyTorch reads the same shards
+# MAGIC checkpoints store the position in the data. At the end, plain PyTorch reads the same shards
 # MAGIC in two processes, which TorchDistributor starts.
 
 # COMMAND ----------
@@ -66,7 +66,7 @@ class DigitModel(ComposerModel):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-        self.rows = 0  # that it was trained on
+        self.rows = 0  # number of rows that it was trained on
 
     def forward(self, batch):
         self.rows += len(batch["label"])

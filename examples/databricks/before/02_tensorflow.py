@@ -14,8 +14,8 @@
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # errors alone
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # the same sums on every machine
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # show only errors
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # same rounding on every machine
 
 # If one is missing, run the cell above and restart Python.
 import hyperopt, matplotlib, pyspark, sklearn, tensorflow
@@ -71,7 +71,7 @@ print(f"{len(converter_train)} rows to train on, {len(converter_val)} held out")
 # MAGIC ## One node
 # MAGIC
 # MAGIC `make_tf_dataset` returns a `tf.data.Dataset` of named tuples with a field for each column.
-# MAGIC One epoch follows another without a mark, so Keras has to know how many steps an epoch
+# MAGIC Epochs are not separated, so Keras has to know how many steps an epoch
 # MAGIC has. The held-out rows fit into one batch.
 
 # COMMAND ----------
@@ -184,7 +184,7 @@ print(f"{len(trials.trials)} trials; the best has accuracy {-min(trials.losses()
 # MAGIC %md
 # MAGIC ## Distributed
 # MAGIC
-# MAGIC A barrier stage of Spark starts the workers together, and they tell each other their
+# MAGIC A barrier stage of Spark starts the workers together, and they exchange their
 # MAGIC addresses. Each reads its share of the rows, given by `cur_shard` and `shard_count`.
 # MAGIC `distribute_datasets_from_function` does not divide the rows again.
 # MAGIC
@@ -205,8 +205,8 @@ def train_on_worker(converter, learning_rate, steps):
         addresses = task.allGather(f"{host}:{free.getsockname()[1]}")
     worker = {"type": "worker", "index": task.partitionId()}
     os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": addresses}, "task": worker})
-    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # not on GPUs
-    tf.get_logger().setLevel("ERROR")  # AutoGraph warns of functions that were pickled
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # use no GPUs
+    tf.get_logger().setLevel("ERROR")  # AutoGraph warns about pickled functions
 
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     with strategy.scope():
@@ -236,7 +236,7 @@ def train_on_worker(converter, learning_rate, steps):
     return [weight.numpy() for weight in weights]
 
 
-converter = converter_train  # all of the notebook that a task takes along
+converter = converter_train  # the only object of the notebook that tasks get
 tasks = spark.sparkContext.parallelize(range(2), 2).barrier()
 on_workers = tasks.mapPartitions(lambda _: [train_on_worker(converter, 0.2, 100)]).collect()
 difference = max(np.abs(one - other).max() for one, other in zip(*on_workers))
