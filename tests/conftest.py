@@ -44,7 +44,7 @@ runs_python_on_executors = pytest.mark.skipif(
     "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
 )
 
-#: For tests of values, for which one kind of session is enough outside of the long tests.
+#: For tests of values: in the short tests, one kind of session is enough.
 of_values = pytest.mark.long if IS_CONNECT else pytest.mark.spark_session
 
 # Spark's driver and workers must run the same Python, even if pytest is started by hand.

@@ -21,7 +21,7 @@ def interrupts(
     timer : int
         The clock, which determines the signal.
     """
-    delayed_in = {*handing_over, "interrupt"}  # or the handler, called in such a function
+    delayed_in = {*handing_over, "interrupt"}  # or in the handler itself
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and (
@@ -35,7 +35,7 @@ def interrupts(
         signal.setitimer(timer, seconds)
 
     used = signal.SIGALRM if timer == signal.ITIMER_REAL else signal.SIGVTALRM
-    remaining, _ = signal.setitimer(timer, 0)  # until the time limit of the test
+    remaining, _ = signal.setitimer(timer, 0)  # seconds until the time limit of the test
     handler = signal.signal(used, interrupt)
     try:
         yield arm

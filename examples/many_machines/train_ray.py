@@ -29,7 +29,7 @@ def train(settings):
 
     from mdstorm.spark import make_spark_converter
 
-    converter = make_spark_converter(settings["url"])  # written by Spark
+    converter = make_spark_converter(settings["url"])  # a dataset that Spark has written
     loader = converter.make_torch_dataloader(
         batch_size=500, num_epochs=1, cur_shard="auto", shuffling_queue_capacity=5_000
     )
@@ -62,7 +62,7 @@ trainer = TorchTrainer(
     train,
     train_loop_config={"url": url},
     scaling_config=ScalingConfig(num_workers=2, placement_strategy="STRICT_SPREAD"),
-    run_config=RunConfig(storage_path=results),  # all hosts must reach it
+    run_config=RunConfig(storage_path=results),  # a store that all hosts can reach
 )
 metrics = trainer.fit().metrics
 print("epoch {}: {rows:,} rows, {lost} lost, {doubled} doubled".format(EPOCHS - 1, **metrics))

@@ -26,7 +26,7 @@ url, checkpoint_url = sys.argv[1:]
 dist.init_process_group("gloo", timeout=timedelta(seconds=60))
 rank = dist.get_rank()
 
-converter = make_spark_converter(url)  # written by Spark, which is not needed here
+converter = make_spark_converter(url)  # a dataset that Spark has written
 loader = converter.make_torch_dataloader(
     batch_size=500, num_epochs=1, cur_shard="auto", shuffling_queue_capacity=5_000, seed=7
 )

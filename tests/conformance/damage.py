@@ -1,4 +1,4 @@
-"""Damage to the datasets that Petastorm wrote, and the reads that must survive it."""
+"""Damage datasets that Petastorm wrote, and read them: the process must not crash."""
 
 import warnings
 from pathlib import Path

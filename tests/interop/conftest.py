@@ -22,7 +22,7 @@ def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
         pytest.skip("MDSTORM_INTEROP_PYTHON does not name a Python with MosaicML Streaming")
     directory = tmp_path_factory.mktemp("in_mosaic")
     output, errors = directory / "output", directory / "errors"
-    # MosaicML Streaming keeps lock files there.
+    # MosaicML Streaming keeps lock files in TMPDIR.
     environment = {**os.environ, "TMPDIR": str(directory)}
     with subprocess.Popen(
         [python, SCRIPTS / "forks.py"],

@@ -42,7 +42,7 @@ def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
         if needs_spark(program) and spark is None:
             spark = make_session()
         faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)
-        clean_stale_shared_memory()  # left by the previous program
+        clean_stale_shared_memory()  # shared memory of the previous program
         folder = root / name
         folder.mkdir()
         try:

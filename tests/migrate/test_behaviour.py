@@ -91,7 +91,7 @@ def manual(outcome: Outcome) -> list[str]:
 
 @pytest.mark.parametrize("unsafe", [False, True])
 @pytest.mark.parametrize("folder", ["corpus/before", "programs"])
-def test_second_run_reports_same_remaining_findings(folder: str, unsafe: bool) -> None:
+def test_second_migration_reports_same_remaining_findings(folder: str, unsafe: bool) -> None:
     settings = Settings(unsafe)
     for path in sorted((Path(__file__).parent / folder).rglob("*.*")):
         source = find_source(path, path.read_bytes()) if path.is_file() else None

@@ -9,7 +9,7 @@ from mdstorm_migrate.sources import find_source
 
 
 def broken(path: str, text: str, *extras: str) -> list[Condition]:
-    """Return the conditions that a file does not meet."""
+    """Return the requirements of mdstorm's environment that a file does not meet."""
     source = find_source(Path(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), Path(path))

@@ -1,4 +1,4 @@
-"""Databricks runtimes: mdstorm installs there and leaves every library as it is."""
+"""On Databricks runtimes, mdstorm can be installed without changing other libraries."""
 
 import re
 import shutil

@@ -68,7 +68,7 @@ class AzureServer:
         )
 
     def replace_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Make adlfs connect to this server where it has no connection string, and uses https."""
+        """Make adlfs use this server even without a connection string, where it uses https://."""
         import adlfs
         from azure.storage.blob.aio import BlobServiceClient
 

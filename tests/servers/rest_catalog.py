@@ -15,7 +15,7 @@ _ENDPOINTS = [_TABLE, f"{_TABLE}/credentials"]
 
 
 class RestCatalogServer(Server):
-    """The catalog.
+    """The server of the REST catalog.
 
     Attributes
     ----------

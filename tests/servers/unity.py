@@ -27,7 +27,7 @@ Vend = Callable[[str, float], dict[str, Any]]
 
 
 class UnityServer(Server):
-    """The catalog.
+    """The server of the workspace.
 
     Attributes
     ----------

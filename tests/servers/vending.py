@@ -91,7 +91,8 @@ class GuardedS3(Server):
 
     def _guard(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
-        if method == "HEAD" and path.strip("/") == BUCKET:  # anyone may request the region
+        # Clients request the region of the bucket without a token.
+        if method == "HEAD" and path.strip("/") == BUCKET:
             return self._behind.app(environ, start)
         self.hosts.append(environ["HTTP_HOST"])
         query = parse_qs(environ.get("QUERY_STRING", ""))

@@ -117,7 +117,7 @@ class _Volume:
                 continue
             number, data = 0, b""
             try:
-                if code not in self._answers:  # such as copy_file_range and locks
+                if code not in self._answers:  # for example copy_file_range and locks
                     raise OSError(errno.ENOSYS, "not supported")
                 data = self._answers[code](node, request[_HEADER.size :])
             except OSError as error:

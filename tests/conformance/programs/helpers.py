@@ -87,7 +87,7 @@ def signatures(place: Place) -> Any:
         function.__name__: [
             [p.name, None if p.default is p.empty else repr(p.default)]
             for p in inspect.signature(function).parameters.values()
-            if p.kind is not p.KEYWORD_ONLY  # mdstorm adds such arguments
+            if p.kind is not p.KEYWORD_ONLY  # only mdstorm has keyword-only arguments
         ]
         for function in functions
     }

@@ -50,7 +50,7 @@ def play(run: dict[str, Any], rank: int) -> dict[str, Any]:
     passes.append([batch["number"].tolist() for batch in islice(iterator, run["batches"])])
     state = loader.state_dict()
     if run["batches"] is not None:
-        list(iterator)  # so that its threads and workers end
+        list(iterator)  # so that threads and workers of the loader end
     return {"passes": passes, "state": state, "len": len(loader)}
 
 

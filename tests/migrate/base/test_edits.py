@@ -44,7 +44,7 @@ def test_ignore_comment_on_line_suppresses_edit(comment: str) -> None:
 
 
 @each("# mdstorm: ignore[PM102]", "# mdstorm: ignore-nothing", "# mdstorm: ignored", "# ignore")
-def test_other_comments_suppress_nothing(comment: str) -> None:
+def test_other_comments_do_not_suppress_edits(comment: str) -> None:
     check_moves(f"from petastorm import make_reader  {comment}\n")
 
 

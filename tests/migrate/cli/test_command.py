@@ -33,7 +33,7 @@ def test_command_without_write_option_changes_no_file(
     assert result.exit_code == 0
     path = (tmp_path / "a.py").as_posix().lstrip("/")
     assert result.stdout.startswith(f"--- a/{path}\n+++ b/{path}\n@@ -1 +1 @@\n-{BEFORE}+{AFTER}")
-    monkeypatch.chdir(tmp_path)  # the directory to which paths in the diff are relative
+    monkeypatch.chdir(tmp_path)  # paths in the diff are relative to this directory
     assert run(tmp_path).stdout.startswith("--- a/a.py\n+++ b/a.py\n")
     assert result.stderr.startswith("1 file would change\n      1  exact edit\n")
     assert result.stderr.endswith("nothing was written; add `-w` to write\n")

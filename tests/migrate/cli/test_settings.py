@@ -52,7 +52,7 @@ def test_invalid_configuration_exits_with_2(text: str, reason: str, tmp_path: Pa
 @each(
     (OLD, "[tool.mdstorm]\nmigrate = {unsafe = true}\n"),
     (OLD, '["tool"."mdstorm".\'migrate\']\n"unsafe" = true\n'),
-    (BEFORE, "[project]\nname = {{ name }}\n"),  # without configuration, and invalid TOML
+    (BEFORE, "[project]\nname = {{ name }}\n"),  # invalid TOML, which has no configuration
 )
 def test_configuration_is_read_from_any_toml_form(text: str, toml: str, tmp_path: Path) -> None:
     write_modules(tmp_path, a=text)
@@ -106,7 +106,7 @@ def migrated(path: Path, before: str, *options: str) -> str:
     ),
     ("setup.cfg", "[options]\ninstall_requires = petastorm\n", None),
 )
-def test_requirement_option_is_written_to_each_format(
+def test_value_of_requirement_option_is_written_in_each_file_format(
     name: str, before: str, after: str | None, tmp_path: Path
 ) -> None:
     options = ("--requirement", "mdstorm[torch] ==0.2.*", "--index", URL)

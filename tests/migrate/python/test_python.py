@@ -148,7 +148,7 @@ def test_name_bound_by_two_imports_stays_bound() -> None:
     "from petastorm import make_reader\nmake_reader('file:///data', seed=1)\n",
     "from importlib import import_module\nimport_module('petastorm.reader')\n",
 )
-def test_work_of_one_file_grows_linearly_with_imports(lines: str) -> None:
+def test_work_of_migration_grows_linearly_with_imports_of_file(lines: str) -> None:
     small, large = (
         lines_run_by_migrate("".join(lines.format(f"n{number}") for number in range(count)))
         for count in (30, 60)

@@ -156,7 +156,7 @@ def test_only_conditions_outside_of_cells_have_lines_in_sarif(
     assert region == (None if cell else {"startLine": 3})
 
 
-def test_text_report_has_output_of_command(in_folder: Path) -> None:
+def test_text_report_contains_output_of_command(in_folder: Path) -> None:
     text = to_text(report_of(in_folder))
     for part in ("gone.py: error:", "broken.py: error: line 2", "--- a/", "PM109 note", "1 file "):
         assert part in text
@@ -218,7 +218,7 @@ def test_fingerprint_is_the_same_after_migration(tmp_path: Path) -> None:
     assert after.fingerprint == before.fingerprint
 
 
-def test_unwritten_file_has_problems_and_no_edits(tmp_path: Path) -> None:
+def test_file_that_cannot_be_written_has_problems_and_no_edits(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("# %%\nimport petastorm as p\n# %%\nprint petastorm.x\n")
     path.chmod(0o444)
@@ -247,7 +247,7 @@ def source(tmp_path: Path) -> Path:
 
 
 @each(*FORMATS)
-def test_report_without_file_is_printed_instead_of_diff(format_: str, source: Path) -> None:
+def test_report_without_file_name_is_printed_instead_of_diff(format_: str, source: Path) -> None:
     result = invoked("--format", format_, source)
     assert result.exit_code == 0
     assert result.stdout.startswith(BEGINNINGS[format_])

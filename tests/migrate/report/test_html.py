@@ -75,7 +75,7 @@ def test_html_items_have_class_and_rule(mixed: str) -> None:
     assert said == "exact PM101, review PM103, manual PM107, note PM109, problem , exact PM101"
 
 
-def test_checklist_lists_manual_findings_and_errors(mixed: str) -> None:
+def test_html_checklist_lists_manual_findings_and_errors(mixed: str) -> None:
     found = checked(mixed)
     todo = [one["data-text"] or "" for one in found.all("li") if "data-text" in one]
     assert [one.partition(":")[0] for one in todo] == ["PM107", "error"]
@@ -83,7 +83,7 @@ def test_checklist_lists_manual_findings_and_errors(mixed: str) -> None:
     assert len(set(values)) == 2
 
 
-def test_checklist_groups_equal_findings_by_folder(tmp_path: Path) -> None:
+def test_html_checklist_groups_equal_findings_by_folder(tmp_path: Path) -> None:
     text = "from petastorm.reader import Ventilator\n"
     write_files(tmp_path, dict.fromkeys(("a/x.py", "a/y.py", "b/z.py"), text))
     html = to_html(report_of(tmp_path))
@@ -100,14 +100,14 @@ def test_checklist_groups_equal_findings_by_folder(tmp_path: Path) -> None:
     assert "To do by hand (3)" in html
 
 
-def test_backticks_become_code_elements(mixed: str) -> None:
+def test_backticks_become_html_code_elements(mixed: str) -> None:
     assert "<code>petastorm.unischema._fullmatch</code> is private" in mixed
     code = r'<style>.*</style>|<script>.*</script>|<pre.*?</pre>|="[^"]*"'
     assert "`" not in re.sub(code, "", mixed, flags=re.DOTALL)
     assert prose("`a<b` and ``") == "<code>a&lt;b</code> and ``"
 
 
-def test_rule_page_becomes_paragraphs_lists_and_blocks() -> None:
+def test_rule_page_becomes_html_paragraphs_lists_and_blocks() -> None:
     shown = rule_page(
         "# PM1 x\n\nClass: `note`.\n\nTwo\nlines.\n\n- a\n  b\n- c\n\n"
         "```python before\nx < 1\n```\n"
@@ -168,7 +168,7 @@ def test_html_report_without_files_states_that_none_uses_petastorm(tmp_path: Pat
     assert "No scanned file uses Petastorm" in html
 
 
-def test_invisible_characters_are_escaped() -> None:
+def test_invisible_characters_are_escaped_in_html() -> None:
     assert text("a\u202eb\x00<\ud800") == r"a\u202eb\u0000&lt;\ud800"
     assert (
         tag("a", "", href='"x"', hidden=True, title=None) == '<a href="&quot;x&quot;" hidden></a>'
@@ -225,7 +225,9 @@ def dom(path: Path, html: str, *more: str) -> str:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_script_runs_under_content_security_policy(tmp_path: Path, mixed: str) -> None:
+def test_script_of_html_report_runs_under_content_security_policy(
+    tmp_path: Path, mixed: str
+) -> None:
     found = dom(tmp_path / "r.html", mixed)
     assert '<html lang="en" class="js">' in found
     assert "3 of 3 files, 6 places" in found
@@ -235,7 +237,7 @@ def test_script_runs_under_content_security_policy(tmp_path: Path, mixed: str) -
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_filter_and_checklist_work_from_file_url(tmp_path: Path, mixed: str) -> None:
+def test_filter_and_checklist_of_html_report_work_from_file_url(tmp_path: Path, mixed: str) -> None:
     html = mixed.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", DRIVER)
     found = dom(tmp_path / "r.html", html).partition("<pre>")[2].partition("</pre>")[0].split("|")
     assert found == [
@@ -255,7 +257,9 @@ def test_filter_and_checklist_work_from_file_url(tmp_path: Path, mixed: str) -> 
 @pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @each(600, 1280)
-def test_unchanged_line_is_shown_once_on_narrow_screen(width: int, tmp_path: Path) -> None:
+def test_unchanged_line_of_html_diff_is_shown_once_only_on_narrow_screen(
+    width: int, tmp_path: Path
+) -> None:
     text = "x = 1\nimport petastorm.spark as s\ny = 2\n"
     seen = """<script>
 const cells = [...document.querySelectorAll(".diff tbody td:not(.number)")];

@@ -73,7 +73,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     ({"p/.git/x": "", **{f"petastorm/{k}": v for k, v in COPY.items()}}, "p/app/main.py"),
     # a Databricks notebook, which cannot be imported
     ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
-    # the file itself
+    # the file `petastorm.py` itself
     ({"petastorm.py": ""}, "petastorm.py"),
     # modules of a package do not import files next to them as `petastorm`
     ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
@@ -83,7 +83,7 @@ def test_folder_that_does_not_shadow_import_is_not_reported_as_copy(
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
     script = str(tmp_path / path)
-    if path == "acme/jobs.py":  # a script next to the package, which it imports
+    if path == "acme/jobs.py":  # it imports the package next to it
         check_noop(READS, script)
     else:
         check_rewrite(READS, MOVED, script)

@@ -38,7 +38,7 @@ def test_recorder_script_in_project_is_skipped(tmp_path: Path) -> None:
     assert found(tmp_path) == ["train.py"]
 
 
-def test_explicit_file_in_skipped_folder_is_found(tmp_path: Path) -> None:
+def test_explicitly_given_file_in_skipped_folder_is_found(tmp_path: Path) -> None:
     make(tmp_path, ".venv/a.py")
     assert list(discover([tmp_path / ".venv" / "a.py"])) == [tmp_path / ".venv" / "a.py"]
 
@@ -133,7 +133,7 @@ def test_gitignore_matches_git_check_ignore(tmp_path: Path) -> None:
     listed = git(tmp_path, "ls-files", "-z", "--others", "--exclude-standard")
     expected = sorted(name for name in listed.split("\0") if name.endswith(".py"))
     assert sorted(found(tmp_path)) == expected
-    # for a run in a subdirectory, the rules above it also apply
+    # rules of the directories above also apply to a run in a subdirectory
     inside = [name.removeprefix("d/") for name in expected if name.startswith("d/")]
     assert sorted(found(tmp_path / "d")) == inside
 
@@ -147,7 +147,7 @@ def test_tracked_files_are_found_even_if_ignored(
     git(tmp_path, "add", "--force", "kept.py", "data/a/kept.py")
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
     assert found(tmp_path / "data" / "a") == ["kept.py"]
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as in a hook of another repository
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as in another repository's hook
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
     monkeypatch.setenv("PATH", "")
     (skipped,) = discover([tmp_path])

@@ -72,12 +72,12 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     {"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA},
     # files share objects through a file that is visited before its imports are known
     {"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA},
-    # the same exchange in the other direction
+    # a file that could be migrated receives objects of a file that stays on Petastorm
     {
         "work.py": WORKER + "class Mine(ArrowReaderWorker): pass\n",
         "train.py": READS + "from work import Mine\nmake_reader(Mine())\n",
     },
-    # no object of Petastorm is exchanged
+    # files that share no object of Petastorm are migrated separately
     {"work.py": EXPORTS, "train.py →": READS + "from work import VERSION\n"},
     # files share objects through a package that does not mention Petastorm
     {
@@ -327,7 +327,7 @@ def _parts(count: int) -> dict[str, str]:
 
 
 @each(_chain, _star, _parts)
-def test_work_grows_linearly_with_files(
+def test_work_of_migration_grows_linearly_with_number_of_files(
     make: Callable[[int], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[Path] = []

@@ -135,7 +135,7 @@ def test_inline_script_dependencies_keep_petastorm_if_needed() -> None:
     check_noop(f"{head}from petastorm.reader import Ventilator\n", "a.py")
 
 
-def test_todo_comment_in_inline_metadata_counts_once() -> None:
+def test_todo_comment_in_inline_metadata_is_reported_once() -> None:
     text = f'# /// script\n# dependencies = [\n#   "petastorm @ https://x/y",\n# ]\n# ///\n{CODE}'
     check_finding(text, "PM402", "petastorm @ https://x/y", "a.py")
     output = migrate(text, path="a.py").output

@@ -19,7 +19,7 @@ COMMAND = "\n# COMMAND ----------\n\n"
         "# MAGIC %md about petastorm",
         "%time x = 3",
     ],
-    # Python in comments, also after a magic and next to other cells
+    # cells whose Python code is in comments, next to other cells
     ["import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"],
     [
         "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
@@ -61,7 +61,7 @@ def test_findings_have_lines_of_the_file() -> None:
 
 
 @each("\n", "\r\n")
-def test_comments_in_magic_cells_keep_prefix(end: str) -> None:
+def test_todo_comment_in_magic_cell_has_magic_prefix(end: str) -> None:
     cell = (
         "# MAGIC %python\n# MAGIC def f():\n# MAGIC     from petastorm.reader import Ventilator\n"
     )
@@ -116,7 +116,7 @@ def test_commented_pip_magics_install_mdstorm(start: str, magic: str) -> None:
     "# %% [markdown]\n# !pip install petastorm\n",
     "# %%\nx = '''\n# !pip install petastorm\n'''\n",
 )
-def test_other_comments_are_unchanged(text: str) -> None:
+def test_install_commands_in_other_comments_are_unchanged(text: str) -> None:
     check_noop(text, "a.py")
 
 
