@@ -219,7 +219,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """Raise ArgumentTypeError: torch.utils.data.DataLoader over this loader asks for items."""
         raise ArgumentTypeError(
             "a StreamingDataLoader yields batches, and has no items. If PyTorch's DataLoader "
-            "is around it, iterate over the StreamingDataLoader instead"
+            "wraps it, iterate over the StreamingDataLoader instead"
         )
 
     def __copy__(self) -> Self:
