@@ -40,9 +40,9 @@ from mdstorm_backend.loaders.state import selection_of
 
 _logger = logging.getLogger(__name__)
 
-#: Largest number of passes offered for one kind of loader: a program may begin one in every step.
+#: Ranks compare at most this many passes of each kind of loader: a program may begin one per step.
 MOST_PASSES = 1_000
-#: Seconds for which the end of a pass or of the process waits for pending offers.
+#: Seconds to wait for pending offers at the end of a pass or of the process.
 PATIENCE = 0.5
 
 #: Values on which ranks have to agree, by their names in messages → how to fix a difference.
@@ -95,7 +95,7 @@ def _default_group() -> Any:
 
 @dataclass(eq=False)
 class Numbering:
-    """Numbers of a loader among the counted loaders of its kind, and of its last counted pass.
+    """The numbers of a loader and of its last counted pass, by which ranks compare equal passes.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class Numbering:
 
 @dataclass(eq=False)
 class Beginning:
-    """A pass begun by this rank, one of several; `segment` is None once the pass is offered."""
+    """A pass of this rank, to compare with other ranks; `segment` is None once it is offered."""
 
     segment: Segment | None
     numbering: Numbering
@@ -128,7 +128,7 @@ class Beginning:
         self.batches += 1
 
     def offer(self) -> None:
-        """Offer the pass to the other ranks, once: it counts."""
+        """Offer the pass to the other ranks, at most once, because it counts."""
         segment, self.segment = self.segment, None
         if segment is not None:
             _ranks.offer(self, segment)
@@ -143,7 +143,7 @@ class Beginning:
         _ranks.wait()
 
     def end(self) -> None:
-        """Leave the pass at its end, and report any differences found."""
+        """Offer the pass at its end, wait briefly for the store, and report any differences."""
         self.leave()
         _ranks.report()
 
@@ -167,15 +167,15 @@ class Ranks:
         self._answered.set()
         self._numbered: Any = lambda: None
         self._number = 0
-        #: Whether a check failed in this group; no more are made then.
+        #: Whether a check has failed in this group; if so, no more checks are made.
         self._has_failed = False
         #: For each kind of loader, the number of loaders and of passes that have counted.
         self._loaders: Counter[str] = Counter()
         self._passes: Counter[str] = Counter()
         #: Messages to report, and whether each is an error rather than a warning.
         self.found: deque[tuple[bool, str]] = deque()
-        #: A group exists only once all of its processes have started: older values in its store
-        #: were written before ranks were restarted.
+        #: Older values in the store were written before ranks were restarted, since a group exists
+        #: only once all of its processes have started.
         self._since = time.time()
 
     @property
@@ -183,7 +183,7 @@ class Ranks:
         """The process group, unless it cannot be used or this process inherited it by a fork."""
         try:
             group = find_group()
-        except Exception as error:  # PyTorch may change what is private
+        except Exception as error:  # PyTorch may change its private function
             self._fail(error)
             return None
         return None if group is None or group.itself is self._inherited else group
@@ -210,7 +210,8 @@ class Ranks:
                 "batches, and those with more would wait for the others forever: filter before "
                 "writing, or train within torch.distributed.algorithms.join.Join"
             )
-        # With fewer shares than ranks, the program has several worlds, such as a mesh or trials.
+        # If there are fewer shares than ranks, the program has several worlds, as with a device
+        # mesh or parallel trials.
         is_main = threading.current_thread() is threading.main_thread()
         if options.check_ranks and num_shares == group.size and is_main:
             return Beginning(segment, numbering)
@@ -221,7 +222,7 @@ class Ranks:
         if (group := self.group) is not None:
             try:
                 self._offer(group, begun, segment)
-            except Exception as error:  # training continues
+            except Exception as error:  # training continues without the comparison
                 self._fail(error)
 
     def _offer(self, group: RankGroup, begun: Beginning, segment: Segment) -> None:
@@ -241,7 +242,7 @@ class Ranks:
             self._request(partial(self._check, group, key, segment, offered))
 
     def _count_group(self, group: RankGroup) -> None:
-        """Number a new group: the keys of a group that was destroyed may still be in the store."""
+        """Give a new group a number: the store may still contain keys of a destroyed group."""
         if self._numbered() is not group.itself:
             self._numbered = weakref.ref(group.itself)
             self._number += 1
@@ -291,7 +292,7 @@ class Ranks:
             self.found.append((False, message))
 
     def _first(self, group: RankGroup, key: str, value: Any) -> Any:
-        """Offer a value, return the first rank's, and replace values older than the group."""
+        """Offer a value and return the first rank's; replace values older than the group."""
         mine, expected = json.dumps([time.time(), value]), ""
         while True:
             found = group.store.compare_set(key, expected, mine)
@@ -313,16 +314,16 @@ class Ranks:
             request, answered = item
             try:
                 request()
-            except Exception as error:  # of any kind of store
+            except Exception as error:  # each kind of store has its own errors
                 self._fail(error)
-            del item, request  # they refer to the group, which ends when the program releases it
+            del item, request  # they would keep the group alive after the program releases it
             answered.set()
 
     def _fail(self, error: Exception) -> None:
-        """Log the first failed check of a group, after which no more are made."""
+        """Log the first failed check of a group; after it, no more checks are made."""
         if not self._has_failed:
             self._has_failed = True
-            _logger.debug("Ranks are not compared any more: %r", error, exc_info=error)
+            _logger.debug("Ranks are no longer compared: %r", error, exc_info=error)
 
     def wait(self) -> None:
         """Wait briefly until the store has answered; give up on a store that does not answer."""
@@ -352,7 +353,7 @@ class Ranks:
 
 
 def _kind(segment: Segment) -> str:
-    """Return the kind of a loader. Nothing in it depends on the rows, which may differ."""
+    """Return the kind of a loader as text, which does not depend on the rows of its dataset."""
     options = segment.options
     selection = {**selection_of(options), "columns": options.columns, "splits": options.splits}
     settings = {key: value for key, value in selection["settings"].items() if key != "weights"}
@@ -363,10 +364,10 @@ def _kind(segment: Segment) -> str:
 
 
 def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
-    """Return the values of a pass on which ranks have to agree; None is not compared."""
+    """Return the values of a pass on which ranks have to agree; values of None are not compared."""
     order, position, plan = segment.options.order, segment.position, segment.plan
     is_even = before is not None and plan.has_equal_batches
-    # If the plan does not number the samples of all ranks, a state belongs to one rank.
+    # Ranks have the same position only if the plan numbers the samples of all ranks together.
     is_shared = plan.has_equal_batches or not position.consumed
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,
@@ -391,7 +392,7 @@ def _check_server(store: Any) -> None:
 
 
 def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
-    """Warn if a plain ``DataLoader`` may make one batch more on some ranks than on others."""
+    """Warn if a plain ``DataLoader`` may make one more batch on some ranks than on others."""
     order, num_epochs = segment.options.order, segment.options.num_epochs
     if num_epochs is None or order.rows_of_rank(segment.plan.num_samples) is None:
         return
@@ -401,8 +402,8 @@ def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
     ):
         _warn_once(
             f"some ranks read {samples} samples of {segment.options.dataset.url}, and others one "
-            "more, so the batches that a plain DataLoader makes of them may be one more as well, "
-            "for which the other ranks would wait forever: use a StreamingDataLoader"
+            "more, so a plain DataLoader may make one more batch on some ranks, and training would "
+            "wait forever for the other ranks: use a StreamingDataLoader"
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: The most batches that are not used yet: one that is in use, and one that was fetched ahead.
+#: Largest number of batches whose use has not ended: one in use, and one that was fetched ahead.
 MOST_UNUSED = 2
 
 
@@ -44,8 +44,8 @@ class Consumer:
         self.peek, self.skipped = peek, skipped
         self.fetches_ahead = count_unused is not None
         self._count_unused = count_unused
-        #: Callbacks of the passes whose end was requested ahead of use: for when the end is used,
-        #: and for when the iteration is left.
+        #: For each pass whose end was requested ahead of use, two callbacks: one for when the end
+        #: is used, and one for when the iteration is left.
         self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     @property
@@ -93,5 +93,5 @@ class Consumer:
 
 #: A loop that uses each batch as it takes it.
 _LOOP = Consumer()
-#: The consumer that requests a batch.
+#: The consumer that is requesting a batch.
 CONSUMER: ContextVar[Consumer] = ContextVar("CONSUMER", default=_LOOP)

@@ -17,7 +17,7 @@ from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, given_world
 from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size, Transform, check_decode
 from mdstorm_backend.read.reader import check_batch_size, check_num_epochs
 
-#: Least number of samples whose shards are opened ahead of use, without a batch size.
+#: Minimum number of samples whose shards are opened ahead of use if no batch size is given.
 _LEAST_AHEAD = 64
 _BATCHES_AHEAD = 8
 #: Arguments that are settings of the elastic order, and their defaults.
@@ -133,7 +133,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         if weighted := [each for each in self.streams if each._mdstorm.shape().weighting]:
             raise InvalidArgumentError(
                 f"{weighted[0]!r} has a weight, but the exact order reads every sample once: "
-                "leave proportion, repeat and choose out, or read in the elastic order"
+                "omit proportion, repeat and choose, or read in the elastic order"
             )
         if order.follows_world is None:
             order = replace(order, follows_world=order.world_size == 1)
@@ -158,7 +158,7 @@ class DatasetSettings(stream_files.StreamDefaults):
 
     @property
     def least_ahead(self) -> int:
-        """Least number of samples whose shards are opened ahead of use."""
+        """Minimum number of samples whose shards are opened ahead of use."""
         if self.predownload is not None:
             return self.predownload
         return _LEAST_AHEAD if self.batch_size is None else _BATCHES_AHEAD * self.batch_size

@@ -63,10 +63,11 @@ class Epochs:
     def __init__(self) -> None:
         self._first_epoch: Callable[[], int] = int
         self.tried: set[tuple[int, int]] = set()
-        #: ``start`` is the position that was begun or loaded last, ``next`` the beginning: both are
-        #: None at first. ``moves`` counts the changes of the beginning. ``joined`` describes the
-        #: iteration of workers that began last: its group, its workers, the position where it
-        #: began, and ``moves`` after its latest change. It is empty if there is none.
+        #: ``start`` is where the latest iteration began, or the position that was loaded last.
+        #: ``next`` is where the next iteration begins. Both are None at first. ``moves`` counts the
+        #: changes of ``next``. ``joined`` describes the latest iteration by worker processes: its
+        #: group, its workers, the position where it began, and ``moves`` after its latest change.
+        #: It is empty if there is none.
         self._record = SharedRecord(
             {"start": None, "next": None, "moves": 0, "joined": {}, "packs": False}
         )
@@ -77,7 +78,7 @@ class Epochs:
         self.is_loaded = False
 
     def follow(self, options: ReaderOptions) -> None:
-        """Begin with the first epoch of `options`, and share their `tried` if they have it."""
+        """Begin with the first epoch of `options`, and share their set `tried` if they have one."""
         self._first_epoch = options.first_epoch
         if options.tried is not None:
             self.tried = options.tried
@@ -116,11 +117,11 @@ class Epochs:
 
     @property
     def has_packs(self) -> bool:
-        """Whether items yielded since the latest epoch began are not single samples."""
+        """Whether any item yielded since the latest epoch began is not a single sample."""
         return bool(self._own_record.read()["packs"])
 
     def record_packs(self) -> None:
-        """Record that items are not single samples, so items do not count samples."""
+        """Record that items are not single samples, so their number is not that of samples."""
         self._own_record.change(lambda record: record.update(packs=True))
 
     @property
@@ -130,7 +131,7 @@ class Epochs:
         return None if start is None else _position_of(start)
 
     def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Position:
-        """Begin the next epoch, or join an iteration that another worker began there.
+        """Begin the next epoch, or join the iteration of it that another worker has begun.
 
         Return the position where the epoch or iteration begins.
 
@@ -166,7 +167,7 @@ class Epochs:
         return (self._record if joining else self._own_record).change(edit)
 
     def reach(self, position: Position, worker: Worker) -> None:
-        """Record that the iteration of a worker has reached the beginning of a further epoch.
+        """Record that a worker's iteration has reached the beginning of another epoch.
 
         That moves nothing if another worker has reached it before, if another iteration has begun,
         or if the beginning has been changed.
@@ -194,7 +195,7 @@ class Epochs:
         record["packs"] = False
 
     def open(self, resumes: Position | None = None) -> tuple[Position, int]:
-        """Return where an iteration starts, and how often the beginning was moved before.
+        """Return where an iteration starts, and how often the beginning has been moved so far.
 
         The beginning stays until the iteration counts: see `move`.
 
@@ -225,7 +226,7 @@ class Epochs:
         return self._own_record.change(edit)
 
     def record_begun(self, before: Position, position: Position) -> None:
-        """Replace the position that was begun last, unless it differs from `before`."""
+        """Replace the position where the latest iteration began, if it is still `before`."""
 
         def edit(record: dict[str, Any]) -> None:
             begun = record["start"]
@@ -235,7 +236,7 @@ class Epochs:
         self._own_record.change(edit)
 
     def forget_order(self) -> None:
-        """Drop the order that a state has set, unless the pass of the state is still to resume."""
+        """Drop the order that a loaded state has set, unless its pass has yet to resume."""
 
         def edit(record: dict[str, Any]) -> None:
             start, following = record["start"], record["next"]

@@ -103,14 +103,14 @@ class Loader:
 
     @property
     def begun(self) -> Position:
-        """Where the segment of a checkpoint began: of the latest pass, or of the next one."""
+        """Where the segment that a checkpoint refers to begins, in the latest or the next pass."""
         if (latest := self._latest) is None:
             return self.next_position
         return latest.begun_before(latest.consumer.num_unused)[0]
 
     @property
     def rows(self) -> int:
-        """Samples yielded since the pass began, or the epoch if no batch spans two."""
+        """Samples yielded since the pass began, or since the epoch if no batch spans two epochs."""
         return 0 if self._latest is None else self._latest.rows
 
     @property
@@ -142,7 +142,7 @@ class Loader:
         found, start = 0, self.next_position
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
-        if self.options.num_epochs is None:  # plans follow each other without end
+        if self.options.num_epochs is None:  # the pass is endless
             return None
         plan: Plan | None = plan_of(self.options.in_world(), self.batching, start)
         while plan is not None:
@@ -162,7 +162,7 @@ class Loader:
         return self._latest
 
     def next_pass(self, consumer: Consumer) -> Pass:
-        """Return the pass of the next iteration; others stay as they are."""
+        """Return the pass of the next iteration, without changing a pass that is under way."""
         epochs, here = self.epochs, self.options.in_world()
         start, moves = epochs.open(self._resumes)
         is_tried = (start.epoch, start.consumed) in epochs.tried
@@ -173,12 +173,12 @@ class Loader:
         return Pass(epochs, here, batching, numbering, start, moves, consumer, may_peek=may_peek)
 
     def count(self, current: Pass) -> None:
-        """Let a pass count."""
+        """Let a pass count, so that the next iteration begins after it."""
         current.count()
         self._resumes = None
 
     def count_latest(self) -> None:
-        """Let the latest pass count, although too few batches were taken to show its use."""
+        """Let the latest pass count, even if the user has taken only a few batches."""
         if self._latest is not None:
             self.count(self._latest)
 
@@ -255,7 +255,7 @@ class Loader:
         plan, samples = segment.plan, None if count_rows is None else 0
         current.recent = (*current.recent[:-1], (plan, 0, samples))
         num_ahead = int(current.consumer.fetches_ahead)
-        # By then the pass counts, even if one more batch was fetched ahead of use.
+        # With this many batches the pass has counted, even if one was fetched ahead of use.
         most_uncounted = current.counts_from + 1
         for batch, offset, size in batches:
             if size < least:
@@ -344,7 +344,7 @@ class Loader:
         self.follow_epoch(epoch)
 
     def follow_epoch(self, epoch: int) -> None:
-        """Move the position to where the next pass begins, as `epochs` has set the epoch.
+        """Move the position to the beginning of the next pass, whose epoch `epochs` has set.
 
         The next batch of a pass under way moves it back.
         """
@@ -363,7 +363,7 @@ class Loader:
         self._latest = self._resumes = None
 
     def copied(self, threads: PassThreads) -> Loader:
-        """Return a loader for a copy, which resumes where this one is.
+        """Return a copy of this loader that resumes at its position.
 
         If the latest iteration has not counted, the copy begins where it began.
         """
@@ -377,7 +377,7 @@ class Loader:
 
 
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
-    """Return batches; meanwhile the next epoch is prepared."""
+    """Return batches, and prepare the next epoch in the middle of this one."""
     # Without workers, the reader prepares the next epoch.
     return _preparing(batches, segment) if segment.batching.num_workers else batches
 
@@ -414,7 +414,7 @@ class ItemCursor(Iterator[Any]):
         #: Whether a batch has remaining items, and how many of its items were returned. Before the
         #: first batch, the number is taken from a loaded state.
         self._is_within, self._used = False, 0
-        #: The number of items of the batch before.
+        #: The number of items of the previous batch.
         self._num_before = 0
         #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None
@@ -447,11 +447,11 @@ class ItemCursor(Iterator[Any]):
             self._items = self._split(batches) if self._splits else batches
             self._process = os.getpid()
         try:
-            # As in `Iteration`: after a call, such as next(), Ctrl-C would drop the item.
+            # Not a call of next(): Ctrl-C after the call would drop the item. See `Iteration`.
             for item in self._items:
                 return item
         except Exception as error:
-            self._failure = error  # otherwise the next call would find the data at its end
+            self._failure = error  # otherwise the next call would raise StopIteration
             raise
         except BaseException:  # such as Ctrl-C, after which a user may continue
             self._resume()
@@ -460,11 +460,11 @@ class ItemCursor(Iterator[Any]):
         raise StopIteration
 
     def give_back(self) -> None:
-        """Let the latest item be the next one again."""
+        """Return the latest item again as the next one."""
         self._resume(unused=1)
 
     def _split(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
-        """Yield the items of batches, without those that a loaded state leaves out."""
+        """Yield the items of batches, except those that were returned before a loaded state."""
         with closing(batches):
             for items in batches:
                 self._is_within = True
@@ -506,10 +506,10 @@ class ItemCursor(Iterator[Any]):
         begins = loader.next_position
         loader.set_epoch(epoch)
         if loader.next_position != begins:
-            self._used = 0  # items of a pass that does not resume any more
+            self._used = 0  # those items are of a pass that will not resume
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state from which `load_state_dict` continues with the next item.
+        """Return a state with which `load_state_dict` continues at the next item.
 
         Items that a framework has taken and not used yet are returned again.
         """
@@ -520,7 +520,7 @@ class ItemCursor(Iterator[Any]):
         if not self._splits:
             return self._loader.state_dict(unused=unused)
         batches, used = int(self._is_within), self._used - unused
-        if used < 0:  # some are in the batch before
+        if used < 0:  # some of the unused items are in the previous batch
             batches, used = batches + 1, max(used + self._num_before, 0)
         state = self._loader.state_dict(unused=batches)
         return {**state, "mdstorm": {**state["mdstorm"], "skip": used}} if used else state
@@ -539,8 +539,8 @@ class ItemCursor(Iterator[Any]):
             self._used = (state.get("mdstorm") or {}).get("skip", 0)
 
     def _resume(self, unused: int = 0) -> None:
-        """Continue before the latest items that are unused, after an interruption."""
+        """Continue after an interruption, before the latest `unused` items."""
         state = self._state(unused)
         self.load_state_dict(state)
-        # The state of a finished pass resumes with the next pass, but this one has to end first.
+        # A finished pass still has to end here, although its state resumes with the next pass.
         self._is_over = state["mdstorm"].get("finished", False)

@@ -23,7 +23,7 @@ PIPELINE = "TensorFlow's input pipeline"
 LOOP = "training"
 #: Waiting below this fraction of the time is negligible.
 NEGLIGIBLE = 0.05
-#: From this fraction of the time on, the link counts as always busy.
+#: A link that is busy for at least this fraction of the time counts as always busy.
 _SATURATED = 0.9
 _CAUSES = ("downloads", "cache", "decoding", "transforms", "batching")
 
@@ -377,8 +377,8 @@ class PassRecorders:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        #: The sum of the finished passes, and the recorders of the others. The tuple is replaced as
-        #: a whole, since other threads may read it meanwhile.
+        #: The sum of the finished passes, and the recorders of the unfinished ones. The tuple is
+        #: replaced as a whole, since other threads may read it meanwhile.
         self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
         self._described: dict[str, Any] = {}
         #: The time at which the first batch of a pass was requested, until the pass begins.
@@ -412,7 +412,7 @@ class PassRecorders:
         return begun
 
     def _warn_about_workers(self) -> None:
-        """Log once, when a further pass begins, if worker processes slowed the last one down."""
+        """Log once, when another pass begins, if worker processes slowed down the last one."""
         if self._has_warned or not self._described.get("workers"):
             return
         if self.last is not None and self.last.is_over:

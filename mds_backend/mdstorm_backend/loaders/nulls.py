@@ -78,8 +78,9 @@ class NullPolicy:
         taken = [name for name in self.masks if name + MASK_SUFFIX in schema]
         if taken or len(set(self.masks)) < len(self.masks):
             raise errors.InvalidArgumentError(
-                f"null_masks={list(self.masks)} would make a column {MASK_SUFFIX[1:]!r} twice, or "
-                f"replace one that exists ({taken}): name each column once, and rename that column"
+                f"null_masks={list(self.masks)} would add a column <name>{MASK_SUFFIX} twice, or "
+                f"replace existing ones (for {taken}): list each column once, and rename the "
+                "existing columns"
             )
         self._schema = schema
         for name, value in self.fill.items():
@@ -127,7 +128,7 @@ class NullPolicy:
         return column_to_numpy(values, column) if column.is_numpy() else values
 
     def _shape(self, values: pa.Array, column: Column) -> tuple[int, ...] | None:
-        """Return the shape that null arrays get: the common shape of the column's arrays, if any.
+        """Return the shape of arrays that replace nulls: that of all arrays of the column, if any.
 
         Raises
         ------
@@ -144,8 +145,8 @@ class NullPolicy:
             raise errors.InvalidArgumentError(
                 f"null arrays of column {column.name!r} of {column.origin.url} are filled to the "
                 f"shape {shape} of the arrays in its first row group, but others differ: convert "
-                "the data, which counts all shapes, fill the nulls in the transform, or leave such "
-                f"rows out with filters=[({column.name!r}, '!=', None)]"
+                "the data to MDS, which records all shapes, fill the nulls in the transform, or "
+                f"leave such rows out with filters=[({column.name!r}, '!=', None)]"
             )
         return shape
 
@@ -157,7 +158,7 @@ def _are_null(values: Values) -> npt.NDArray[np.bool_]:
 
 
 def _to_values(values: pa.Array, column: Column) -> Values:
-    """Return filled values as the column has them without nulls: NumPy if sizes are fixed."""
+    """Return filled values in the form of a column without nulls: NumPy if sizes are fixed."""
     fixed_size = replace(column, element_null_count=0).is_numpy()
     if fixed_size and column.is_array:
         shapes, shape = shapes_of(values), column.value_shape
@@ -213,7 +214,7 @@ def _default_of(column: Column) -> Any:
 
 
 def _filled(values: pa.Array, fill: Any, column: Column, shape: tuple[int, ...] | None) -> pa.Array:
-    """Return the values of a column with `fill` in place of nulls, in null arrays of a shape."""
+    """Return a column's values with nulls replaced by `fill`, and null arrays by arrays of it."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
     if values.null_count:
@@ -276,9 +277,9 @@ def check_exact(values: pa.Array, name: str) -> None:
     if abs(largest) > _EXACT:
         raise errors.NullValueError(
             f"column {name!r} holds nulls and the integer {largest}: integers with nulls are "
-            f"returned as float64, which does not hold all beyond {_EXACT}. Fill the nulls with "
-            f"fill_nulls={{{name!r}: …}}, or ask for a mask column with null_masks=[{name!r}]: "
-            "then they stay integers",
+            f"returned as float64, which cannot represent all integers beyond {_EXACT}. Fill the "
+            f"nulls with fill_nulls={{{name!r}: …}}, or add a mask column with "
+            f"null_masks=[{name!r}]: then the values stay integers",
             columns={name: values.null_count},
         )
 
@@ -286,7 +287,7 @@ def check_exact(values: pa.Array, name: str) -> None:
 def null_error(
     name: str, count: int, framework: str, *, inside: bool = False
 ) -> errors.NullValueError:
-    """Return the error for a column whose nulls `framework` has no value for.
+    """Return the error for a column with nulls that `framework` cannot represent.
 
     Parameters
     ----------
@@ -305,7 +306,7 @@ def null_error(
 def check_nulls(
     columns: Iterable[Column], framework: str, needs_value: Callable[[Column], bool]
 ) -> None:
-    """Raise one error for all columns with nulls that `framework` has no value for.
+    """Raise one error for all columns with nulls that `framework` cannot represent.
 
     A warning is logged, once per process, for other columns whose nulls become NaN.
 
@@ -410,7 +411,7 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
         kind, function = ("date", "unix_date") if is_date else ("timestamp", "unix_micros")
         raise errors.EncodingRangeError(
             f"column {name!r} holds the {kind} {worst}, which does not fit into nanoseconds (1677 "
-            f"to 2262). Make it a number in Spark by {function}(…), or leave such rows out",
+            f"to 2262). Convert it to a number with Spark's {function}(…), or leave such rows out",
             column=name,
         )
     return _microseconds(array) * _NS_PER_US

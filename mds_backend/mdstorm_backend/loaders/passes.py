@@ -97,14 +97,14 @@ class Pass:
         return self.position_before(0)
 
     def position_before(self, batches: int) -> Position:
-        """Return the position before the latest batches, at most `MOST_UNUSED`."""
+        """Return the position before a number of latest batches, at most `MOST_UNUSED`."""
         if not self.recent:
             return self.start
         plan, offset, _ = self._before(batches)
         return plan.end() if self.is_over and not batches else plan.position(offset)
 
     def begun_before(self, batches: int) -> tuple[Position, int | None]:
-        """Return where the segment of a position before the latest batches began.
+        """Return where the segment that contains ``position_before(batches)`` began.
 
         Also return the samples between the two as the loader counts them; None if it does not.
         Before the first segment, that is where the pass starts.
@@ -115,7 +115,7 @@ class Pass:
         return plan.begin, samples
 
     def _before(self, batches: int) -> tuple[Plan, int, int | None]:
-        """Return the item of `recent` before the latest batches, or the first of fewer."""
+        """Return the item of `recent` before the latest batches, or its first if it has fewer."""
         return self.recent[max(-1 - batches, -len(self.recent))]
 
     @property
@@ -126,7 +126,7 @@ class Pass:
 
     @property
     def rows(self) -> int:
-        """Samples of the segment so far: as the loader counts them, or read for its batches.
+        """Samples of the segment so far: as counted by the loader, or else as read for its batches.
 
         Without numbers, they are the rows yielded.
         """
@@ -137,18 +137,18 @@ class Pass:
         return self._recorder.rows - self._rows_before if read is None else read
 
     def segments(self, recorder: Recorder) -> Iterator[Segment]:
-        """Yield the segments of the pass one after another, to be read for `recorder`."""
+        """Yield the segments of the pass one after another; `recorder` records their reading."""
         for segment in self.planned(recorder):
             self.enter(segment, recorder)
             yield segment
 
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
-        """Yield the segments of the pass one after another; `enter` each as it is used."""
+        """Yield the segments of the pass in turn; the caller has to `enter` each before its use."""
         begun = Segment(self.here, self.batching, self.start, recorder, self._epochs.ahead)
         segment = begun.with_batches()
         if segment is None:
             return
-        if segment.position.pass_epoch != self.start.pass_epoch:  # that pass was over
+        if segment.position.pass_epoch != self.start.pass_epoch:  # the pass of `start` was over
             self.start = segment.start
         self.compared = begin_pass(segment, self._numbering)
         while segment is not None:
@@ -162,7 +162,7 @@ class Pass:
             self._epochs.record_begun(self.start, position)
             self._epoch = position.epoch
         else:
-            self.count()  # more than one batch, or all of an epoch
+            self.count()  # the user has taken more than one batch, or all of an epoch
             self._epochs.record_begun(self._segment.position, position)
             self._reach(position.epoch)
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
@@ -198,7 +198,7 @@ class Pass:
             log_endless(self.here.dataset.url)
 
     def skip_to_next(self) -> None:
-        """Begin with the next epoch: no rows remained of the one in which the pass started."""
+        """Begin with the next epoch, since the one where the pass started has no remaining rows."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
         self._segment = None
         self.recent = ()
@@ -233,7 +233,7 @@ class Pass:
             self.compared.leave()
 
     def is_at(self, position: Position, *, is_left: bool) -> bool:
-        """Whether a checkpoint is at a position, to within less than one sample per rank.
+        """Whether a checkpoint taken now is at a position, to within one sample per rank.
 
         A finished pass is also at its beginning: nothing was counted since its end. So is one whose
         iteration was left after the last batch: Composer requests no end if it knows the length.

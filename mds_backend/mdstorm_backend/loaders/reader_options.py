@@ -1,4 +1,4 @@
-"""`ReaderOptions`: which dataset to read and how, in values that pickle; and descriptions of it."""
+"""`ReaderOptions`: which dataset to read and how, in values that can be pickled."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class ReaderOptions:
         return self.num_epochs is not None and epochs >= self.num_epochs
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
-        """Return the options with a fixed share: one that follows the world becomes this rank's.
+        """Return the options with a fixed share: this rank's, if the share follows the world.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class ReaderOptions:
         nulls_stay = not self.fill_nulls and not self.null_masks
         most_rows = _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
         if self.images is not None and self.images.size is None:
-            most_rows = 1  # one batch per block, since only the images of a batch have one shape
+            most_rows = 1  # one batch per block: images have one shape only within a batch
         return {
             "transform": self.transform,
             "prepare": None if nulls_stay else self.nulls,

@@ -98,12 +98,12 @@ def _planned_in(
     start: Position,
     ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
-    """Return the result of `_planned`, by the function below for the type of the order.
+    """Return the result of `_planned`; there is one function below for each type of order.
 
     This is not a method of the orders, because a transform that may drop rows determines the plan
     together with the stage that cuts its rows. The stage is in `read`, on a floor above `order`.
     """
-    raise NotImplementedError(f"there are no plans for {order!r}")
+    raise NotImplementedError(f"no plan is implemented for the order {order!r}")
 
 
 @_planned_in.register
@@ -150,7 +150,8 @@ def _planned_exact(
         groups = kind(*of_rows)
         whole = Refill(groups, dataset, None, False, *slices)
         return groups, None if options.transform is None else whole
-    # Only the transform's function may drop rows, and no filter or predicate.
+    # Equal batches are possible if only the transform's function drops rows, and no filter or
+    # predicate.
     if order.world_size > 1 and not options.leaves_out_rows:
         even = EvenPlan(*of_rows, size, drop_last)
         return even, EvenRefill(even, dataset, size, False, *slices)
@@ -196,7 +197,7 @@ class Segment:
 
     @property
     def least_rows(self) -> int:
-        """Batches with fewer rows are not yielded; a transform may drop rows of any batch.
+        """Minimum number of rows of a batch that is yielded; 0 if any batch may have lost rows.
 
         Batches that lose damaged samples are yielded, since all ranks need the same number.
         """
@@ -206,7 +207,7 @@ class Segment:
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
     ) -> Iterator[Block]:
-        """Read the batches of a part; with `unread`, only lay them out: see `Reader.planned`."""
+        """Read the batches of a part; with `unread`, only plan them: see `Reader.planned`."""
         (plan, refill), options = self._planned, self.options
         size = self.batching.batch_size
         arguments = options.read_arguments(block_rows)

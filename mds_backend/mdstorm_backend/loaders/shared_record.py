@@ -77,7 +77,7 @@ class SharedRecord:
         return SharedRecord, (self.read(),)
 
     def part(self) -> None:
-        """Continue with a separate record, which has the content at the time of inheriting.
+        """Continue with a separate record that has the content which this process inherited.
 
         Does nothing in the process that created the record, and in workers of a ``DataLoader``.
         """
@@ -100,7 +100,7 @@ class SharedRecord:
         return self.change(dict)
 
     def change(self, edit: Callable[[dict[str, Any]], _Result]) -> _Result:
-        """Lock the record, store its content with the changes of `edit`, and return the result.
+        """Apply `edit` to the content while the record is locked, store it, and return the result.
 
         This is not a context manager, because Ctrl-C in its methods could leave the record locked.
         Python raises KeyboardInterrupt only after calls, which are inside ``with`` and ``try``
@@ -128,10 +128,10 @@ class SharedRecord:
                     result = edit(content)
                     # Padded with spaces, to overwrite the end of a longer previous content.
                     edited = json.dumps(content).encode().ljust(len(stored))
-                    # A nested call unlocks the file at its end.
+                    # Locked again, because a nested call unlocks the file at its end.
                     if _locked_content(handle) == stored:
                         if edited != stored:
-                            os.pwrite(handle, edited, 0)  # in one call, which Ctrl-C does not split
+                            os.pwrite(handle, edited, 0)  # one call, so Ctrl-C cannot split it
                         return result
             finally:
                 fcntl.lockf(handle, fcntl.LOCK_UN)

@@ -22,19 +22,20 @@ from mdstorm_backend.loaders.segment import Batching, plan_of
 from mdstorm_backend.order import DEFAULT_SEED, Plan, Position
 from mdstorm_backend.order.lanes import Lanes
 
-#: Version of the states that are written. Older versions counted or permuted differently, and raise
-#: StateMismatchError.
+#: Version of the states that are written. Older versions counted or shuffled samples differently,
+#: so loading their states raises StateMismatchError.
 VERSION = 5
 
-#: Keys of the texts that describe which rows are left out, and how the others are changed.
+#: State keys that describe how rows are selected and transformed.
 _SELECTION = ("filters", "predicate", "transform")
 
-#: Limit of canonical nodes against damaged states: each node gets a sample, which takes memory.
+#: Most canonical nodes of a state; a damaged state with more could exhaust the memory, because each
+#: node gets a sample.
 _MOST_NODES = 1_000_000
-#: Limit of changes of the world within an epoch, against damaged states: each is a level of
-#: recursion in `EpochLanes`.
+#: Most changes of the world within an epoch of a state; a damaged state with more could exceed the
+#: recursion limit, because each change is a level of recursion in `EpochLanes`.
 _MOST_LANES = 256
-#: Limit of mappings and lists within each other, against damaged states.
+#: Most levels of nested mappings and lists in a state; a damaged state may have more.
 _MOST_LEVELS = 32
 
 
@@ -140,7 +141,7 @@ def read_state(
         return position
     first_epoch, size = number(ours, "first_epoch"), number(ours, "world_size", 1)
     if first_epoch > epoch:
-        raise damaged(f"its pass began with epoch {first_epoch}, and it is in epoch {epoch}")
+        raise damaged(f"its pass began with epoch {first_epoch}, but it is in epoch {epoch}")
     end = None if ours.get("epoch_end") is None else number(ours, "epoch_end")
     if end is not None and consumed > end:
         raise damaged(f"it is {consumed} samples into an epoch that ends after {end}")
@@ -151,7 +152,7 @@ def read_state(
     position = replace(position, first_epoch=first_epoch, end=end, lanes=_lanes(ours))
     if skip and size != options.order.world_size:
         raise StateMismatchError(
-            f"the state was taken after {skip} items of a batch on each of {size} ranks, and "
+            f"the state was taken after {skip} items of a batch on each of {size} ranks, but "
             f"there are {options.order.world_size} ranks here: load it on {size} ranks"
         )
     if of_worker:  # readers leave out items by themselves
@@ -177,7 +178,7 @@ def _checked_position(
     counts_own_rows = bool(plan.rows_of_rank(position))
     if position.consumed and is_of_rank != counts_own_rows:
         raise StateMismatchError(
-            f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, and here "
+            f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, but here "
             f"the rows of {'one rank' if counts_own_rows else 'all ranks'} are counted. Readers "
             "of row groups, and transforms that may drop rows, count the rows of one rank. Load "
             "the state into a reader with the arguments of that run, or start again without it"
@@ -191,7 +192,7 @@ def _checked_position(
 
 
 def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
-    """Return our part of a state; None for a state of MosaicML Streaming in the elastic order."""
+    """Return mdstorm's part of a state; None for MosaicML Streaming's, in the elastic order."""
     ours, name = state.get("mdstorm"), options.order.name
     if ours is None and name == "elastic":
         return None
@@ -252,8 +253,8 @@ def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
         raise damaged(f"'lanes' must be a list, found {found!r}")
     if len(found) > _MOST_LANES:
         raise damaged(
-            f"the world changed {len(found)} times within its epoch, and at most {_MOST_LANES} "
-            "changes can be continued"
+            f"the world changed {len(found)} times within its epoch, but at most {_MOST_LANES} "
+            "changes are supported"
         )
     lanes = []
     for one in found:
@@ -270,18 +271,21 @@ def _check_position(position: Position, options: ReaderOptions, *, is_of_rank: b
     num_rows, num_epochs = len(options.dataset), options.num_epochs
     epochs = position.epoch - position.pass_epoch
     if num_epochs is not None and epochs >= num_epochs:
-        raise damaged(f"it is in epoch {epochs} of a pass of {num_epochs}")
+        raise damaged(f"it is in epoch {epochs} (from 0) of a pass of {num_epochs}")
     if position.consumed > num_rows and not (options.drops_rows or is_of_rank):
         raise damaged(f"it is {position.consumed} samples into an epoch of {num_rows}")
     if not position.lanes:
         if 0 < position.consumed < num_rows and not (position.is_end or is_of_rank):
-            raise damaged("it does not contain the lanes of its epoch, 'lanes'")
+            raise damaged("it does not contain the lanes of its epoch: 'lanes' is empty")
         return
     starts = [lanes.consumed for lanes in position.lanes]
     if starts[0] or starts != sorted(set(starts)) or starts[-1] > position.consumed:
-        raise damaged(f"lanes that begin after {starts} samples do not lead to {position.consumed}")
+        raise damaged(
+            f"lanes that begin after {starts} samples do not fit a position after "
+            f"{position.consumed} samples"
+        )
     if (most := max(lanes.size for lanes in position.lanes)) > num_rows:
-        raise damaged(f"it names {most} ranks, and there are {num_rows} rows")
+        raise damaged(f"it names {most} ranks, but there are only {num_rows} rows")
 
 
 def _of_rank(
@@ -327,7 +331,7 @@ def _nodes(state: Mapping[str, Any], key: str) -> int | None:
         return None
     nodes = number(state, key, 1)
     if nodes > _MOST_NODES:
-        raise damaged(f"{key!r} is {nodes}, and at most {_MOST_NODES} nodes are supported")
+        raise damaged(f"{key!r} is {nodes}, but at most {_MOST_NODES} nodes are supported")
     return nodes
 
 
@@ -342,7 +346,7 @@ def state_mapping(state: object) -> Mapping[str, Any]:
     if not isinstance(state, Mapping):
         raise StateMismatchError(
             f"a state is the dict that state_dict() returned, found {state!r}. To start again, "
-            "load no state"
+            "do not load a state"
         )
     if not state.keys() & {"mdstorm", "sample_in_epoch"}:
         raise StateMismatchError(
@@ -417,8 +421,9 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
         remedy = "Create a loader with the same arguments over the same dataset"
         if there.get("dataset") != here.get("dataset"):
             remedy += (
-                ". A converter that converts again makes another one: pass the same cache_key= to "
-                "make_spark_converter in each process, and the first one's copy is read again"
+                ". A converter that has converted the data again has made another dataset: pass "
+                "the same cache_key= to make_spark_converter in each process, so that all "
+                "processes read the first copy"
             )
         raise StateMismatchError(
             f"the state was taken with other arguments for {url} or from another dataset "

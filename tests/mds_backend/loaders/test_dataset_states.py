@@ -76,7 +76,7 @@ def test_samples_resume_from_state_dict_called_without_arguments(
     [
         ("settings", 7, "'settings' must be a mapping, found 7"),
         ("first_epoch", "x", "'first_epoch' must be an integer"),
-        ("first_epoch", 1, "its pass began with epoch 1, and it is in epoch 0"),
+        ("first_epoch", 1, "its pass began with epoch 1, but it is in epoch 0"),
         ("sample_in_epoch", ROWS + 1, f"samples into an epoch that ends after {ROWS}"),
         ("epoch_end", "4", "'epoch_end' must be an integer"),
         ("epoch", -2, "'epoch' must be an integer"),

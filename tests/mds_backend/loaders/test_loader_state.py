@@ -155,7 +155,7 @@ def test_state_of_other_columns_raises_error(tmp_path: Path) -> None:
     ("key", "value", "text"),
     [
         ("epoch", None, "'epoch' must be an integer"),
-        ("epoch", 7, "it is in epoch 7 of a pass of 1"),
+        ("epoch", 7, r"it is in epoch 7 \(from 0\) of a pass of 1"),
         ("shuffle_seed", "1", "'shuffle_seed' must be an integer of at least 0, found '1'"),
         ("sample_in_epoch", -1, "'sample_in_epoch' must be an integer of at least 0, found -1"),
         ("sample_in_epoch", ROWS + 1, f"it is {ROWS + 1} samples into an epoch of {ROWS}"),
@@ -165,7 +165,7 @@ def test_state_of_other_columns_raises_error(tmp_path: Path) -> None:
         ("lanes", [[0, 0, 0]], "'size' must be an integer of at least 1"),
         ("lanes", [[1, 1, 0]], "lanes that begin after"),
         ("lanes", [[0, 1, 0], [4, 2, 0], [4, 3, 0]], "lanes that begin after"),
-        ("lanes", [[0, ROWS + 1, 0]], f"it names {ROWS + 1} ranks, and there are {ROWS} rows"),
+        ("lanes", [[0, ROWS + 1, 0]], f"it names {ROWS + 1} ranks, but there are only {ROWS} rows"),
         ("lanes", [], "does not contain the lanes"),
     ],
 )

@@ -67,8 +67,8 @@ def make_tf_dataset(
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
         options = make_options()
-        # A pass would log that it is endless too early, as TensorFlow reads ahead, or needlessly,
-        # where Keras counts steps.
+        # The pass itself does not log that it is endless: that would be too early, because
+        # TensorFlow reads ahead, or needless, if Keras counts steps.
         quiet = replace(options, logs_endless=False)
         ahead = _REQUESTED_AHEAD if has_replicas() else 0
         return TFRuns(quiet, loaders.Batching(batch_size), ahead)
@@ -189,7 +189,7 @@ class ContextDataset(Described, OwnContext):
 
 @lru_cache(maxsize=1)
 def _dataset_class() -> Any:
-    """Return the class of the datasets, a subclass of a ``tf.compat.v1`` dataset as well."""
+    """Return the class of the datasets: a `ContextDataset` that is also a version 1 dataset."""
     return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
@@ -261,7 +261,7 @@ def v1_class() -> Any:
 
 _WORKERS = ("chief", "worker")
 #: Most batches that a strategy with several replicas requests ahead. Each of n replicas has two
-#: parts ready, and a thread holds one more: 2n + 1 parts, where a batch has n.
+#: parts ready, and a thread holds one more: 2n + 1 parts, and a batch consists of n parts.
 _REQUESTED_AHEAD = 3
 
 

@@ -156,7 +156,7 @@ def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> 
 
 
 def check_nulls_of(options: ReaderOptions) -> None:
-    """Raise NullValueError for stored columns with nulls that have no value in TensorFlow.
+    """Raise NullValueError for stored columns with nulls that TensorFlow cannot represent.
 
     A warning is logged about nulls that become NaN.
     """
@@ -164,7 +164,7 @@ def check_nulls_of(options: ReaderOptions) -> None:
 
 
 def needs_value(column: Column) -> bool:
-    """Whether nulls of a column would become arbitrary values; those of floats become NaN."""
+    """Whether nulls of a column would become arbitrary values; null floats become NaN."""
     return not column.is_floating or (column.is_array and column.null_count > 0)
 
 
@@ -194,7 +194,7 @@ def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> li
 
 @lru_cache(maxsize=256)
 def row_type(type_name: str, names: tuple[str, ...]) -> Any:
-    """Return the namedtuple type of some columns; equal names share one type.
+    """Return the namedtuple type for columns of these names; it is the same for equal names.
 
     Raises
     ------
@@ -206,14 +206,14 @@ def row_type(type_name: str, names: tuple[str, ...]) -> Any:
     except ValueError as error:
         raise errors.InvalidArgumentError(
             f"{error}: batches are namedtuples here, so column names must be valid names of "
-            "fields in Python. Rename them before converting, df.toDF(…), or read others of "
-            f"{list(names)} with schema_fields"
+            "fields in Python. Rename the columns before converting, as with df.toDF(…), or "
+            f"select other columns of {list(names)} with schema_fields"
         ) from error
     return type(type_name, (base,), {"__slots__": (), "_from_compatible_tensor_list": made_of})
 
 
 def made_of(types: Any, tensors: Sequence[Any]) -> Any:
-    """Return the row of some tensors, where `types` is the row of their specs.
+    """Return a namedtuple of tensors; `types` is the namedtuple of their specs.
 
     TensorFlow's iterators first try ``_from_compatible_tensor_list`` of their element spec.
     Otherwise they walk through the structure, which takes longer than getting the tensors.
@@ -224,7 +224,7 @@ def made_of(types: Any, tensors: Sequence[Any]) -> Any:
         If not all elements are plain tensors, so that TensorFlow walks through the structure.
     """
     if any(type(one) is not tf.TensorSpec for one in types):
-        raise AttributeError(f"{type(types).__name__} has parts that are made of several tensors")
+        raise AttributeError(f"{type(types).__name__} has fields that consist of several tensors")
     return types._make(tensors)
 
 
@@ -287,7 +287,7 @@ def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
         if isinstance(array, np.ndarray) and array.ndim != 1:
             found = f"arrays of {array.ndim} dimensions"
             raise errors.UnsupportedTypeError(
-                f"column {spec.name!r} holds {found} whose shape its encoding does not state, and "
+                f"column {spec.name!r} holds {found} whose shape its encoding does not define, but "
                 "only arrays of one dimension become a RaggedTensor. Leave it out with "
                 "schema_fields=[…], read it with PyTorch or as NumPy, or write it as "
                 "ndarray:<dtype>:<shape>",

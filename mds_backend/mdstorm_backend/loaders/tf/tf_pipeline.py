@@ -44,8 +44,8 @@ def batches_of(
     prefetch : int or None
         Batches that TensorFlow keeps ready; None if it decides.
     """
-    # Arrays of variable length have one length in a batch, but not in a block; and large batches
-    # gain nothing from blocks.
+    # Python cuts batches if arrays have one length only within a batch, rather than in a block, or
+    # if batches are so large that blocks have no advantage.
     cut_here = runs.loader.batching.batch_size >= BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
     )
@@ -59,7 +59,7 @@ def batches_of(
     return traced_dataset(source, _built, signature, kind, [claim or 0])
 
 
-#: Used in place of the number of batches of datasets that declare one.
+#: Stands in `_Kind.claim` for any declared number of batches above 1.
 _MANY = 2
 
 
@@ -122,7 +122,8 @@ def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: 
 
 def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any) -> Any:
     def cut(part: Any, sizes: Any) -> Any:
-        # Sizes repeat from the beginning, and an empty batch after the last row has to be taken.
+        # `rebatch` repeats the sizes without end, so `take` ends it. It also takes an empty batch
+        # after the last row.
         repeated = tf.data.Dataset.from_tensors(part).rebatch(sizes)
         return repeated.take(tf.size(sizes, tf.int64))
 
@@ -145,7 +146,7 @@ def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
     def request(source: Any, number: Any) -> Any:
         return np.int64(find(source).runs.request(number))
 
-    # A request returns how many times the only dataset is chosen until the next request, so that
+    # A request returns how many batches the only dataset yields until the next request, so that
     # Python is not called for each batch.
     endless = tf.data.Dataset.from_tensors((source, number)).repeat()
     return tf.data.Dataset.choose_from_datasets([batches], endless.flat_map(zeros))
@@ -172,8 +173,8 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
         # No iteration has fewer elements. `take` would not request the end, so an iteration would
         # look like a peek.
         return dataset.apply(tf.data.experimental.assert_cardinality(1))
-    # A choice between datasets counts as infinite if one of them is. The first one is chosen every
-    # time, and the choice ends with it. TensorFlow begins both.
+    # A choice between datasets counts as infinite if one of them is infinite. Here the first one
+    # is always chosen, and the choice ends when it does. TensorFlow also begins the second one.
     first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
     never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
     endless = tf.data.Dataset.choose_from_datasets(

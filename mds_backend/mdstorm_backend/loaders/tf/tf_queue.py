@@ -1,4 +1,4 @@
-"""`ReadAhead`: the offsets of what TensorFlow has read, ahead of its use, and the position of each.
+"""`ReadAhead`: the offsets of batches that TensorFlow has read ahead of use, and their positions.
 
 TensorFlow reads blocks in its own threads before their batches or rows are used. The queue keeps
 the numbers that travel with them, and computes a position only when one is asked for.
@@ -46,7 +46,7 @@ class _Read(NamedTuple):
 
 
 class ReadAhead:
-    """The items that one iteration has read: from a number of items to a state.
+    """Finds the state of an iteration after a number of the items that it has read.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class ReadAhead:
         return None
 
     def first_of_next_epoch(self, segment: Segment, epoch: int, latest: int) -> int:
-        """Return the first batch after `latest` with another epoch, or that was not read yet."""
+        """Return the first batch after `latest` that is of another epoch or was not read yet."""
         blocks = list(self._blocks)
         for block in blocks:
             if block.segment is segment:
@@ -120,5 +120,6 @@ class ReadAhead:
                 return write_state(block.segment.options, block.segment.batching, position), rest
         raise StateMismatchError(
             f"no state after {used} {self._noun} is available: {self.num_read} were read, and a "
-            "long iteration keeps only its latest states. Pass the number that was used"
+            f"long iteration keeps only its latest states. Pass the number of {self._noun} that "
+            "were used"
         )

@@ -79,7 +79,7 @@ class TFRun:
         self.requested, self._following = 0, 1
 
     def request(self) -> int:
-        """Record that a batch is requested, and return how many batches later to call this again.
+        """Record the request of a batch, and return after how many batches to call this again.
 
         It has to be called until the pass counts, and where an epoch begins.
         """
@@ -117,7 +117,7 @@ class TFRun:
         self.taken += 1  # last: after Ctrl-C the caller does not have the batch
 
     def release(self, resources: list[Any]) -> None:
-        """Release TensorFlow's iterator in a thread, and wait until nothing is read any more.
+        """Release TensorFlow's iterator in a thread, and wait until reading has stopped.
 
         TensorFlow may take seconds to end its threads, which would block training.
         """
@@ -147,7 +147,7 @@ class TFRun:
                 raise StateMismatchError(
                     "the batches of this dataset were not counted, because TensorFlow took them "
                     "itself, as in Keras or in a tf.function, and may have taken some ahead of "
-                    "use. Pass the number that was used since the iteration began, "
+                    "use. Pass the number of batches that were used since the iteration began: "
                     "state_dict(batches=…)"
                 )
             batches = self.taken
@@ -173,7 +173,7 @@ class TFRuns:
         self.loader = Loader(options, batching)
         self._ahead = ahead
         self._run: TFRun | None = None
-        #: Iterations that have begun and not ended, by the numbers that TensorFlow has of them.
+        #: Iterations under way, by the numbers that identify them in TensorFlow.
         self._open: dict[int, TFRun] = {}
         self._numbers = count()
         #: Runs of iterators that Python code holds, some of which have begun.
@@ -197,11 +197,12 @@ class TFRuns:
             return INFINITE
         if not may_be_split:
             self._claimed = plan_of(options.in_world(), batching).most_batches()
-        # None for an empty dataset: TensorFlow would not begin to read it, and we would not warn.
+        # None for an empty dataset, since TensorFlow would not read a dataset of 0 batches, and the
+        # warning about it would be missing.
         return self._claimed or None
 
     def _check_claim(self) -> None:
-        """Raise StateMismatchError for a pass whose end TensorFlow would leave out."""
+        """Raise StateMismatchError if a pass has more batches than were declared to TensorFlow."""
         if self._claimed is not None and (found := self.loader.length()) > self._claimed:
             raise StateMismatchError(
                 f"this process has {found} batches to read, but had {self._claimed} when this "
@@ -220,7 +221,7 @@ class TFRuns:
         return run
 
     def begin_next(self, run: TFRun) -> None:
-        """Let the iteration that begins next be `run`: Python code requests its first batch."""
+        """Use `run` for the iteration that begins next, since Python code requests its first batch."""
         self._announced.appendleft(weakref.ref(run))
 
     def iterations(self) -> Iterator[int]:
@@ -238,7 +239,7 @@ class TFRuns:
             del self._open[number]
 
     def _begin(self) -> TFRun:
-        """Return the iteration that begins now. The caller holds the lock."""
+        """Begin an iteration and return it. The caller holds the lock."""
         run: TFRun | None = None
         while self._announced and (run is None or run.current is not None):
             run = self._announced.popleft()()
@@ -248,7 +249,7 @@ class TFRuns:
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
-        # A peek of Python code takes one batch; TensorFlow may request more of them ahead.
+        # A peek by Python code takes one batch; TensorFlow may request further batches ahead.
         run.current = self.loader.next_pass(Consumer(peek=1 if is_announced else 1 + self._ahead))
         self._check_claim()
         return run
@@ -266,8 +267,8 @@ class TFRuns:
             for segment in run.current.planned(recorder):
                 yield recorder, self._blocks(run, segment, block_rows)
             if run.current.start.consumed and not run.queue.num_read and self._is_alone(run):
-                # The state was taken at the end of a pass, which only reading could find. No other
-                # rank has remaining batches of that pass, so the next one begins.
+                # The state was taken at the end of a pass, which is known only after reading. No
+                # other rank has remaining batches of that pass, so the next pass begins.
                 run.current.skip_to_next()
                 for segment in run.current.planned(recorder):
                     yield recorder, self._blocks(run, segment, block_rows)
@@ -291,7 +292,7 @@ class TFRuns:
                 yield block
 
     def request(self, number: Any) -> int:
-        """Return how many batches TensorFlow may pass on, from the one that is requested now."""
+        """Record the request of a batch; return how many TensorFlow may yield until the next call."""
         run = self._open[int(number)]
         assert run.current is not None
         with self._lock:
@@ -321,7 +322,7 @@ class TFRuns:
             self._run = None
 
 
-#: Fields of `Statistics` that only the consumer of the batches knows.
+#: Fields of `Statistics` that are measured where the batches are consumed.
 _OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")
 
 
@@ -353,7 +354,7 @@ class PipelineRecorder(Recorder):
         if not self._loop.batches:
             return totals
         of_loop = self._loop.totals()
-        # The pipeline waits for nothing after its first block if that is the whole pass.
+        # The pipeline has not waited if its first block was the whole pass.
         waited = of_loop["waited_seconds"] / (totals["waited_seconds"] or math.inf)
         totals |= {name: waited * totals[name] for name in WAITED}
         totals |= {name: of_loop[name] for name in _OF_LOOP}

@@ -1,4 +1,4 @@
-"""Datasets that call Python, traced once for each kind and used again by all datasets of that kind.
+"""Datasets that call Python, with functions traced once and reused by all datasets of a kind.
 
 To make a dataset of `tf.data` that calls Python, TensorFlow traces a dozen functions, which takes
 longer than to read a small table, and keeps them until the process ends. So the functions are
@@ -19,10 +19,10 @@ import tensorflow as tf
 
 #: Type of the numbers that Python and TensorFlow exchange.
 NUMBER = tf.TensorSpec((), tf.int64)
-#: Returns the object with a number, whose methods a dataset calls.
+#: Returns the object that has a number; datasets call its methods.
 Find: TypeAlias = Callable[[Any], Any]
 #: Makes a dataset from `Find`, the flat specs of its elements, the kind, the number of the object,
-#: and other numbers that are not known when the functions are traced.
+#: and other numbers that are known only after tracing.
 Build: TypeAlias = Callable[..., Any]
 
 #: Kinds whose functions are kept. A dataset keeps its own functions, however many others there are.
