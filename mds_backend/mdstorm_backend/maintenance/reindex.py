@@ -163,7 +163,8 @@ def _read(location: Location, name: shard_info.ShardName) -> _Found:
             raw = compression.decompress_unsized(name.extension, data, most)
         return _describe(name, data, raw, url)
     except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
-        # A bad value in a header, such as an unknown hash, is not the caller's argument.
+        # An invalid value in a header, such as an unknown hash, means that the shard is damaged,
+        # even if it raises InvalidArgumentError.
         is_ours = isinstance(error, errors.MDStormError)
         if is_ours and not isinstance(error, errors.InvalidArgumentError):
             raise
@@ -194,7 +195,7 @@ def _describe(name: shard_info.ShardName, data: Buffer, raw: Buffer, url: str) -
     validity = layout.unpack_validity(extra.get("nulls", {}))
     columns = stored_schema.parse_columns(extra["columns"]) if extra.get("columns") else None
     if columns is not None and set(columns.names) != set(info.column_names):
-        raise ValueError("its header describes other columns than it lists")
+        raise ValueError("the columns described in its header differ from those listed there")
     report = full_shard.ShardReport(info, validity.null_counts, validity.element_null_counts)
     return _Found(report, columns, note)
 

@@ -177,7 +177,7 @@ def _check_files(
     """Check that every file exists with its size, and find shards that are not in the index."""
     expected = {shard.stored.basename: shard.stored.bytes for shard in shards}
     listed: dict[str, int | None] = {}
-    with suppress(NotImplementedError, OSError):  # for example HTTP servers, which list nothing
+    with suppress(NotImplementedError, OSError):  # for example HTTP servers cannot list
         listed.update(location.list_sizes())
     unlisted = [name for name in expected if name not in listed]
     sizes = {**listed, **dict(zip(unlisted, map_files(location.size, unlisted), strict=True))}

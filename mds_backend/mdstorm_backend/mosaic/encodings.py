@@ -48,7 +48,7 @@ class Encoding(ABC):
 
 
 class OfFormat(Encoding):
-    """An encoding of the format, even if another one is registered under its name."""
+    """An encoding of the MDS format, also if a program has redefined its name."""
 
     _text: ClassVar[str] = ""
     #: The type that `encode` accepts, if the engine's encoding accepts more.

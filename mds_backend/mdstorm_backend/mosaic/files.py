@@ -318,7 +318,7 @@ class CloudUploader:
                 raise DatasetExistsError(
                     f"Directory is not empty: {self.local}. Choose another, or pass exist_ok=True"
                 )
-            _logger.warning("%s is not empty; its files stay", self.local)
+            _logger.warning("%s is not empty; its files are kept", self.local)
 
     @classmethod
     def get(

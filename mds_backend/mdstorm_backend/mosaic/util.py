@@ -41,10 +41,10 @@ _logger = logging.getLogger(__name__)
 get_partitions = partition
 get_sampling = samples_per_shard
 get_shuffle = shuffle
-#: Each takes the arguments of `get_partitions` after the name of the algorithm.
+#: Each is `get_partitions` with a fixed algorithm, its first argument.
 get_partitions_orig = functools.partial(get_partitions, "orig")
 get_partitions_relaxed = functools.partial(get_partitions, "relaxed")
-#: Each takes the arguments of `get_shuffle` after the name of the algorithm.
+#: Each is `get_shuffle` with a fixed algorithm, its first argument.
 get_shuffle_naive = functools.partial(get_shuffle, "naive")
 get_shuffle_py1br = functools.partial(get_shuffle, "py1br")
 get_shuffle_py1e = functools.partial(get_shuffle, "py1e")
@@ -192,7 +192,7 @@ def clean_stale_shared_memory() -> None:
 
 
 def get_import_exception_message(package_name: str, extra_deps: str) -> str:
-    """Return a message that names the extra of mdstorm with a missing library."""
+    """Return the message that a library is missing, and which extra of mdstorm installs it."""
     install = f'pip install "mdstorm[{extra_deps}]"'
     return f"{package_name} is not installed. Install it with: {install}"
 

@@ -93,7 +93,7 @@ class ExactOrder:
             value = getattr(self, name)
             if isinstance(value, np.integer):  # not JSON serializable, as states must be
                 object.__setattr__(self, name, int(value))
-        World(self.rank, self.world_size)  # which checks them
+        World(self.rank, self.world_size)  # raises if they are invalid
 
     #: Name of the order in states and messages.
     name: ClassVar[str] = "exact"
@@ -165,11 +165,11 @@ class ExactOrder:
         return self, ()
 
     def padded(self, batch_size: int) -> ExactOrder:
-        """Return the same order, which fills the last global batch of a one-epoch pass."""
+        """Return the same order, with samples dealt for padding a one-epoch pass at its end."""
         return replace(self, padded_to=batch_size)
 
     def resumed(self, position: Position) -> None:
-        """Return None: no setting but the seed depends on where an epoch is resumed."""
+        """Return None: except for the seed, no setting depends on where an epoch resumes."""
 
     def with_window(self, window: int) -> ExactOrder:
         """Return the same order, with rows shuffled in windows of that many rows."""
@@ -232,14 +232,14 @@ class ExactOrder:
         return shards + first, cuts[shards], cuts[shards + 1]
 
     def chunks(self, bounds: _Numbers, rows: range, epoch: int, used: range) -> Iterator[Chunk]:
-        """Yield the used ones of `rows` in the order of `epoch`, one window or shard at a time.
+        """Yield the rows at the positions `used` in the order of `epoch`, by window or shard.
 
         Parameters
         ----------
         bounds, rows, epoch
             See `pieces`.
         used : range
-            Which of the rows to yield, by position in that order.
+            Which of the rows to yield, by position in the order of `epoch`.
         """
         if not self.shuffles and not self.shuffle_shards:
             yield range(rows.start + used.start, rows.start + used.stop)
@@ -256,7 +256,7 @@ class ExactOrder:
     def _windows(
         self, bounds: _Numbers, rows: range, epoch: int, used: range
     ) -> Iterator[ShardWindow]:
-        """Yield the windows that contain used rows; if `window` is 0, each shard is one."""
+        """Yield the windows that contain used rows; if `window` is 0, each shard is a window."""
         shards, starts, stops = self._pieces(bounds, rows, epoch)
         sizes = stops - starts
         ends = np.cumsum(sizes)
@@ -329,7 +329,7 @@ class ShardWindow:
         return Permutation(len(self), np.random.default_rng(self.seed))
 
     def _owners(self, rows: _Numbers) -> npt.NDArray[np.integer[Any]]:
-        """Return which part each of some rows belongs to."""
+        """Return the number of the part that each row belongs to."""
         shift, owners_of = self._coarse
         if not shift:
             return owners_of.take(rows, mode="clip")
@@ -340,7 +340,7 @@ class ShardWindow:
 
     @cached_property
     def _coarse(self) -> tuple[int, npt.NDArray[np.integer[Any]]]:
-        """A coarse index: a shift, and for every 2^shift rows the part that holds the first."""
+        """A coarse index: a shift, and the part that contains every 2^shift-th row."""
         most = max(FEW_NUMBERS, 4 * len(self.shards))
         shift = max((len(self) - 1).bit_length() - most.bit_length() + 1, 0)
         every = np.arange(0, len(self), 1 << shift)
@@ -377,7 +377,7 @@ class Permutation:
             (generator.integers(columns, size=rows), generator.integers(rows, size=columns))
             for _ in range(_ROUNDS)
         ]
-        #: Wraps a row that was rotated past the end: faster than comparing and subtracting.
+        #: Table that wraps rows rotated past the end: faster than comparing and subtracting.
         self._wrapped = np.tile(np.arange(rows), 2)
 
     def numbers(self, part: range) -> _Numbers:
@@ -385,7 +385,7 @@ class Permutation:
         if self._drawn is not None:
             return self._drawn[part.start : part.stop]
         numbers = self._permuted(np.arange(part.start, part.stop))
-        # The grid may have up to one row more than the numbers fill.
+        # The last row of the grid may be partly empty. A number that lands there is permuted again.
         while len(outside := np.flatnonzero(numbers >= self._size)):
             numbers[outside] = self._permuted(numbers[outside])
         return numbers

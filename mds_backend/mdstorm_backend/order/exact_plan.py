@@ -100,12 +100,12 @@ class ExactPlan(Plan):
         if begin.is_end or self._stop is None:
             return begin
         left, size = self._stop - self._done(begin), self.order.world_size
-        # Any pass in batches of one row gets here: the last batch of some ranks is empty.
+        # With batches of one row any pass may get here: the last batch of some ranks is empty.
         is_refused = is_recut or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
                 f"only {left} rows remain in this pass, for {size} ranks: resume on at most {left} "
-                "ranks, or begin the next epoch on all of them, without this state"
+                "ranks, or begin the next epoch on all ranks, without this state"
             )
         return begin
 
@@ -119,7 +119,7 @@ class ExactPlan(Plan):
         return self._done(self.begin)
 
     def _position_at(self, done: int) -> Position:
-        """Return the position after `done` samples, for a pass that may continue there."""
+        """Return the position after `done` samples, without `end`, as the pass may continue."""
         begin, num_samples = self.begin, max(self.num_samples, 1)
         passed = max(done - 1, 0) // num_samples
         epoch, consumed = begin.pass_epoch + passed, done - passed * num_samples
@@ -155,11 +155,11 @@ class ExactPlan(Plan):
 
     @cached_property
     def _num_full(self) -> int | None:
-        """Number of full batches before the last ones; None if all are, in an endless pass."""
+        """Number of full batches before the last ones; None in an endless pass: all are full."""
         if self._stop is None:
             return None
         full = (self._stop - self._first) // self._step
-        return full if self.drop_last else max(full - 1, 0)  # the last full one may be halved
+        return full if self.drop_last else max(full - 1, 0)  # the last full batch may be halved
 
     def _stepped(self, done: int) -> int:
         """Return the consumed samples after one more batch on each rank.
@@ -222,14 +222,14 @@ class ExactPlan(Plan):
         return (stop - self._first) // self._step + 1
 
     def num_read(self, offset: int) -> int:
-        """Return how many samples this rank has read for a number of batches."""
+        """Return how many samples this rank has read in its first `offset` batches."""
         full = offset if self._num_full is None else min(offset, self._num_full)
         return full * self.batch_size + sum(islice(self._last_sizes(), offset - full))
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
         after = samples if from_beginning else self._first + samples
-        # Callers multiply the samples of a rank that may have one more than others.
+        # `samples` may be too large: a rank that has one more sample than others multiplies it.
         return self._position_at(after if self._stop is None else min(after, self._stop))
 
     def reached_here(self, samples: int) -> Position:
@@ -267,7 +267,7 @@ class ExactPlan(Plan):
             done = after
 
     def _lanes_at(self, done: int) -> EpochLanes:
-        """Return the lanes of the epoch that contains the sample after `done` ones."""
+        """Return the lanes of the epoch that contains the sample after the first `done` ones."""
         begin, epoch = self.begin, done // max(self.num_samples, 1)
         is_begun = epoch + begin.pass_epoch == begin.epoch
         lanes = (begin.lanes if is_begun else ()) or (self._own_lanes,)

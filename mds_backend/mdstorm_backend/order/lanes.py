@@ -134,11 +134,11 @@ class Layout:
             yield LaneRange(*values)
 
     def after(self, taken: Counts, sizes: Counts) -> Layout:
-        """Return the layout of each lane's samples after the first `taken` ones, in new lanes."""
+        """Return a layout in new lanes, without the first `taken` samples of each old lane."""
         return Layout(*self._chosen(self.bounds[:-1] + taken, self.bounds[1:]), sizes)
 
     def _chosen(self, lows: Counts, highs: Counts) -> tuple[Counts, Counts, Counts]:
-        """Return the lane ranges of some ascending ranges of samples, neighbours joined."""
+        """Return ascending ranges of samples as lane ranges, in which adjacent ones are joined."""
         inner = self._ends[(self._ends > lows[0]) & (self._ends < highs[-1])]
         edges = np.concatenate((lows, highs, inner))
         edges.sort(kind="stable")  # fast on ascending runs

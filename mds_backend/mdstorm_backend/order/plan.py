@@ -73,11 +73,11 @@ class Position:
 
     @property
     def is_end(self) -> bool:
-        """Whether the end is known and has been reached."""
+        """Whether the end of the epoch is known and has been reached."""
         return self.end is not None and self.consumed >= self.end
 
     def resumes_with(self, epoch: int, num_epochs: int | None) -> bool:
-        """Whether a pass that resumes here has remaining samples, and an epoch belongs to it."""
+        """Whether a pass that resumes here has remaining samples, and contains `epoch`."""
         epochs = range(self.pass_epoch, self.pass_epoch + (num_epochs or 1))
         return self.consumed > 0 and not self.is_end and epoch in epochs
 
@@ -156,7 +156,7 @@ class Plan(Protocol):
         """Return the samples and batches of one part."""
 
     def position(self, offset: int) -> Position:
-        """Return the position after the batch with some offset; that of 0 is `begin`."""
+        """Return the position after the batch with an offset; for offset 0, `begin`."""
 
     def end(self) -> Position:
         """Return the position once the end of the pass was requested; `begin` if it never ends."""
@@ -182,10 +182,10 @@ class Plan(Protocol):
         return None
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return an offset that batches reach once they hold samples after an epoch."""
+        """Return the offset from which on batches contain samples of epochs after `epoch`."""
 
     def num_read(self, offset: int) -> int | None:
-        """Return how many samples this rank has read for the batches up to one; None if unknown."""
+        """Return how many samples this rank has read up to an offset; None if unknown."""
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples.

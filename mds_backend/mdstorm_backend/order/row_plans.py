@@ -1,4 +1,4 @@
-"""Plans that count the rows of one rank, because nothing numbers the samples of all ranks.
+"""Plans that count the rows of one rank, because samples cannot be numbered across ranks.
 
 That is the case if each batch is a row group, or if a transform may return any number of rows. Only
 the rank itself knows how far it has read then, and ranks may have different numbers of batches.
@@ -33,7 +33,7 @@ _MOST_ROWS = 1 << 40
 
 @dataclass(frozen=True, eq=False)
 class RowGroupPlan(Plan):
-    """Batches that are the parts of shards, or the windows, of one rank: a `Plan`.
+    """A `Plan` whose batches are the parts of shards, or the windows, of one rank.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class RowGroupPlan(Plan):
 
     @staticmethod
     def offset(epoch: int, row: int) -> int:
-        """Return the offset of a batch that ends in an epoch, after some rows of this rank."""
+        """Return the offset of a batch that ends in `epoch`, after `row` rows of this rank."""
         return epoch * _MOST_ROWS + row
 
     def position(self, offset: int) -> Position:
@@ -187,7 +187,7 @@ class RowGroupPlan(Plan):
 
 
 class RefilledPlan(RowGroupPlan):
-    """Batches of the rows that a transform returns, whose number is not known: a `Plan`."""
+    """A `Plan` of batches of the rows that a transform returns, whose number is not known."""
 
     def _is_over(self, epoch: int, row: int) -> bool:
         return False
@@ -199,7 +199,7 @@ class RefilledPlan(RowGroupPlan):
 
 @dataclass(frozen=True, eq=False)
 class EvenPlan(RowGroupPlan):
-    """Batches over which the rows that a transform returns are spread: a `Plan`.
+    """A `Plan` of a known number of batches, over which a transform's rows are spread.
 
     Its rows are those that the transform is given: each batch ends after `batch_size` of them.
 

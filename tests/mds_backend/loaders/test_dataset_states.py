@@ -85,8 +85,8 @@ def test_samples_resume_from_state_dict_called_without_arguments(
         ("shuffle_seed", True, "'shuffle_seed' must be an integer"),
         ("initial_physical_nodes", 1.0, "'initial_physical_nodes' must be an integer"),
         # Each node gets a sample, so the layout would take forever.
-        ("num_canonical_nodes", 10**7, "is 10000000, and at most"),
-        ("initial_physical_nodes", 10**30, "is 10{30}, and at most"),
+        ("num_canonical_nodes", 10**7, "is 10000000, but at most"),
+        ("initial_physical_nodes", 10**30, "is 10{30}, but at most"),
     ],
 )
 def test_damaged_states_raise_error_and_change_nothing(

@@ -221,7 +221,7 @@ class TFRuns:
         return run
 
     def begin_next(self, run: TFRun) -> None:
-        """Use `run` for the iteration that begins next, since Python code requests its first batch."""
+        """Use `run` for the iteration that begins next: Python code requests its first batch."""
         self._announced.appendleft(weakref.ref(run))
 
     def iterations(self) -> Iterator[int]:
@@ -292,7 +292,7 @@ class TFRuns:
                 yield block
 
     def request(self, number: Any) -> int:
-        """Record the request of a batch; return how many TensorFlow may yield until the next call."""
+        """Record the request of a batch, and return after how many batches to call this again."""
         run = self._open[int(number)]
         assert run.current is not None
         with self._lock:

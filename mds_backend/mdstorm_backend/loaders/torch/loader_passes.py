@@ -70,13 +70,13 @@ class CountedPass:
         return self.is_over and not self.consumer.num_unused
 
     def copied(self) -> CountedPass:
-        """Return the pass of a copy, which resumes after the batches that are used."""
+        """Return a copy that resumes after the used batches."""
         return CountedPass(self.start, Consumer(), self.used, is_over=self.is_used_up)
 
 
 @dataclass
 class LoaderPasses:
-    """How a loader makes batches, and its passes, in one attribute: subclasses may use others.
+    """The settings and passes of a loader, in one object so that subclasses can use other names.
 
     Attributes
     ----------
@@ -229,14 +229,14 @@ def counted_batches(
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
-    name = getattr(order, "name", "exact")  # a dataset that has none counts as exact
+    name = getattr(order, "name", "exact")  # a dataset without an order counts as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
 
     kept.made = counted
     try:
         for batch, _, _ in recorder.consumed(batches):
             rows = count_rows(batch)
-            # Before the batch is counted: Ctrl-C between the two would drop it.
+            # Called before the batch is counted: Ctrl-C in a later call would drop the batch.
             recorder.record_batches(rows)
             counted.latest.append(rows)
             counted.samples += rows

@@ -73,7 +73,7 @@ def on_device(batches: NumberedBatches, device: torch.device) -> NumberedBatches
             "device out, or install PyTorch for CUDA on a machine that has one"
         )
     module = getattr(torch, device.type, None)
-    if not hasattr(module, "Stream"):  # such as Apple's
+    if not hasattr(module, "Stream"):  # such as Apple's MPS
         return _copied(batches, device)
     index = module.current_device() if device.index is None else device.index
     return _copied_ahead(batches, torch.device(device.type, index), module)
@@ -147,7 +147,7 @@ class _Packed(NamedTuple):
     """
 
     memory: torch.Tensor | None
-    #: In the order of the memory.
+    #: In the order of their bytes in `memory`.
     groups: list[_DtypeGroup]
     batches: list[Any]
 

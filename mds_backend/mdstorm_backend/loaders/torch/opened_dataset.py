@@ -67,7 +67,7 @@ class OpenedDataset:
     #: The loader that began the latest iteration, or loaded a state or set the epoch since; None
     #: for iterations over samples.
     latest: loaders.Loader | None = None
-    #: The process id and the world of the process that sent this copy to a process it spawned.
+    #: The process id and the world of the process that sent this copy to a worker it spawned.
     _sent: tuple[int, World] | None = None
 
     def __init__(self, settings: loaders.DatasetSettings) -> None:
@@ -124,7 +124,9 @@ class OpenedDataset:
         """The options for reading the data."""
         settings = self.settings
         self.order, weights = self.order.of_streams(self._stream_shapes)
-        for stream, weight in zip(settings.streams, weights, strict=False):  # none if known before
+        for stream, weight in zip(
+            settings.streams, weights, strict=False
+        ):  # no weights if they are known
             stream._mdstorm.derive(weight)
         options = loaders.ReaderOptions(self.dataset, self.order, **settings.read_options)
         if not settings.decode:
@@ -138,7 +140,7 @@ class OpenedDataset:
 
     @property
     def is_opened(self) -> bool:
-        """Whether the data were opened, as anything that reads them or loads a state does."""
+        """Whether the data were opened, as happens when they are read or a state is loaded."""
         return "options" in self.__dict__
 
     @property
@@ -170,7 +172,7 @@ class OpenedDataset:
         return other
 
     def shown(self, name: str) -> Any:
-        """Return the value of a setting as the attribute of that name reports it."""
+        """Return the value of a setting as the public attribute of the same name shows it."""
         if name == "epoch_size":
             return self.plan().num_samples
         if name == "predownload":
@@ -207,7 +209,7 @@ class OpenedDataset:
         is_opened = self.__dict__.pop("options", None) is not None
         self.__dict__.pop("sample_maker", None)
         if is_opened:
-            _ = self.options  # raises here what the setting makes impossible
+            _ = self.options  # raises here if the setting cannot be used
 
     def _settled(self) -> ElasticOrder | None:
         """Return the elastic order with the settings of the latest epoch; None before the first."""
@@ -219,7 +221,7 @@ class OpenedDataset:
 
     @property
     def has_explicit_share(self) -> bool:
-        """Whether the share is fixed by the arguments rather than found from the world."""
+        """Whether the share is fixed by the arguments rather than derived from the world."""
         return not self.order.follows_world
 
     def shared(self) -> Self:
@@ -262,7 +264,7 @@ class OpenedDataset:
         batch_size: int | None = None,
         num_workers: int = 0,
     ) -> dict[str, Any]:
-        """Return the state after as many samples on this rank as on all others.
+        """Return the state after the same number of samples on each rank.
 
         In the last step of a pass, some ranks may have fewer samples than others. Their states are
         not at the end until it is requested: other ranks may still load them.
@@ -287,7 +289,7 @@ class OpenedDataset:
         """
         size = self._samples_at_a_time
         num_workers = max(num_workers, self.epochs.num_joined)
-        #: After each multiple of this number of samples, all workers have yielded as many batches.
+        #: After a multiple of this many samples, all workers have yielded equally many batches.
         even = lcm(size, batch_size or size) * num_workers if num_workers > 1 else 1
         whole = even if batch_size not in (None, size) else min(size, even)
 
@@ -336,15 +338,15 @@ class OpenedDataset:
         return write_state(self.options.in_world(), Batching(1), position)
 
     def _state_of_latest(self, samples: int, start: Position | None = None) -> dict[str, Any]:
-        """Return the state of the latest iteration; over samples, after `samples` of this rank.
+        """Return the state of the latest iteration; if it is over samples, after `samples` of them.
 
-        These are counted from `start`, by default from the beginning of the latest epoch.
+        These are of this rank, and counted from `start`, by default from the beginning of the
+        latest epoch.
         """
         if self.epochs.num_joined:
             raise StateMismatchError(
-                "the samples are read in worker processes, and this one does not know how many "
-                "they have yielded: use a StreamingDataLoader and its state_dict(), or "
-                "num_workers=0"
+                "the samples are read in worker processes, so the number of yielded samples is "
+                "not known here: use a StreamingDataLoader and its state_dict(), or num_workers=0"
             )
         if self.latest is not None:
             return self.latest.state_dict()
@@ -380,8 +382,8 @@ class OpenedDataset:
             if get_worker_info() is None:
                 raise StateMismatchError(
                     "the state belongs to one worker process, which reads a part of the samples: "
-                    "load the state of the whole loader, StatefulDataLoader.load_state_dict, with "
-                    "the same number of workers"
+                    "load the state of the whole loader with StatefulDataLoader.load_state_dict, "
+                    "and use the same number of workers"
                 )
             self._worker_state = obj
             return
@@ -407,7 +409,7 @@ class OpenedDataset:
             The result of `torch.utils.data.get_worker_info`.
         """
         end_with_parent()
-        parent, world = parent_process(), None  # a fork finds the world on its own
+        parent, world = parent_process(), None  # a forked process finds the world itself
         if self._sent is not None and parent is not None and parent.pid == self._sent[0]:
             world = self._sent[1]
         group = info.seed - info.id

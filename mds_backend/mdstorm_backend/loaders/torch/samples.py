@@ -39,9 +39,9 @@ from mdstorm_backend.read import Block, block, column_to_numpy, decoded_images, 
 
 #: Samples that the workers of a plain ``DataLoader`` read at a time without a batch size.
 SAMPLES_AT_A_TIME = 1024
-#: Key of a state that holds the worker's number and position.
+#: Key of a worker's number and position in its state.
 _WORKER = "worker"
-#: Id of the guarded process; a fork has another id and is not guarded yet.
+#: Id of the process that `end_with_parent` watches; after a fork, the new process has another id.
 _guarded: list[int] = []
 
 
@@ -69,7 +69,7 @@ class SampleMaker:
 
     @cached_property
     def is_row(self) -> bool:
-        """Whether all columns are numbers, so samples can be cut from whole columns, faster."""
+        """Whether all columns are numbers: then it is faster to cut samples from whole columns."""
         dataset = self._dataset
         parts = dataset.parts if isinstance(dataset, open_streams.JoinedDataset) else [dataset]
         return self.decodes and all(
@@ -99,7 +99,7 @@ class SampleMaker:
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
-        """Functions that convert decoded values as in a block; None if only a block can."""
+        """Functions that convert decoded values as in a block; None if that requires a block."""
         if self.decodes:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
@@ -142,7 +142,7 @@ def _is_number(column: Column, dataset: Dataset) -> bool:
 
 
 def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
-    """Return the function that converts a value with nulls as `of_batch` does; None if complex."""
+    """Return a function that converts a value or null as `of_batch` does; None if it is complex."""
     if column.is_late or column.is_array:
         return None
     type_ = column.arrow_type
@@ -190,7 +190,7 @@ def _begun_segments(
     worker: Worker,
     numbering: Numbering | None = None,
 ) -> Iterator[Segment]:
-    """Begin an iteration over samples, without a loader of ours, and yield its segments.
+    """Begin an iteration over samples, without a `StreamingDataLoader`, and yield its segments.
 
     It counts from its first sample. A worker process takes part in the epochs of its group.
 
@@ -332,7 +332,7 @@ class SampleIteration:
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, which knows its position and yields no more."""
+        """Return the state of a copy, which has the same position but yields no samples."""
         return {**self.__dict__, "_segments": iter(())}
 
     def _begin_blocks(self) -> None:
@@ -356,7 +356,7 @@ class SampleIteration:
             self._begin_blocks()
 
     def enter(self, block: Block) -> int:
-        """Begin a block, and return how many of its samples the state leaves out."""
+        """Begin a block, and return how many of its samples to skip because of a loaded state."""
         if self._offsets:
             self._offset = self._offsets[-1]
         self._first, self._end = self._end, self._end + sum(block.sizes)
@@ -407,7 +407,7 @@ def is_of_worker(state: object) -> bool:
 
 
 def end_with_parent() -> None:
-    """End this process as soon as its parent process has ended, in whatever way.
+    """End this process as soon as its parent process has ended for any reason.
 
     PyTorch's own workers check for their parent every few seconds, when they are idle. Workers that
     had not begun when the parent ended mistake its successor for it.

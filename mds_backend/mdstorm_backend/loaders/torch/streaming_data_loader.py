@@ -216,7 +216,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return kept.threads.follow(batches)
 
     def __getitem__(self, index: object) -> Any:
-        """Raise ArgumentTypeError: torch.utils.data.DataLoader over this loader asks for items."""
+        """Raise ArgumentTypeError, since a ``DataLoader`` over this loader would request items."""
         raise ArgumentTypeError(
             "a StreamingDataLoader yields batches, and has no items. If PyTorch's DataLoader "
             "wraps it, iterate over the StreamingDataLoader instead"
@@ -254,7 +254,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         dataset: Any = self.dataset
         kept = self._mdstorm
         if kept.reads_blocks:
-            # The dataset moves the position of this loader, and of no other one.
+            # Then the dataset moves the position of this loader only.
             dataset._mdstorm.latest = kept.of(self)
         dataset.set_epoch(epoch)
         if kept.reads_blocks:
@@ -407,8 +407,8 @@ def _check_batch_map(batch_map: object, batch_size: object, options: Mapping[str
     check_function("batch_map", batch_map)
     if batch_size is None:
         raise InvalidArgumentError(
-            "batch_map is called with whole batches, and batch_size=None makes none: pass a batch "
-            "size, or change the samples in the dataset's __getitem__"
+            "batch_map is called with whole batches, but batch_size=None yields single samples: "
+            "pass a batch size, or change the samples in the dataset's __getitem__"
         )
     if options.get("collate_fn") is not None:
         raise InvalidArgumentError(

@@ -204,7 +204,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
             )
         self._mdstorm = OpenedDataset(settings)
         if order is None:
-            _ = self._mdstorm.options  # raises what opening the data raises
+            _ = self._mdstorm.options  # raises the errors of opening the data
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
@@ -293,7 +293,7 @@ def check_items_are_samples(dataset: StreamingDataset) -> None:
 
 
 def samples_of_iteration(dataset: StreamingDataset, begun: SampleIteration | None) -> Iterator[Any]:
-    """Yield the samples of an iteration, by default of one that begins with the first sample."""
+    """Yield the samples of `begun`, or of an iteration that begins with the first request."""
     iteration = begun or dataset._mdstorm.begin_samples()
     for segment, part in iteration.segments():
         if part == 0:

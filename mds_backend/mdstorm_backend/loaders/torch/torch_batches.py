@@ -147,7 +147,7 @@ def mapped(batch_map: BatchMap, batch: Any) -> Any:
     if found is None:
         name = getattr(batch_map, "__qualname__", repr(batch_map))
         raise TransformError(
-            f"batch_map returned None for a batch: return from {name} what the model takes; a "
+            f"batch_map returned None for a batch: {name} must return the inputs of the model; a "
             "function that changes the batch in place must end with `return batch`"
         )
     return found
@@ -233,11 +233,11 @@ class Workers:
             for queue in self._queues:
                 queue.put((segment.position, segment.options.order.world))
             has_begun = self._loader._iterator is not None
-            iterator: Any = iter(self._loader)  # the one iterator, which is reset
+            iterator: Any = iter(self._loader)  # always the same iterator, which is reset
             if not has_begun:
                 # In a reference cycle, such as an error and its traceback, the garbage collector
-                # could close the queues of PyTorch first. Then nothing would notify the processes:
-                # each would be waited for, for seconds, and killed.
+                # could close the queues of PyTorch first. Then nothing would notify the processes,
+                # and PyTorch would wait seconds for each one before it kills it.
                 queues = [*iterator._index_queues, iterator._worker_result_queue]
                 weakref.finalize(iterator, queues.clear).atexit = False
             assert segment.recorder is not None
@@ -349,7 +349,7 @@ class _Part(IterableDataset[Any]):
 
 
 def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> NumberedBatches:
-    """Yield the batches of worker processes in turn, and add what these recorded to `recorder`.
+    """Yield the batches of worker processes in turn, and add their statistics to `recorder`.
 
     The time spent waiting for a message is attributed in proportion to the work on it.
 

@@ -28,7 +28,7 @@ ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 
 #: Encodings of the format whose values are Python objects.
 _OBJECTS = ("json", "pkl")
-#: Petastorm's promotions of types with which PyTorch does not compute.
+#: Types with which PyTorch cannot compute, and the types to which Petastorm promotes them.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 #: Whether PyTorch has tensors of these types (2.3 and later).
 HAS_UNSIGNED = hasattr(torch, "uint16")

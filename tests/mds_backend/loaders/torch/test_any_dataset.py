@@ -324,7 +324,7 @@ def test_loader_without_batch_size_yields_samples(url: str) -> None:
     again = StreamingDataLoader(StreamingDataset(remote=url, **ARGUMENTS), batch_size=None)
     again.load_state_dict(loader.state_dict())
     assert begun + samples(again) == order_of(url)
-    with pytest.raises(InvalidArgumentError, match="batch_size=None makes none"):
+    with pytest.raises(InvalidArgumentError, match="batch_size=None yields single"):
         StreamingDataLoader(StreamingDataset(remote=url), None, batch_map=len)
 
 

@@ -138,7 +138,9 @@ def test_batch_map_that_returns_none_raises_error(url: str, kind: type, num_work
         batch["number"] += 1
 
     loader = loader_in("elastic", url, BATCH, kind, batch_map=forgetful, num_workers=num_workers)
-    with pytest.raises(TransformError, match=r"batch_map returned None .*forgetful what the model"):
+    with pytest.raises(
+        TransformError, match=r"batch_map returned None .*forgetful must return the inputs"
+    ):
         next(iter(loader))
 
 
