@@ -71,7 +71,7 @@ def columns_of(
 
 
 def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
-    """Return the supported columns, without counts, and the types of the others."""
+    """Return the supported columns, without counts, and the types of unsupported columns."""
     left_out: dict[str, pa.DataType] = {}
     try:
         planned = plan_batch(fields, None)
@@ -79,7 +79,8 @@ def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
         left_out = {name: fields.field(name).type for name in error.columns}
         kept = [field for field in fields if field.name not in left_out]
         planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
-    # Unsigned numbers have no Spark type, which would record the depth of nested lists.
+    # Nested lists of unsigned numbers are unsupported: they have no Spark type, and nothing else
+    # would record how deep they are nested.
     types = {column.name: fields.field(column.name).type for column in planned}
     flat = {c.name for c in planned if depth_of(c.arrow_type) < depth_of(plain_type(types[c.name]))}
     left_out |= {name: types[name] for name in flat}
@@ -140,7 +141,7 @@ def _mixed(what: str, url: str) -> CorruptDatasetError:
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return the plain type that holds the values of both exactly, None if neither does.
+    """Return the wider of two types, which holds all values of both exactly; None if neither does.
 
     Fixed-size lists become lists, as lengths may differ. Tensors of differing shapes have no such
     type.
@@ -168,7 +169,7 @@ def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     if not all(types.is_integer(type_) or types.is_floating(type_) for type_ in (wide, narrow)):
         return False
     if types.is_floating(wide) and types.is_integer(narrow) and narrow.bit_width == 64:
-        return False  # NumPy considers the cast to float64 safe
+        return False  # not exact, although NumPy considers the cast to float64 safe
     return bool(np.can_cast(numpy_dtype(narrow), numpy_dtype(wide), "safe"))
 
 
@@ -283,8 +284,8 @@ class StoredColumns:
         by_number = by_number and not any(field.names_without_id for field in fields)
         if by_number and all(_number(field) is None for field in file):
             raise CorruptDatasetError(
-                f"{url} has columns without field ids, by which the table finds them. Write the "
-                "table again",
+                f"{url} has columns without field ids, by which the table identifies its columns. "
+                "Write the table again",
                 url=url,
             )
         found = {name: _find(file, self.fields[name]) for name in columns}
@@ -342,7 +343,7 @@ def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
         return values
     try:
         return values.filter(pa.array(mask))
-    except pa.ArrowNotImplementedError:  # string views
+    except pa.ArrowNotImplementedError:  # for string views
         return values.cast(plain_type(values.type)).filter(pa.array(mask))
 
 
@@ -399,7 +400,7 @@ def _conform(values: pa.Array, field: TableField) -> pa.Array:
 
 
 def _offsets(lists: pa.Array, nulls_of: pa.Array) -> pa.Array:
-    """Return the offsets of flattened lists, null where `nulls_of` is null to make null lists."""
+    """Return the offsets of flattened lists; a null offset, as in `nulls_of`, makes a null list."""
     lengths = np.asarray(lists.value_lengths().fill_null(0))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     mask = np.concatenate([np.asarray(nulls_of.is_null()), [False]])

@@ -88,8 +88,9 @@ class RowGroup:
         return mask
 
 
-#: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, the fields to keep of a
-#: struct, or only a list of these for a list of structs. Fields of another type are left out.
+#: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, a mapping of the fields to
+#: keep of a struct, or a list of one such mapping for a list of structs. Fields of another type are
+#: left out.
 Wanted: TypeAlias = Mapping[int, Any]
 #: The fields of a struct by their numbers: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
@@ -272,7 +273,11 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     """
     try:
         return pq.read_metadata(pa.BufferReader(content))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # the last: an invalid name
+    except (
+        pa.ArrowException,
+        OSError,
+        UnicodeDecodeError,
+    ) as error:  # UnicodeDecodeError: an invalid name
         if "Unrecognized type" in str(error):
             found = (
                 f"holds columns of a type that pyarrow {pa.__version__} does not know ({error}), "
@@ -343,7 +348,7 @@ def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, i
             number += head >> 4
         else:
             number, at = _integer(data, at)
-        if kind in _BOOLEANS:  # the type is the value
+        if kind in _BOOLEANS:  # the type itself is the value, true or false
             continue
         keep = wanted.get(number)
         value, at = _value(data, at, kind, keep, level)
@@ -371,7 +376,7 @@ def _value(data: bytes, at: int, kind: int, keep: Any, level: int) -> tuple[Any,
         inner = keep[0] if isinstance(keep, list) else None
         found: list[Struct] = []
         for _ in range(size):
-            data[at]  # each takes at least a byte, but the size may be wrong
+            data[at]  # raises IndexError if the size is wrong: each item has at least a byte
             one, at = _value(data, at, kind, inner, level + 1)
             if inner is not None and kind == _STRUCT:
                 found.append(one)

@@ -29,12 +29,12 @@ from mdstorm_backend.tables import AsOf, layouts, snapshot
 
 #: Larger files of a table are read row group by row group.
 _MOST_BYTES_OF_A_SHARD = 32 << 20
-#: Approximate ratio of the size of the values to the file's.
+#: Approximate size of uncompressed values, relative to the size of their file.
 _EXPANSION = 3
 _PATTERN = re.compile(r"[*?\[]")
 #: Extensions of files that may lie next to the data, but never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
-#: Key of the footers of files of an Iceberg table.
+#: Key in the footers of files that belong to an Iceberg table.
 _ICEBERG = b"iceberg.schema"
 #: Storages' names for a value that changes with the content of a file.
 _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
@@ -117,7 +117,7 @@ open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
 def _open_named(
     named: CatalogTable, as_of: AsOf | None, cache: CacheOptions | None, *, keep_row_groups: bool
 ) -> ParquetDataset:
-    """Open a table of a catalog, whose URL stays its name; for errors see `open_parquet`."""
+    """Open a table of a catalog, with its name as the URL; for errors see `open_parquet`."""
     url, location = named.name.url, named.location
     table = layouts.open_named(named, as_of)
     if table is not None:
@@ -126,7 +126,7 @@ def _open_named(
         snapshot.check_as_of(as_of, url)
         files = _infos(location, _files_in(location, check=True))
         dataset = _open_files(url, location, files, cache, is_directory=True)
-    # A dropped table's states and cached files do not fit the next table with this name.
+    # States and cached files of a dropped table must not be used for a new table of the same name.
     text = f"{named.table_id} {dataset.fingerprint}"
     return replace(dataset, fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16])
 
@@ -201,7 +201,8 @@ def _locate(
         raise errors.ArgumentTypeError(f"URLs of Parquet files must be strings, found {given!r}")
     if names := [url for url in given if table_name(url) is not None]:
         raise errors.InvalidArgumentError(
-            f"{names[0]!r} names a table, and tables are read one at a time: pass only this name"
+            f"{names[0]!r} is the name of a table, and only one table can be read at a time: pass "
+            "only this name"
         )
     locations = [Location.of(url, storage_options, filesystem) for url in given]
     _check_one_storage(locations)

@@ -156,7 +156,7 @@ class ParquetDataset(SampleDataset):
         return {}
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
-        """Return the dataset with columns described as those of several datasets together.
+        """Return the dataset with columns described for several datasets that are read as one.
 
         Parameters
         ----------
@@ -359,9 +359,9 @@ def _bounds(chunk: footers.Struct, read: Callable[[bytes], Any]) -> tuple[Any, A
     statistics = chunk.get(footers.STATISTICS, {})
     try:
         low, high = read(statistics[footers.MIN]), read(statistics[footers.MAX])
-    except (ArithmeticError, KeyError, ValueError):  # there are none, or they are damaged
+    except (ArithmeticError, KeyError, ValueError):  # no statistics, or damaged ones
         return None
-    return (low, high) if low <= high else None  # NaN
+    return (low, high) if low <= high else None  # None for NaN
 
 
 def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any] | None:

@@ -50,7 +50,7 @@ def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
         if isinstance(values, np.ndarray) and values.dtype == object:
             values = _objects_to_arrow(values, column)
         array = as_lists(column, values)
-        # Arrays that store their own dtype have whatever type this batch has.
+        # Arrays that store their own dtype keep the type that they have in this batch.
         states_type = column.is_array and pa.types.is_null(type_.value_type)
         arrays.append(array if array.type == type_ or states_type else array.cast(type_))
     # The schema's declared nullability is Spark's claim about the source; nothing enforces it.
@@ -164,7 +164,7 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
 
 
 def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
-    """Whether to treat the column as having nulls; `values` decide if the origin counts none."""
+    """Whether the column has nulls; `values` decide if nulls are not counted at its origin."""
     return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
 
 
@@ -212,6 +212,7 @@ def _series(pandas: Any, array: npt.NDArray[Any]) -> Any:
         dates[np.isnat(array)] = None
         return pandas.Series(dates, dtype=object)
     if array.dtype.kind == "M":
-        # Converted by pandas: NumPy overflows silently where a timestamp does not fit.
+        # Converted by pandas, which raises an error for a timestamp that does not fit; NumPy would
+        # overflow silently.
         return pandas.Series(array).astype("datetime64[ns]")
     return pandas.Series(array, dtype=array.dtype)

@@ -203,7 +203,7 @@ class _EncodedImages:
         self._column, self._size, self._most = column, size, most
         self._files = as_arrow(batch[column.name]).to_pylist()
         nulls = batch.get(column.name + MASK_SUFFIX) if masked else None
-        #: The other rows become black images.
+        #: Rows that have an image, or a null that is not masked; other rows become black images.
         self._present = [
             row for row, file in enumerate(self._files) if file or nulls is None or not nulls[row]
         ]
@@ -243,7 +243,7 @@ class _EncodedImages:
             return rgb_pixels(kind, file, self._size, out, self._most)
         except (errors.MDStormError, MemoryError):
             raise
-        except Exception as error:  # image libraries raise anything
+        except Exception as error:  # image libraries may raise any exception
             reason = str(error).partition(" <_io.BytesIO")[0]
             raise errors.CorruptDatasetError(
                 f"{self._place(row)} is not an image that can be decoded "
@@ -280,7 +280,7 @@ def _instead(name: str) -> str:
 
 
 class _DecodedFirst:
-    """A transform that decodes images, then calls another one, whose attributes it has."""
+    """A transform that decodes images, then calls another one, and has the other's attributes."""
 
     def __init__(self, images: ImageDecoder, transform: Transform) -> None:
         self._images = images

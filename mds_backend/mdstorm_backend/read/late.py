@@ -131,7 +131,7 @@ def joined(values: list[Any]) -> npt.NDArray[Any]:
     if isinstance(kind, tuple):
         return np.stack(values)
     numbers = np.array(values) if kind in (int, float) else None
-    # NumPy makes integers beyond int64 objects, or unsigned.
+    # NumPy converts integers beyond int64 to objects, or to unsigned integers.
     return objects(values) if numbers is None or numbers.dtype.kind in "Ou" else numbers
 
 
@@ -147,7 +147,7 @@ DecodePixels: TypeAlias = Callable[[bytes, npt.NDArray[Any] | None], npt.NDArray
 #: More threads than this only contend for memory.
 _MAX_WORKERS = 8
 
-#: No larger array is allocated just because of the size of the first image.
+#: Largest array that is allocated on the assumption that all images are as large as the first one.
 MAX_STACK_BYTES = 1 << 30
 
 
@@ -171,7 +171,7 @@ def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], workers
     def each(part: Sequence[Any]) -> list[Any]:
         return [function(item) for item in part]
 
-    # Parts are small enough for the threads to finish together.
+    # Parts are small, so that all threads finish at about the same time.
     size = max(1, len(items) // (4 * workers))
     parts = [items[start : start + size] for start in range(0, len(items), size)]
     # A new pool for each call: a persistent one would have no threads after a fork.

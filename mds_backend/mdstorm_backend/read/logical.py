@@ -193,7 +193,7 @@ class ValueDecoder:
         if self._encoding.is_verbatim:
             return False
         if not (self._encoding.is_viewed or self._encoding.is_array):
-            # The placeholder bytes of a null need not be decodable.
+            # The placeholder bytes of a null may not be decodable.
             is_plain = not self._is_typed or pa.types.is_decimal(self.column.arrow_type)
             return self.column.null_count > 0 or not is_plain
         if self.column.element_null_count or self.column.uneven:
@@ -252,7 +252,7 @@ class ValueDecoder:
         def checked(stored: Any) -> Any:
             number = decode(stored)
             if number.as_tuple().exponent != -scale:
-                raise ValueError(f"the decimal {number} has other digits than its type says")
+                raise ValueError(f"the decimal {number} does not have {scale} decimal places")
             return number
 
         return checked

@@ -28,8 +28,8 @@ from mdstorm_backend.read.logical import ValueDecoder, to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
 
-#: Limits for requesting samples of a shard separately: their number, and the reciprocal of their
-#: share of its bytes. These bytes are downloaded again with the shard.
+#: Samples of a shard are requested separately only if they are at most this many, and at most one
+#: part in this many of the shard's bytes, because they are downloaded again with the shard.
 MOST_REQUESTED, PART_REQUESTED = 64, 8
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
@@ -216,7 +216,7 @@ class MDSShard(Shard):
         CorruptDatasetError
             If a value cannot be decoded by its encoding.
         """
-        row = index(row)  # NumPy's narrow integers would wrap around in what follows
+        row = index(row)  # NumPy's narrow integers would overflow below
         if not 0 <= row < self.num_samples:
             raise IndexError(f"sample {row} of {self.num_samples} in {self.url}")
         try:
@@ -238,7 +238,7 @@ class MDSShard(Shard):
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Raise for columns that the dataset does not have, or that only its other shards have."""
-        absent = set(columns).difference(self.layout.names)  # there may be thousands of columns
+        absent = set(columns).difference(self.layout.names)  # a set: there may be thousands
         missing = [name for name in columns if name in absent]
         unknown = [name for name in missing if name not in self.schema]
         if unknown:
@@ -259,7 +259,7 @@ class MDSShard(Shard):
         positions = starts + self.layout.size_words
         fixed = sum(encoding.size or 0 for encoding in self.layout.encodings)
         wrong = np.flatnonzero(positions + fixed + lengths.sum(axis=1) != self.offsets[rows + 1])
-        if len(wrong):  # or else they would decode to garbage
+        if len(wrong):  # otherwise they would be decoded to garbage
             raise self.corrupt(
                 f"holds sample {int(rows[wrong[0]])} with column sizes that do not add up to its "
                 "length"
@@ -353,7 +353,7 @@ def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> Sample
     """Return a decoder for samples of one size, whose values are at equal distances."""
     sizes = [encoding.size or 0 for encoding in shard.layout.encodings]
     starts = accumulate(sizes, initial=int(shard.offsets[0]))
-    start_of = dict(zip(shard.layout.names, starts, strict=False))  # the last start has no name
+    start_of = dict(zip(shard.layout.names, starts, strict=False))  # the last start is the end
     getters = [
         (name, decoder.of_row(start_of[name], sum(sizes), shard.num_samples))
         for name, decoder in decoders.items()

@@ -126,12 +126,13 @@ class Reader:
 
     @cached_property
     def _reads_here(self) -> bool:
-        """Whether the caller's thread reads: for a small table, another one starts too slowly."""
+        """Whether the caller's thread reads: for a small table, starting another takes too long."""
         return self._only_copies and self.dataset.nbytes <= SMALL
 
     def blocks(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of whole batches."""
-        # Raises for missing columns even if nothing is read; samples may differ in their columns.
+        # Raises for missing columns even if nothing is read. `planned` does not: single samples may
+        # have different columns.
         _ = self.schema
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
@@ -148,7 +149,7 @@ class Reader:
             yield from prefetcher.map(fill, ahead(blocks), first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
-        """Yield the blocks of `blocks` unread, for the `numbers` of their samples.
+        """Yield the same blocks as `blocks`, but unread, with only the numbers of their samples.
 
         The shards of a block stay open while it is referenced.
         """
@@ -246,7 +247,7 @@ class Reader:
             while count:
                 while not len(left):
                     left = next(samples.chunks)
-                    # A shuffled window of few shards needs the same ones over and over.
+                    # A shuffled window of few shards needs the same shards over and over.
                     kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
@@ -254,7 +255,7 @@ class Reader:
 
         while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))
-            yield Block(sizes, offsets, list(located(sum(sizes))))  # nothing else holds them
+            yield Block(sizes, offsets, list(located(sum(sizes))))  # nothing else refers to them
             batches, is_first = 2 * batches, False
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
@@ -304,7 +305,7 @@ class Reader:
         return block
 
     def _ahead(self, *, decodes: bool = True) -> ShardsAhead:
-        """Return the opener of shards, to be decoded if their samples will be read."""
+        """Return an object that opens shards ahead of use, and decodes them if `decodes`."""
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:
@@ -387,7 +388,7 @@ class ShardsAhead(PoolContext):
         waiting: deque[tuple[int, Block]] = deque()
         samples = 0
         for block in blocks:
-            priority = next_priority()  # of all its shards: the block needs them at the same time
+            priority = next_priority()  # for all its shards: the block needs them at the same time
             for part in block.parts:
                 part.shards = [self._begin(n, part.kept, priority) for n in part.shard_numbers]
                 part.recorder = self._recorder
@@ -423,7 +424,7 @@ class ShardsAhead(PoolContext):
         return found
 
     def _open_here(self, number: int) -> Shard | Future[Any]:
-        """Open a shard in this thread; an error that is raised later is returned as a future."""
+        """Open a shard in this thread; with ``"skip"``, return a future that raises any damage."""
         try:
             return self._open_shard(number)
         except CorruptDatasetError as error:

@@ -132,7 +132,7 @@ class Refill:
     ) -> Iterator[list[MemoryShard]]:
         """Join slices of whole shard parts into windows of at least `order.window` rows."""
         order = self.plan.order
-        if not order.shuffles:  # nothing waits for the rest of a shard
+        if not order.shuffles:  # rows need not wait for the rest of a shard
             yield from ([shard] for shard in made if shard.num_samples)
             return
         group: list[MemoryShard] = []
@@ -169,7 +169,7 @@ class _WindowGroup:
 
 @dataclass(frozen=True, eq=False)
 class EvenRefill(Refill):
-    """Spreads the rows that a transform returns over planned batches, as many on every rank."""
+    """Spreads a transform's rows over planned batches, of which all ranks have the same number."""
 
     plan: EvenPlan
 
@@ -203,7 +203,7 @@ class EvenRefill(Refill):
         """
         plan = self.plan
         size, first = plan.rows_per_epoch, plan.begin.pass_epoch
-        # The first group may begin in an earlier epoch, by at most the length of a batch.
+        # The first group may begin in an earlier epoch, as a batch may span epochs.
         epoch = max(done // size - ceil_div(plan.batch_size, size), 0)
         epochs = count(epoch) if plan.num_epochs is None else range(epoch, plan.num_epochs)
         group = _WindowGroup()
@@ -238,7 +238,7 @@ def joined(block: Block, names: Sequence[str]) -> Batch:
     """Return the transformed rows of a block, whose parts were cut by a `Refill`."""
     if sum(block.sizes):
         return gather_columns(block.parts, names)
-    # The types are only known from a row.
+    # The types are known only if there is a row.
     rows = [part.row for part in block.parts if isinstance(part, _NoRows)]
     return slice_batch(gather_columns(rows, names), 0, 0)
 
@@ -255,7 +255,7 @@ def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[l
     """Yield the rows of each batch of a group, in the order of its windows."""
     rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
     read = sum(len(one) for _, _, slices in group.windows for one in slices)
-    if rows < min(batches, read):  # with batches of one row, a rank may have a row less
+    if rows < min(batches, read):  # with batches of one row, a rank may have one row fewer
         raise TransformError(
             f"the function of a transform returned {rows} rows for {read}, too few for the "
             f"{batches} batches that every rank makes: leave rows out with predicate= or filters=, "
@@ -280,9 +280,9 @@ def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[l
 def _after(
     windows: Iterator[tuple[int, TransformedWindow]], begun: int, skipped: int
 ) -> Iterator[tuple[TransformedWindow, int, int, int]]:
-    """Yield windows after some rows of the first epoch.
+    """Yield the windows after the first `skipped` rows of the epoch `begun`.
 
-    Each comes with its epoch, its first row to use, and the rows of the epoch up to its end.
+    Each is yielded with its epoch, its first row to use, and the rows of the epoch up to its end.
     """
     epoch, row = begun, 0
     for number, window in windows:

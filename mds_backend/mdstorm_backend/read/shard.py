@@ -42,7 +42,7 @@ class Shard(Protocol):
         return
 
     def request(self, rows: Rows) -> Future[bool] | None:
-        """Request the samples `rows` ahead of those before them, if possible and worthwhile.
+        """Request the samples `rows` before all earlier ones, if possible and worthwhile.
 
         Returns
         -------
@@ -171,7 +171,7 @@ class OpenShards(Generic[_Shard]):
         self._lock = threading.Lock()
         self._opening: dict[int, Future[_Shard]] = {}
         self._alive: WeakValueDictionary[int, _Shard] = WeakValueDictionary()
-        #: Kept shards, found without the lock.
+        #: Kept shards, which are read without the lock.
         self._at_hand: dict[int, _Shard] = {}
         #: Numbers of kept shards and their bytes in memory, oldest first.
         self._in_memory: OrderedDict[int, int] = OrderedDict()
@@ -243,7 +243,7 @@ _instances: WeakSet[OpenShards[Any]] = WeakSet()
 
 
 def _renew_all() -> None:
-    """Close all shards in a forked child, which does not have the threads that hold locks."""
+    """Drop shards and locks in a forked child: it has no threads that would release the locks."""
     for shards in _instances:
         shards._renew()
 
@@ -295,5 +295,5 @@ def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) 
     if transformed:
         reason = "the predicate or the transform left no rows in a whole epoch"
     elif dropped:
-        reason = "no epoch has enough rows for a full batch, and drop_last omits others"
+        reason = "no epoch has enough rows for a full batch, and drop_last omits smaller ones"
     warn_user(f"No matching data is available for loading in {url}: {reason}")

@@ -40,7 +40,7 @@ class Stack:
 
     @classmethod
     def of(cls, columns: Sequence[str], stack: StackOption) -> Stack:
-        """Return the stack of some columns for a true result of `checked_stack`."""
+        """Return the stack of some columns; `stack` is a result of `checked_stack`, not False."""
         return cls(tuple(columns), stack if isinstance(stack, str) else None)
 
     def casts(self, dtype: np.dtype[Any]) -> bool:
@@ -209,7 +209,7 @@ def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _overflow(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
-    """Return which numbers are finite, but not in a float dtype."""
+    """Return which numbers are finite, but would overflow in a float dtype."""
     is_beyond: Mask = (np.abs(values) > float(np.finfo(dtype).max)) & np.isfinite(values)
     return is_beyond
 
@@ -259,7 +259,7 @@ def _check_nulls(counts: Mapping[str, int]) -> None:
         fills = ", ".join(f"{name!r}: …" for name in counts)
         raise NullValueError(
             f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold "
-            "nulls, and only nulls of floating-point columns become NaN in a matrix. Pass a value "
+            "nulls, but only nulls of floating-point columns become NaN in a matrix. Pass a value "
             f"with fill_nulls={{{fills}}}, or leave the columns out",
             columns=dict(counts),
         )
