@@ -138,7 +138,7 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
     if not options.get("out"):
         raise errors.InvalidArgumentError(
             "`out` and `columns` need to be specified in mds_kwargs: out is the directory for the "
-            "dataset, and columns the encodings, which may be left out without udf_iterable"
+            "dataset; columns, the encodings, are required only with udf_iterable"
         )
     check_integer("max_workers", options.get("max_workers"), lowest=1)
     check_integer("retry", options.get("retry"), lowest=0)
@@ -208,7 +208,7 @@ def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None
         )
     chosen = [field for field in fields if field["name"] in columns]
     if len(chosen) > len(columns):
-        plan_types(chosen, None)  # reports columns with the same name
+        plan_types(chosen, None)  # raises if columns have the same name
     planned = [_planned(field, columns[field["name"]]) for field in chosen]
     return Schema(tuple(planned))
 
@@ -260,8 +260,8 @@ def publish_partitions(
     ]
     if not parts:
         raise errors.InvalidArgumentError(
-            "Input dataframe is None or Empty! There are no samples to write, and a dataset "
-            "without any cannot be opened by MosaicML Streaming: give it rows, or use "
+            "Input dataframe is None or Empty! There are no samples to write, and MosaicML "
+            "Streaming cannot open an empty dataset: give it rows, or use "
             "mdstorm_backend.materialize, which writes an empty dataset"
         )
     shards = [shard for part in parts for shard in part.shards]

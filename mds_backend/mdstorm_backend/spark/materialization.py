@@ -217,7 +217,7 @@ def _check_interrupted(error: BaseException | None) -> None:
 
 
 def _missing_library(error: Exception, session: SparkSession) -> str:
-    """Return a message if a Spark error means that workers miss a library; otherwise ""."""
+    """Return a message if a Spark error means that workers have no library; otherwise ""."""
     reason = sessions.short_reason(error)
     if ours := _NO_MDSTORM.match(reason):
         return ours[1]
@@ -375,6 +375,6 @@ def _written(location: Location | None) -> str:
         return ""
     try:
         found = [size for name, size in location.list_sizes() if shard_info.parse_shard_name(name)]
-    except Exception:  # executors may write where this process cannot look
+    except Exception:  # executors may write where this process has no access
         return ""
     return f"{counted(len(found), 'shard')}, {human_bytes(sum(found))}" if found else _NO_SHARDS

@@ -100,7 +100,7 @@ def _restore(conf: Any, key: str, was: str | None) -> None:
             conf.unset(key)
         else:
             conf.set(key, was)
-    except Exception as error:  # each kind of session has its own errors, and may be gone
+    except Exception as error:  # a session may be gone; each kind has its own errors
         _logger.warning(
             "the conf %s could not be restored to %r (%s)", key, was, short_reason(error)
         )
@@ -124,7 +124,7 @@ def is_local(session: Any) -> bool:
 
 
 def spark_url(url: str) -> str:
-    """Return a normalised URL in Spark's spelling."""
+    """Return a normalised URL in the form that Spark uses."""
     for mount, spelling in _MOUNTS.items():
         if url.startswith(mount):
             return spelling + url[len(mount) :]
@@ -159,7 +159,7 @@ def start_session(builder: Any = None) -> SparkSession:
             "Spark could not start Java: its own message is above. Spark 4 needs Java 17 or newer, "
             "Spark 3.5 Java 8, 11 or 17. Install Java 17 (such as apt-get install "
             "openjdk-17-jre-headless, brew install openjdk@17, or conda install openjdk=17) and, "
-            "if it is not on the PATH, let JAVA_HOME name its directory"
+            "if it is not on the PATH, set JAVA_HOME to its directory"
         ) from error
 
 
@@ -248,13 +248,13 @@ def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
 
 def _condition(error: Exception) -> str:
     """Return the error condition, without its subclass; empty if there is none."""
-    # From PySpark 4 on, and before.
+    # `getCondition` exists from PySpark 4 on, `getErrorClass` before.
     ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
-    with suppress(Exception):  # it asks the JVM, which may be gone
+    with suppress(Exception):  # it calls the JVM, which may be gone
         condition = ask() if ask else None
         if isinstance(condition, str) and condition:
             return condition.partition(".")[0]
-    # Errors that a client does not know by class have the condition in their text.
+    # Errors for which a client has no class have the condition in their text.
     found = _CONDITION.search(_text(error))
     return found[1] if found else ""
 
@@ -262,5 +262,5 @@ def _condition(error: Exception) -> str:
 def _text(error: Exception) -> str:
     try:
         return str(error)
-    except Exception:  # it asks the JVM as well
+    except Exception:  # it calls the JVM as well
         return ""

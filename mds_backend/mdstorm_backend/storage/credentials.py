@@ -29,8 +29,8 @@ _MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
 #: together.
 _JITTER = (0.6, 1.0)
 #: A refusal counts as expiry once a lease has reached this share of its lifetime, or this age in
-#: seconds. Short leases seem endless if a catalog does not state the lifetime, or if the clocks
-#: differ.
+#: seconds, whichever comes first. Short leases seem endless if a catalog does not state the
+#: lifetime, or if the clocks differ.
 _YOUNGEST, LONGEST_YOUTH = 1 / 4, 5.0
 
 
@@ -63,7 +63,7 @@ class Lease:
 
 
 class CredentialProvider(ABC):
-    """Obtains credentials, again and again. Its attributes are not secrets; it is hashable."""
+    """Obtains credentials, and renews them. Hashable, without secrets in its attributes."""
 
     @abstractmethod
     def fetch(self) -> Lease:
@@ -77,7 +77,7 @@ class CredentialProvider(ABC):
 
     @abstractmethod
     def log_in(self) -> None:
-        """Check that this process has an identity that may ask for credentials.
+        """Check that this process has an identity that may request credentials.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class CredentialProvider(ABC):
         return lessee_of(self).current()
 
     def renewed(self, refused: Lease) -> Lease | None:
-        """Return other credentials than those that a storage has refused as expired.
+        """Return new credentials in place of those that a storage has refused as expired.
 
         None if they are too new to have expired.
         """

@@ -55,7 +55,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @staticmethod
     def arguments_for(path: str, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments for a path on a mount and the environment.
+        """Return the arguments with which to open the file system of a path on a mount.
 
         Parameters
         ----------

@@ -44,7 +44,7 @@ def is_mounted(path: str) -> bool:
     """Whether this machine has the Databricks mount of `path`."""
     mount = next((prefix for prefix in urls.FUSE_PREFIXES if path.startswith(prefix)), "/")
     if mount == "/Volumes/" and sys.platform == "darwin":
-        # Every Mac mounts its disks there: look for the catalog.
+        # Every Mac mounts its disks below /Volumes, so check for the directory of the catalog.
         mount += path[len(mount) :].partition("/")[0]
     return os.path.isdir(mount)
 
@@ -65,7 +65,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         If HDFS cannot be reached.
     """
     if url.startswith("file:///"):
-        # Taken literally: a path may contain any character, including '%' and blanks.
+        # Not decoded: a path may contain any character, including '%' and blanks.
         path = url[len("file://") :]
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
             from mdstorm_backend.storage.databricks_files import DatabricksFileSystem as Files
@@ -322,7 +322,7 @@ def read_range(filesystem: AbstractFileSystem, path: str, start: int, stop: int)
     wrapped: Any = getattr(filesystem, "fs", None)
     if not _is_arrow(wrapped):
         return bytes(filesystem.cat_file(path, start=start, end=stop))
-    with wrapped.open_input_file(path) as file:  # fsspec would open a stream, which cannot seek
+    with wrapped.open_input_file(path) as file:  # fsspec would open a stream that cannot seek
         return bytes(file.read_at(stop - start, start))
 
 

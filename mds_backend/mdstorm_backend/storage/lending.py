@@ -60,7 +60,7 @@ class LentCredentials(CredentialProvider):
         return found
 
     def _ask_parent(self) -> Lease | MDStormError | None:
-        """Let the parent obtain credentials, or return its error; None if it does not answer."""
+        """Return credentials from the parent process, or its error; None if it does not answer."""
         try:
             with Client(self.address, authkey=bytes(current_process().authkey)) as parent:
                 parent.send(self.provider)
@@ -74,7 +74,7 @@ class LentCredentials(CredentialProvider):
 
 
 def lendable(provider: CredentialProvider | None) -> CredentialProvider | None:
-    """Return the provider to pickle; a process being started gets one that can ask this process."""
+    """Return the provider to pickle; for a process being spawned, one that can use this process."""
     if provider is None or context.get_spawning_popen() is None:
         return provider
     return LentCredentials(provider, own_address())
@@ -86,7 +86,7 @@ _lock = threading.Lock()
 
 
 def own_address() -> str:
-    """Return the address where this process listens, which begins with the first call."""
+    """Return the address where this process listens; the first call starts the listener."""
     with _lock:
         if os.getpid() not in _addresses:
             listener = Listener(family="AF_UNIX", authkey=bytes(current_process().authkey))

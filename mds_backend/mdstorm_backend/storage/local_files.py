@@ -87,7 +87,7 @@ class Arrival:
                 self._changed.notify_all()
 
     def make(self, make: Callable[[], Buffer]) -> None:
-        """Call `make`, which returns the content once the file is in place; keep its error."""
+        """Call `make`, which returns the content once the file is in place; record its error."""
         try:
             self.content = make()
         except BaseException as error:
@@ -103,7 +103,7 @@ class Arrival:
         return self._end.done()
 
     def wait_for(self, stop: int) -> None:
-        """Wait until the bytes before `stop` are there; for the last byte, until all are.
+        """Wait until the bytes before `stop` have arrived; for the last byte, until all have.
 
         Raises
         ------
@@ -169,7 +169,7 @@ _PAUSE_SECONDS = 0.1
 
 
 def wait_until_current(path: str, *, is_mount: bool) -> None:
-    """Wait until the listing of a directory is not known to be stale, at most ten seconds.
+    """Wait while the listing of a directory is known to be stale, at most ten seconds.
 
     Parameters
     ----------

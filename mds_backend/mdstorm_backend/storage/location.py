@@ -116,7 +116,7 @@ class Location:
         return usual if self.credentials is None else (*usual, CredentialsError)
 
     def repeat_after_expiry(self, call: Callable[[], _T]) -> _T:
-        """Call a function; if it fails because credentials have expired, once more with new ones.
+        """Call a function; if credentials have expired, call it again with new ones.
 
         Raises
         ------
@@ -156,7 +156,7 @@ class Location:
 
     def _open(self) -> tuple[Any, str]:
         if self.filesystem is not None:
-            is_web = self.url.startswith(("http://", "https://"))  # whose paths are URLs
+            is_web = self.url.startswith(("http://", "https://"))  # its paths are URLs
             return self.filesystem, self.url if is_web else self.url.partition("://")[2]
         if self.credentials is not None:
             return renewing.open_renewing(self.url, self.storage_options, self.credentials)
@@ -258,7 +258,7 @@ class Location:
         return [name for name, _ in self.list_sizes()]
 
     def exists(self, name: str) -> bool:
-        """Whether the file `name` exists in this directory; a link to itself does."""
+        """Whether the file `name` exists in this directory, even as a link to itself."""
         try:
             self.stat(name)
         except (FileNotFoundError, NotADirectoryError):

@@ -23,7 +23,7 @@ from mdstorm_backend.storage.s3_objects import CONNECTIONS
 
 _logger = logging.getLogger(__name__)
 
-#: Options of a lease that are credentials, and not how to reach the storage.
+#: Options of a lease that are credentials; its other options describe how to reach the storage.
 SECRETS = ("key", "secret", "token", "sas_token", "aad_token")
 #: File systems by process, store, provider and options.
 opened_filesystems: dict[tuple[int, str, CredentialProvider, str], Any] = {}
@@ -145,7 +145,7 @@ _OPENERS: dict[str, Callable[[Any, dict[str, Any], CredentialProvider, Lease], A
 }
 
 
-#: The endpoint that returns the region of any S3 bucket, also without access to the bucket.
+#: The endpoint that returns the region of any S3 bucket, even without access to the bucket.
 REGIONS_ENDPOINT = "https://s3.amazonaws.com"
 #: Seconds to wait for this endpoint.
 _PATIENCE = 10.0

@@ -49,7 +49,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ReplacedError(StorageError):
-    """Raised if an object was replaced after others read part of it; retrying does not help."""
+    """Raised if an object was replaced after part of it was used, so that a retry cannot help."""
 
 
 #: The `Turns` by event loop and file system: a forked child has its own loop.
@@ -151,8 +151,8 @@ class _Download:
     is_read: bool
     work: int = field(default_factory=current_priority)
     #: Set when the first range is answered, or `_HEAD_START` seconds after it was requested. The
-    #: others wait for it, so that an earlier item of work that starts a moment later still gets its
-    #: turns first, and that they find the URL signed.
+    #: other ranges wait for it: then the URL is signed, and work that is needed earlier, but starts
+    #: a moment later, still gets its turns first.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     #: Copies of ranges that a reader needs first.
     ahead: list[asyncio.Task[None]] = field(default_factory=list)
@@ -186,7 +186,7 @@ class _Download:
     def _request_ahead(
         self, loop: asyncio.AbstractEventLoop, ranges: Sequence[tuple[int, int]]
     ) -> Future[bool]:
-        """Copy ranges ahead of the missing bytes before them, see `Arrival`."""
+        """Copy ranges before the missing bytes that precede them, see `Arrival`."""
         return asyncio.run_coroutine_threadsafe(self._copy_ahead(ranges), loop)
 
     async def _copy_ahead(self, ranges: Sequence[tuple[int, int]]) -> bool:
@@ -195,7 +195,7 @@ class _Download:
         tasks = [asyncio.create_task(self._copy(*bounds, is_ahead=True)) for bounds in ranges]
         self.ahead += tasks
         errors = [e for e in await asyncio.gather(*tasks, return_exceptions=True) if e is not None]
-        if errors:  # the download copies these bytes as well, and reports an error that lasts
+        if errors:  # the download also copies these bytes, and reports lasting errors
             _logger.debug("%s: ranges needed first have not arrived (%s)", self.path, errors[0])
         return not errors
 
@@ -223,10 +223,12 @@ class _Download:
                     answer.close()
                     if start >= stop:
                         heard = deadline.heard()
-                        if not is_ahead:  # few rows measure the latency, not the link
+                        if not is_ahead:  # short ranges measure latency only
                             self._turns.pace.answered(asked, heard, start - first)
                         return
-        raise StorageError(f"the connection broke off {_ATTEMPTS} times, at last at byte {start}")
+        raise StorageError(
+            f"the connection was interrupted {_ATTEMPTS} times, the last time at byte {start}"
+        )
 
     async def _request(self, start: int, stop: int) -> Answer:
         """Request a range and return the answer, after checking the object's version and size."""
@@ -460,9 +462,9 @@ def _sign_by_version_4(signature_version: Any, **_: Any) -> str | None:
 
 
 async def _busy(response: Any) -> _BusyError:
-    """Return the error for a response by which a store rejects a request as one of too many."""
+    """Return the error for a response that rejects a request because there are too many."""
     text = ""
-    with suppress(Exception):  # the status is enough
+    with suppress(Exception):  # the text is not essential
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")
     response.close()
     said = re.findall("<(?:Code|Message)>([^<]*)", text)

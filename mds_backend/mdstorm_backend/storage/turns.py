@@ -22,8 +22,8 @@ _FIRST, _FEWEST = 64 << 20, 16 << 20
 #: the next ones are answered. With a smaller number, the last ranges of a large shard would be
 #: requested late, together with ranges of the next one.
 _GROWTH = 8
-#: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps it from
-#: idling.
+#: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps the link
+#: from idling.
 _GAIN = 2.0
 #: Weights of earlier measurements after a round, so that changes of the network are noticed.
 _RATE_LEFT, _LEAST_LEFT = 0.9, 0.99
@@ -184,7 +184,7 @@ class Turns:
             self._give()
 
     def arrived(self, size: int) -> None:
-        """Let others request as many bytes as have arrived."""
+        """Let other requests start in place of bytes that have arrived."""
         self._bytes -= size
         self._arrived += size
         self._give()
@@ -194,7 +194,7 @@ class Turns:
             turn = self._waiting[0][-1]
             if not turn.begun.done():  # turns of failed downloads are cancelled
                 if not self._has_room(turn.missing):
-                    # After the link was idle, requests also wait although it has room.
+                    # Right after an idle time, requests may also wait although the link has room.
                     self.pace.is_full |= self._arrived > 0 and self._fills(turn.missing)
                     return
                 turn.begun.set_result(None)

@@ -159,7 +159,7 @@ def check_no_secret_in_url(url: str) -> None:
     """
     if redact(url) != url:
         raise errors.InvalidArgumentError(
-            f"the URL {redact(url)} holds a secret, and URLs are printed and sent to other "
+            f"the URL {redact(url)} contains a secret, but URLs are printed and sent to other "
             "processes. Pass the secret in storage_options, or through the environment"
         )
 
@@ -336,7 +336,8 @@ def _is_expiry(error: Exception, url: str) -> bool:
     """Whether a storage has refused credentials because they have expired."""
     text = str(error).lower()
     if OBJECT_STORES.get(scheme_of(url)) == "s3" and text.endswith("bad request"):
-        # The answer to HEAD has no code, and requests that botocore makes are well-formed.
+        # The answer to HEAD has no error code. It must mean expired credentials, since requests
+        # that botocore makes are well-formed.
         return getattr(error, "errno", None) == errno.EINVAL
     return means_expiry(text)
 

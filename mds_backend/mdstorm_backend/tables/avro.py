@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-#: Most bytes of a block, which may be compressed a thousandfold.
+#: Largest size of an uncompressed block, which may be a thousand times its compressed size.
 _MOST_BLOCK = 256 << 20
 
 
@@ -59,10 +59,10 @@ def check_avro() -> None:
                 count = int(self.decoder.read_int())
                 content = self.decoder.read_bytes()
                 sync = self.decoder.read(len(self.header.sync))
-            except (EOFError, OverflowError) as error:  # pyiceberg takes this for the end
+            except (EOFError, OverflowError) as error:  # to pyiceberg, EOFError is the normal end
                 raise ValueError("an Avro file is cut off") from error
             if sync != self.header.sync:
-                raise ValueError("a block of an Avro file has another marker at its end")
+                raise ValueError("a block of an Avro file does not end with the file's marker")
             content = _decompressed(content, self.header.compression_codec())
             if not 0 < count <= len(content):
                 raise ValueError(f"a block of {len(content)} bytes states {count} records")

@@ -144,7 +144,7 @@ def _opened(location: Location, as_of: AsOf) -> Any:
     url, options = of_delta_rs(location)
     if isinstance(version, str):
         raise errors.InvalidArgumentError(
-            f"{as_of} is the name of a branch or tag, and {shown} is a Delta table, whose versions "
+            f"{as_of} is the name of a branch or tag, but {shown} is a Delta table, whose versions "
             "are numbers: pass a number, or timestamp="
         )
     try:
@@ -201,7 +201,7 @@ def _refused(location: Location, said: str) -> errors.CredentialsError | None:
 
 def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], version: int) -> Any:
     said = ""
-    if version <= _MOST_VERSIONS:  # delta-rs would count up to it
+    if version <= _MOST_VERSIONS:  # for more, delta-rs would count up to it
         try:
             return delta.DeltaTable(url, version=version, storage_options=options)
         except delta.exceptions.DeltaError as error:

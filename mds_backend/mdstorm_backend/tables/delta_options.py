@@ -126,8 +126,8 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
     if store == "azure":
         if preferred := [name for name in _PREFERRED if os.environ.get(name)]:
             raise errors.CredentialsError(
-                f"deltalake would read the table {location.url} with {preferred[0]} of the "
-                "environment in place of its catalog's credentials: unset this variable",
+                f"deltalake would read the table {location.url} with {preferred[0]} from the "
+                "environment instead of its catalog's credentials: unset this variable",
                 url=location.url,
             )
         return location.url, _renamed(options, _AZURE)

@@ -36,7 +36,7 @@ _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
 #: number, which may be outdated, but is never ahead of the file names.
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
-#: Most bytes of a metadata file, which may be compressed a thousandfold.
+#: Largest size of uncompressed metadata, which may be a thousand times the size of the file.
 MOST_METADATA = 256 << 20
 #: Most rows of a deletion vector: more than nearly all data files have.
 _MOST_DEAD_ROWS = 1 << 26
@@ -139,7 +139,7 @@ def _at_point(url: str, opened: str, metadata: Any) -> str:
 def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
     chosen = _chosen(metadata, location.url, as_of)
     schema = metadata.schema()
-    if as_of and chosen is not None:  # pinned: later changes of the columns do not apply
+    if as_of and chosen is not None:  # later changes of columns do not apply
         schema = next((s for s in metadata.schemas if s.schema_id == chosen.schema_id), schema)
     mapping = metadata.name_mapping()
     names = {} if mapping is None else _names(json.loads(mapping.model_dump_json()))
@@ -196,7 +196,7 @@ def _newest(location: Location) -> str:
         raise _unsupported(
             location.url,
             f"has two newest metadata files, {newest[0]} and {newest[1]}, and only its catalog "
-            "knows which is current",
+            "records which is current",
         )
     return newest[0]
 
@@ -315,7 +315,7 @@ def _names(mapping: list[dict[str, Any]]) -> dict[int, tuple[str, ...]]:
 def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: str) -> TableField:
     name, type_ = field["name"], field["type"]
     if field.get("initial-default") is not None:
-        raise _unsupported(url, f"has a default for column {name!r} of older files")
+        raise _unsupported(url, f"has a default value for column {name!r} in older files")
     kind: str = type_["type"] if isinstance(type_, Mapping) else type_.partition("[")[0]
     kind = "binary" if kind == "fixed" else _SPARK_NAMES.get(kind, kind)
     parts = type_["fields"] if kind == "struct" else []

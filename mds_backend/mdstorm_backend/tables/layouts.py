@@ -53,7 +53,7 @@ def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
 
 
 def open_named(table: CatalogTable, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a table of a catalog; None for one of bare Parquet files.
+    """Open a version of a table of a catalog; None for a table of plain Parquet files.
 
     The catalog provides the format, so no files are listed, which a storage may refuse.
     """
@@ -100,7 +100,7 @@ def _empty_hudi(location: Location, names: Sequence[str]) -> Location | None:
         return None
     parts = {tuple(name.split("/")[:-1]) for name in names}
     above = {directory[:stop] for directory in parts for stop in range(len(directory) + 1)}
-    # Tables are not in partitions.
+    # Partitions do not contain tables.
     within = [path for path in sorted(above) if not any("=" in part for part in path)]
     if not location.is_in_file_tree:
         within = [path for path in within if len(path) < 2]
@@ -175,9 +175,9 @@ def unread_message(url: str) -> str:
 
 
 def _not_plain(url: str, kind: str, found: str) -> UnsupportedTableError:
-    """Return the error for files at `url`, if the directory `found` in or above it is not plain.
+    """Return the error for files at `url` if `found`, in or above it, is not a plain directory.
 
-    `kind` is one of `_KINDS`.
+    `kind`, the kind of the directory `found`, is one of `_KINDS`.
     """
     if kind == "hudi":
         message = unread_message(found)

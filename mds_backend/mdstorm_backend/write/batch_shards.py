@@ -240,7 +240,7 @@ class BatchShards:
     emit: Callable[[FullShard], None]
     given: frozenset[str] = frozenset()
     num_rows: int = field(default=0, init=False)
-    #: Nested array columns that were stored as JSON in a shard, as they are in all later ones.
+    #: Nested array columns that were stored as JSON in a shard, and will be in all later shards.
     _as_json: set[str] = field(default_factory=set, init=False)
     _buffer: ShardBuffer | None = field(default=None, init=False)
 

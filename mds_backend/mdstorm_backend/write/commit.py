@@ -44,7 +44,7 @@ _TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
 
 
 def mark_directory(location: Location) -> bytes:
-    """Create the directory and write our marker to it.
+    """Create the directory and write mdstorm's marker to it.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def publish(
         # If no other job can be writing, remove the files of killed jobs too.
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
-    records = {f"{name.partition('.')[0]}.done" for name in names}  # and resumed attempts' records
+    records = {f"{name.partition('.')[0]}.done" for name in names}  # also of resumed attempts
     if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit the latest
         records.intersection_update(sizes)
     ours |= records
@@ -235,7 +235,7 @@ def check_seen(
             f"cannot be seen from here ({missing[0]} is the first). If Spark executors wrote them, "
             "choose a directory that the driver and all executors share, such as a mounted volume "
             "or an object store. Otherwise another process has removed them: write to a directory "
-            "of your own"
+            "that no other process uses"
         )
     if any(name in sizes and location.exists(name) for name in indexes):
         raise _published_meanwhile(location)
@@ -377,7 +377,8 @@ def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> C
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report, count in zip(reports, nulls, strict=True)
-        if count < report.info.samples or not any(nulls)  # a column of nulls has no form
+        if count < report.info.samples
+        or not any(nulls)  # if all values are null, the encoding means nothing
     }
     return replace(
         stored_schema.with_form(column, encodings),
@@ -435,7 +436,7 @@ def _last_write(files: _Files) -> float:
 def _left_in(location: Location) -> CachedDataset | None:
     from mdstorm_backend.cache import CachedDataset  # not needed on executors
 
-    with suppress(errors.WriteError, OSError):  # a writer is active, or removed it
+    with suppress(errors.WriteError, OSError):  # a writer is active, or has removed the directory
         files = dict(location.list_files())
         if INDEX_NAME in files or MARKER_NAME not in files:
             return None

@@ -203,8 +203,8 @@ def _lock(location: Location) -> FileLock | None:
             holder = f" by {bytes(location.read(CLAIM_NAME)).decode().strip()}"
         raise errors.DatasetExistsError(
             f"another writer has the same directory, {location.url}: {CLAIM_NAME} in it is locked"
-            f"{holder}. Write to a directory of your own, from one process only, or finish that "
-            "writer before"
+            f"{holder}. Write to another directory, from one process only, or finish that writer "
+            "first"
         )
     return lock
 
@@ -342,7 +342,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
             f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
             "it with exist_ok=True"
         )
-    claim = Claim(location)  # if this process is killed here, a new run can start again
+    claim = Claim(location)  # if this process is killed meanwhile, a new run can start again
     for name in own:
         location.remove(name)
     claim.release()

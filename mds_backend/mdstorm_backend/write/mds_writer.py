@@ -328,8 +328,8 @@ class Writing:
 
 def _other_kind(first: str, instead: str) -> errors.InvalidArgumentError:
     return errors.InvalidArgumentError(
-        f"this MDSWriter has {first}, and takes either samples or Arrow data. Write the rest in "
-        f"the same way: {instead}"
+        f"this MDSWriter has {first}, but a writer accepts either samples or Arrow data. Write the "
+        f"rest in the same way: {instead}"
     )
 
 
@@ -365,13 +365,13 @@ class TableShards(batch_shards.BatchShards):
             if types.get(name) != type_:
                 raise errors.InvalidArgumentError(
                     f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
-                    f"and {type_} in earlier ones: give all the same columns and types"
+                    f"and {type_} in earlier batches: give all batches the same columns and types"
                 )
             nulls = 0 if self.schema[name].nullable else table.column(name).null_count
             if nulls:
                 raise errors.InvalidArgumentError(
-                    f"column {name!r} holds {counted(nulls, 'null')}, which the schema of the "
-                    "first batch excludes: make the field nullable there, or fill the nulls"
+                    f"column {name!r} holds {counted(nulls, 'null')}, but is not nullable in the "
+                    "schema of the first batch: make the field nullable there, or fill the nulls"
                 )
         for batch in table.select(list(self._types)).to_batches():
             self.write(batch)

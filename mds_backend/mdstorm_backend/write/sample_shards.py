@@ -54,7 +54,7 @@ class SampleEncoder:
             for code, careful in zip(codes, self._careful, strict=True)
         ]
         self._get: Callable[[Mapping[str, Any]], tuple[Any, ...]] = itemgetter(*self.names)
-        if len(self.names) == 1:  # of one name, itemgetter returns a value, not a tuple
+        if len(self.names) == 1:  # for one name, itemgetter returns a value, not a tuple
             (name,) = self.names
             self._get = lambda sample: (sample[name],)
         self._record = struct.Struct("<" + "".join(codes)).pack if all(codes) else None

@@ -110,7 +110,7 @@ class PartitionJob:
         make: Callable[[Emit], batch_shards.BatchShards | sample_shards.SampleShards],
         rows: Iterable[Any],
     ) -> list[str]:
-        """Store what `make` cuts into shards of this task's partition, or nothing if that fails.
+        """Store the rows of this task's partition in shards, cut by `make`; nothing if that fails.
 
         Shards are named after the partition and the attempt, so that an attempt that Spark abandons
         cannot interfere with the successful one.
@@ -134,7 +134,8 @@ class PartitionJob:
             prefix,
             self.max_workers,
             self.retry,
-            # The driver has made the directory itself: a task must not make it on its own disk.
+            # The driver has created the dataset's directory: if a task does not see it, the task
+            # must not create another one on its own disk.
             makes_directories=self.by_partition,
         )
         try:

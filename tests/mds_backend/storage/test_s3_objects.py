@@ -127,7 +127,7 @@ def test_range_that_never_arrives_raises_storage_error(
         return respond("206 Partial Content", b"", ("Content-Range", f"bytes 0-1/{SIZE}"))
 
     s3.fault = fail
-    text = "broke off 5 times" if broken else r"no data was received for 0\.2 s"
+    text = "was interrupted 5 times" if broken else r"no data was received for 0\.2 s"
     try:
         with pytest.raises(StorageError, match=text):
             download(location, tmp_path / "copy", timeout=20 if broken else 0.2)
