@@ -45,7 +45,7 @@ MOST_PASSES = 1_000
 #: Seconds to wait for pending offers at the end of a pass or of the process.
 PATIENCE = 0.5
 
-#: Values on which ranks have to agree, by their names in messages → how to fix a difference.
+#: How to fix a difference between ranks, by the name of the value on which they have to agree.
 _REMEDIES = {
     "dataset fingerprint": "open the same files on all ranks, of a table the same version=, or "
     "pickle one converter for all",
@@ -95,7 +95,7 @@ def _default_group() -> Any:
 
 @dataclass(eq=False)
 class Numbering:
-    """The numbers of a loader and of its last counted pass, by which ranks compare equal passes.
+    """The numbers of a loader and its latest pass, by which all ranks find the pass to compare.
 
     Attributes
     ----------
@@ -128,13 +128,13 @@ class Beginning:
         self.batches += 1
 
     def offer(self) -> None:
-        """Offer the pass to the other ranks, at most once, because it counts."""
+        """Offer the pass to the other ranks for comparison, unless it has been offered before."""
         segment, self.segment = self.segment, None
         if segment is not None:
             _ranks.offer(self, segment)
 
     def leave(self) -> None:
-        """Offer the pass, and wait briefly for the store.
+        """Offer the pass, and wait briefly for the answer of the store.
 
         The program may destroy the process group next, and PyTorch prints the C++ stack of a
         request whose store is gone.
@@ -149,7 +149,7 @@ class Beginning:
 
 
 class Ranks:
-    """The passes that this process has counted, and the thread that compares them with other ranks.
+    """Numbers the passes of this process, and compares them with other ranks' passes in a thread.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class Ranks:
         self._number = 0
         #: Whether a check has failed in this group; if so, no more checks are made.
         self._has_failed = False
-        #: For each kind of loader, the number of loaders and of passes that have counted.
+        #: For each kind of loader, the number of loaders, and the number of passes without peeks.
         self._loaders: Counter[str] = Counter()
         self._passes: Counter[str] = Counter()
         #: Messages to report, and whether each is an error rather than a warning.
@@ -218,7 +218,7 @@ class Ranks:
         return None
 
     def offer(self, begun: Beginning, segment: Segment) -> None:
-        """Have the thread offer a pass that counts, and compare it with the other ranks' passes."""
+        """Have the thread offer a pass, and compare it with the other ranks' passes."""
         if (group := self.group) is not None:
             try:
                 self._offer(group, begun, segment)

@@ -17,7 +17,7 @@ MOST_UNUSED = 2
 
 
 class Consumer:
-    """When the batches of an iteration are used, and how many make it count.
+    """When the batches of an iteration are used, and how many make it more than a peek.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class Consumer:
         self._held.append((use, leave))
 
     def use_end(self) -> None:
-        """Record that the user has requested the end: the pass counts."""
+        """Record that the user has requested the end, so the pass is more than a peek."""
         for use, _ in self._held:
             use()
         self.leave()
@@ -78,12 +78,12 @@ class Consumer:
             leave()
 
     def counts_from(self, *, may_peek: bool) -> int:
-        """Return the number of the batch that makes an iteration count."""
+        """Return the number of the batch with which an iteration becomes more than a peek."""
         return self.skipped + (self.peek if may_peek else 0) + 1
 
     @contextmanager
     def requesting(self) -> Iterator[None]:
-        """Return a context in which loaders are iterated by this consumer."""
+        """Return a context in which this consumer requests the batches of loaders."""
         token = CONSUMER.set(self)
         try:
             yield

@@ -85,7 +85,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         self.new_order()
 
     def new_order(self) -> ExactOrder | ElasticShare:
-        """Return the order to read in, with a fixed seed and its share of the rows.
+        """Return the reading order, with a fixed seed and the share of the rows to read.
 
         Unless the order or `world` gives a share, it follows the world; only
         ``ExactOrder(follows_world=False)`` has all rows.
@@ -104,7 +104,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         if order.world_size > 1:
             raise InvalidArgumentError(
                 f"world={self.world!r} and the order's own share, rank {order.world.rank} of "
-                f"{order.world_size}, exclude each other: pass only one"
+                f"{order.world_size}, cannot be combined: pass only one"
             )
         return order.share_of(given_world(self.world))
 
@@ -118,8 +118,8 @@ class DatasetSettings(stream_files.StreamDefaults):
     def _given_order(self, order: object) -> ExactOrder | ElasticShare:
         if given := [n for n, value in _ORDER_SETTINGS.items() if getattr(self, n) != value]:
             raise InvalidArgumentError(
-                f"with order=…, {', '.join(given)} would have no effect: pass only order=…, or "
-                "leave it out"
+                f"with order=…, {', '.join(given)} would have no effect: pass either order=… or "
+                "these arguments"
             )
         if isinstance(order, ElasticShare):
             return order

@@ -195,7 +195,7 @@ class Epochs:
         record["packs"] = False
 
     def open(self, resumes: Position | None = None) -> tuple[Position, int]:
-        """Return where an iteration starts, and how often the beginning has been moved so far.
+        """Return where an iteration starts, and the number of moves so far, for `move`.
 
         The beginning stays until the iteration counts: see `move`.
 
@@ -214,7 +214,7 @@ class Epochs:
         return self._own_record.change(edit)
 
     def move(self, moves: int, position: Position) -> int:
-        """Move the beginning if it was moved exactly `moves` times; return the new count."""
+        """Set where the next iteration begins if it was set `moves` times; return the new count."""
 
         def edit(record: dict[str, Any]) -> int:
             if record["moves"] != moves:

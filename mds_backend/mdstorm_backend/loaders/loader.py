@@ -86,7 +86,7 @@ class Loader:
         self.epochs.follow(self.options)
         #: The pass that was advanced or begun last; None before the first iteration.
         self._latest: Pass | None = None
-        #: Where the next iteration starts; None for the beginning that `epochs` holds.
+        #: Where the next iteration starts; None if `epochs` determines that.
         self._resumes: Position | None = None
         #: Whether no iteration has begun since the loader was made or loaded a state.
         self._is_first = True
@@ -173,22 +173,22 @@ class Loader:
         return Pass(epochs, here, batching, numbering, start, moves, consumer, may_peek=may_peek)
 
     def count(self, current: Pass) -> None:
-        """Let a pass count, so that the next iteration begins after it."""
+        """Mark a pass as more than a peek, so that the next iteration begins after it."""
         current.count()
         self._resumes = None
 
     def count_latest(self) -> None:
-        """Let the latest pass count, even if the user has taken only a few batches."""
+        """Mark the latest pass as more than a peek, even if few batches have been taken."""
         if self._latest is not None:
             self.count(self._latest)
 
     def take(self, current: Pass, batches: int) -> None:
-        """Let a pass count if the user has taken enough batches."""
+        """Mark a pass as more than a peek if the user has taken enough batches."""
         if batches >= current.counts_from and not current.has_counted:
             self.count(current)
 
     def leave(self, current: Pass) -> None:
-        """Record that an iteration has ended, perhaps before it counted."""
+        """Record that an iteration has ended, perhaps after only a peek."""
         current.leave()
         if self._open is current:
             self._open = None
@@ -221,7 +221,7 @@ class Loader:
                     batches = _watched(batches, segment)
                     yield from self._batches_of(current, segment, batches, recorder, count_rows)
             if consumer.ends_ahead:
-                self.take(current, recorder.batches)  # the last batch is used next
+                self.take(current, recorder.batches)  # the last batch has yet to be used
             else:
                 self.count(current)
             current.finish()
@@ -255,7 +255,7 @@ class Loader:
         plan, samples = segment.plan, None if count_rows is None else 0
         current.recent = (*current.recent[:-1], (plan, 0, samples))
         num_ahead = int(current.consumer.fetches_ahead)
-        # With this many batches the pass has counted, even if one was fetched ahead of use.
+        # With this many batches a pass is more than a peek, even if one was fetched ahead of use.
         most_uncounted = current.counts_from + 1
         for batch, offset, size in batches:
             if size < least:

@@ -339,7 +339,7 @@ def _nulls_of(column: Column) -> int:
 
 
 def _becomes_nan(column: Column) -> bool:
-    """Whether nulls of a column, where allowed, become NaN rather than None in a list."""
+    """Whether nulls of a column, if they are allowed, become NaN rather than None in a list."""
     type_ = column.element_type if column.is_array else column.arrow_type
     types = pa.types
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_duration(type_))

@@ -1,4 +1,4 @@
-"""`Pass`: one iteration of a loader, its position, and whether it counts.
+"""`Pass`: one iteration of a loader, its position, and whether it is more than a peek.
 
 A pass *counts* when it moves the beginning of the next one. By default, that is when the user takes
 its second batch or requests its end. A pass counts from its first batch if it is neither the first
@@ -166,7 +166,7 @@ class Pass:
             self._epochs.record_begun(self._segment.position, position)
             self._reach(position.epoch)
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
-        # The end of the segment before is the beginning of this one.
+        # The end of the previous segment is the beginning of this one.
         self.recent = (*self.recent[:-1], (segment.plan, 0, None))
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
@@ -183,12 +183,15 @@ class Pass:
         self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, None))
 
     def cross_border(self, offset: int) -> None:
-        """Record that the batch with an offset holds samples of a later epoch."""
+        """Record that the batch at `offset` contains samples of a later epoch."""
         self._reach(self.segment.plan.position(offset).epoch)
         self.border = self.segment.plan.offset_after_epoch(self._epoch)
 
     def _reach(self, epoch: int) -> None:
-        """Record that samples of an epoch are used; if the pass counts, the beginning moves on."""
+        """Record that samples of `epoch` are used.
+
+        The next pass then begins after this epoch, unless this pass is still a peek.
+        """
         if epoch == self._epoch:
             return
         self._epoch = epoch
@@ -204,7 +207,7 @@ class Pass:
         self.recent = ()
 
     def count(self) -> None:
-        """Let the pass count, once: the next one begins after it, and ranks compare it."""
+        """Mark the pass as more than a peek: the next one begins after it, and ranks compare it."""
         if self.has_counted:
             return
         self.has_counted = True
@@ -219,14 +222,14 @@ class Pass:
         self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
 
     def finish(self) -> None:
-        """Record that the end of the pass was requested, perhaps before the pass counts."""
+        """Record that the end of the pass was requested, perhaps ahead of use."""
         self.is_over = self.here.num_epochs is not None
         self._reach(self.position.epoch)
         if self.compared is not None and self.has_counted:
             self.compared.end()
 
     def leave(self) -> None:
-        """Record that the iteration has ended, perhaps before it counted."""
+        """Record that the iteration has ended, perhaps after only a peek."""
         if not self.has_counted:
             self._epochs.tried.add((self.start.epoch, self.start.consumed))
         elif self.compared is not None and not self.is_over:
@@ -250,7 +253,7 @@ class Pass:
         return (is_finished and is_beginning) or abs(passed) < plan.num_ranks
 
     def state_dict(self, position: Position | None = None) -> dict[str, Any]:
-        """Return the state of the pass, or of an earlier position of it."""
+        """Return the state at the current position of the pass, or at `position`."""
         return write_state(
             self.here, self.batching, self.position if position is None else position
         )

@@ -123,7 +123,7 @@ class ReaderOptions:
 
     @property
     def drops_rows(self) -> bool:
-        """Whether the transform may change the number of rows, or its results are kept."""
+        """Whether the transform may change the number of rows, or its results are cached."""
         if self.transform is None:
             return False
         return self.keep is not None or not getattr(self.transform, "keeps_rows", False)

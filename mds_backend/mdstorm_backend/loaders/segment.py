@@ -192,7 +192,7 @@ class Segment:
 
     @property
     def position(self) -> Position:
-        """The position where the segment begins, completed for this world."""
+        """The position where the segment begins, with missing values filled in for this world."""
         return self.plan.begin
 
     @property
@@ -257,7 +257,7 @@ class Segment:
 
 
 def samples_ahead(options: ReaderOptions, batch_size: int) -> int:
-    """Return the least number of samples whose shards are opened ahead of use."""
+    """Return the minimum number of samples whose shards are opened ahead of use."""
     if options.predownload is not None:
         return options.predownload
     dataset = options.dataset

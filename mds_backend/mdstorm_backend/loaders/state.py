@@ -155,7 +155,7 @@ def read_state(
             f"the state was taken after {skip} items of a batch on each of {size} ranks, but "
             f"there are {options.order.world_size} ranks here: load it on {size} ranks"
         )
-    if of_worker:  # readers leave out items by themselves
+    if of_worker:  # readers skip these items by themselves
         position = replace(position, skip=skip)
     if options.order.is_strict:
         position = _checked_position(position, ours, options, batching)
@@ -219,7 +219,7 @@ def _check_selection(
     state: Mapping[str, Any], ours: Mapping[str, Any], options: ReaderOptions, *, is_begun: bool
 ) -> None:
     here, order = selection_of(options), options.order
-    if not (is_begun or order.is_strict):  # between epochs settings may change
+    if not (is_begun or order.is_strict):  # settings may change between epochs
         here = {"dataset": here["dataset"]}
     if missing := [key for key in here if key not in ours and key not in _SELECTION]:
         raise damaged(f"it has no {missing}")
@@ -309,7 +309,7 @@ def _of_rank(
     is_unread = not (position.consumed or ours.get("skip"))
     is_mine = there[0] == order.world.rank or is_of_all or is_unread
     if plan.has_equal_batches and position.consumed:
-        is_mine = batch_size == batching.batch_size  # all ranks have had the same number of batches
+        is_mine = batch_size == batching.batch_size  # then all ranks had equally many batches
     if there[1] == order.world_size and is_mine:
         return replace(position, row=row)
     reason = (

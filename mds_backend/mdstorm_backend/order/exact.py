@@ -91,7 +91,7 @@ class ExactOrder:
         check_integer("seed", self.seed, lowest=0)
         for name in ("seed", "window", "rank", "world_size"):
             value = getattr(self, name)
-            if isinstance(value, np.integer):  # not JSON serializable, as states must be
+            if isinstance(value, np.integer):  # JSON, in which states are saved, cannot hold it
                 object.__setattr__(self, name, int(value))
         World(self.rank, self.world_size)  # raises if they are invalid
 

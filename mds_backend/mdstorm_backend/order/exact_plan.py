@@ -60,7 +60,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def num_samples(self) -> int:
-        """Samples of an epoch over the whole world."""
+        """Number of samples of an epoch, over all ranks."""
         return int(self.bounds[-1])
 
     @cached_property
@@ -233,7 +233,7 @@ class ExactPlan(Plan):
         return self._position_at(after if self._stop is None else min(after, self._stop))
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after this rank, like all others, has read this many samples."""
+        """Return the position after each rank, like this one, has read this many samples."""
         first, stop = self._first, self._stop
         after = first + samples * self.order.world_size
         if stop is None:

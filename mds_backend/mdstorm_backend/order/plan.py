@@ -92,7 +92,7 @@ class Position:
 
 
 class Samples(NamedTuple):
-    """The reading of one process: samples in order, and the batches into which they are cut.
+    """The samples that one process reads, in order, and the batches into which they are cut.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Plan(Protocol):
 
     @property
     def num_samples(self) -> int:
-        """Samples of an epoch over the whole world."""
+        """Number of samples of an epoch, over all ranks."""
 
     @property
     def rows_per_epoch(self) -> int:
@@ -144,7 +144,7 @@ class Plan(Protocol):
 
     @property
     def begin(self) -> Position:
-        """The position where the plan begins, completed for this world.
+        """The position where the plan begins, with missing values filled in for this world.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class Plan(Protocol):
         """
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after this rank, like all others, has read this many samples.
+        """Return the position after each rank, like this one, has read this many samples.
 
         Raises
         ------
@@ -213,7 +213,10 @@ class Plan(Protocol):
         return {}
 
     def following(self) -> Plan | None:
-        """Return the plan of the next epoch of the pass, if no batch spans two; otherwise None."""
+        """Return the plan of the next epoch of the pass.
+
+        None if it is the last epoch, or if batches may span epochs.
+        """
         return None
 
     def prepare(self) -> None:
@@ -223,7 +226,7 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class ShardRows:
-    """The shard and the row of each of some samples, in any order.
+    """The shard and the row of each sample of a selection, in any order.
 
     Attributes
     ----------

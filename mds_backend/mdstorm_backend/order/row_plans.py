@@ -58,7 +58,7 @@ class RowGroupPlan(Plan):
 
     @cached_property
     def num_samples(self) -> int:
-        """Samples of an epoch over the whole world."""
+        """Number of samples of an epoch, over all ranks."""
         return int(self.bounds[-1])
 
     @cached_property
@@ -141,7 +141,7 @@ class RowGroupPlan(Plan):
         return self.offset(epoch + 1, 1)
 
     def rows_of_rank(self, position: Position) -> dict[str, int]:
-        """Return this rank, and the rows that it has read."""
+        """Return the number of this rank, and the number of rows that it has read."""
         return {"rank": self.order.rank, "row": position.row}
 
     def num_read(self, offset: int) -> int | None:

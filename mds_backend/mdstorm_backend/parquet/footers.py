@@ -319,7 +319,7 @@ def missing_file(url: str, version: int) -> DatasetNotFoundError:
 
 
 _NOTHING: Wanted = {}
-_MOST_LEVELS = 24  # Parquet's own structs have fewer than ten
+_MOST_LEVELS = 24  # Parquet's own structs have fewer than ten levels
 
 _BOOLEANS, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = (1, 2), 3, 7, 8, 9, 12
 

@@ -45,7 +45,7 @@ def to_logical(
         Return nulls of floating-point columns as nulls, not as NaN.
     """
     if column.is_array and isinstance(stored, pa.StringArray):
-        values = decode_lists(stored, column.arrow_type)  # with their null elements
+        values = decode_lists(stored, column.arrow_type)  # including null elements
         if column.is_floating and not exact_nulls:
             values = nested_lists.with_nan_elements(values)
         return _with_nulls(values, valid)
@@ -203,7 +203,7 @@ class ValueDecoder:
         return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
 
     def of_row(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
-        """Return the function from a row to its value, for samples of one size.
+        """Return a function that returns the value of a row, for samples of one size.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class ValueDecoder:
         return lambda row: get(start + row * stride, start + row * stride + size)
 
     def of_span(self) -> DecodeSpan:
-        """Return the function from a byte span to its value, for samples of varying size."""
+        """Return a function that returns the value of a byte span, for samples of varying size."""
         encoding, data = self._encoding, self._data
         if encoding.is_viewed and encoding.size is not None:
             get = self._of_view(0, 1, len(data) - encoding.size + 1)
@@ -258,7 +258,7 @@ class ValueDecoder:
         return checked
 
     def _of_view(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
-        """Return the function from a number to its value in an array view: see `of_row`."""
+        """Return a function that returns a value of an array view by its number: see `of_row`."""
         dtype = self._encoding.dtype if self._is_date else self._dtype
         shape = self._encoding.shape
         assert dtype is not None

@@ -353,7 +353,8 @@ def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> Sample
     """Return a decoder for samples of one size, whose values are at equal distances."""
     sizes = [encoding.size or 0 for encoding in shard.layout.encodings]
     starts = accumulate(sizes, initial=int(shard.offsets[0]))
-    start_of = dict(zip(shard.layout.names, starts, strict=False))  # the last start is the end
+    # `starts` has one more item, the end of the sample.
+    start_of = dict(zip(shard.layout.names, starts, strict=False))
     getters = [
         (name, decoder.of_row(start_of[name], sum(sizes), shard.num_samples))
         for name, decoder in decoders.items()

@@ -202,7 +202,7 @@ def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         return lost
     if lowest <= int(values.min()) and int(values.max()) <= highest:
         return values[:0]
-    # Numbers of Python compare with integers of any dtype by value.
+    # Python integers compare by value with NumPy integers of any dtype.
     own_lowest, own_highest = _integers_of(values.dtype)
     beyond = values[(values < max(lowest, own_lowest)) | (values > min(highest, own_highest))]
     return beyond[_changed(beyond, dtype)] if kinds[1] == "f" else beyond

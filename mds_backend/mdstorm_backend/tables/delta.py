@@ -201,7 +201,7 @@ def _refused(location: Location, said: str) -> errors.CredentialsError | None:
 
 def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], version: int) -> Any:
     said = ""
-    if version <= _MOST_VERSIONS:  # for more, delta-rs would count up to it
+    if version <= _MOST_VERSIONS:  # delta-rs would count up to a larger one
         try:
             return delta.DeltaTable(url, version=version, storage_options=options)
         except delta.exceptions.DeltaError as error:

@@ -112,7 +112,7 @@ def _empty_hudi(location: Location, names: Sequence[str]) -> Location | None:
 def check_no_part_of_a_table(
     url: str, location: Location, files: Iterable[str] | None = None
 ) -> None:
-    """Raise for files and partitions of a table, as their rows may be dead.
+    """Raise for files and partitions of a table, as they may hold deleted rows.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
     claim = directories.Claim(location, None if is_marked else marker)
     try:
         left = _unlisted(location, _left_by_jobs(files, resumed)) if files else []
-        # The marker has just been written, so its time is that of the storage's clock.
+        # The marker has just been written, so its time shows the storage's clock.
         if left and _is_abandoned(files, claim, seconds_of(location.stat(MARKER_NAME))):
             _logger.info("removing %d files of killed jobs from %s", len(left), location.url)
             map_files(location.remove, left)

@@ -183,7 +183,7 @@ def column_sizes(encodings: Iterable[str]) -> list[int | None]:
 
 
 def shard_name(prefix: str, number: int) -> str:
-    """Return the file name of the uncompressed shard of a number."""
+    """Return the file name of the uncompressed shard with a number."""
     return f"{prefix}.{number:05}.mds"
 
 

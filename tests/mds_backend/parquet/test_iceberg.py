@@ -388,7 +388,9 @@ def test_unsupported_features_raise_error_that_names_them(table: Table, kind: st
         schema = {"type": "struct", "schema-id": 0, "fields": [field]}
         tables.write_metadata(table, schemas=[schema], **{"format-version": 3, "next-row-id": 0})
     said = {"equality": "equality deletes", "orc": r"\.orc", "format": "version 4"}
-    with pytest.raises(UnsupportedTableError, match=said.get(kind, "default for column 'n'")) as e:
+    with pytest.raises(
+        UnsupportedTableError, match=said.get(kind, "default value for column 'n'")
+    ) as e:
         numbers(table)
     assert "spark.read.format('iceberg')" in str(e.value)
 

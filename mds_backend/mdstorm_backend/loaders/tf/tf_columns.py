@@ -21,7 +21,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
 from mdstorm_backend.read.stacking import Output, check_numbers, output_name
 
-#: Dtypes that Petastorm's adapter promotes.
+#: Dtypes that Petastorm's adapter promotes, and the dtypes to which it promotes them.
 _PROMOTED = {"uint16": "int32", "uint32": "int64"}
 
 

@@ -41,7 +41,7 @@ class _Read(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Items of the iteration up to the end of the block."""
+        """Number of items of the iteration up to the end of the block."""
         return self.first + (len(self.offsets) - 1) * self.items
 
 
@@ -73,7 +73,7 @@ class ReadAhead:
         return bool(self._blocks)
 
     def record(self, segment: Segment, offsets: Sequence[int], items: int = 1) -> None:
-        """Record a block that was read, by the offsets of its batches and the items of each."""
+        """Record a block that was read, by the offsets of its batches and the size of each."""
         last = self._blocks[-1] if self._blocks else None
         before = last.offsets[-1] if last is not None and last.segment is segment else 0
         block = _Read(self.num_read, segment, [before, *offsets], items)

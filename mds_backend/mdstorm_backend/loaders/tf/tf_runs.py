@@ -225,7 +225,7 @@ class TFRuns:
         self._announced.appendleft(weakref.ref(run))
 
     def iterations(self) -> Iterator[int]:
-        """Begin an iteration and yield its number; TensorFlow continues here to find its end."""
+        """Begin an iteration and yield its number; TensorFlow resumes the generator at its end."""
         with self._lock:
             number, run = next(self._numbers), self._begin()
             self._open[number] = run

@@ -57,7 +57,7 @@ def traced_dataset(
         _sources[number] = source
         variant = traced(*(tf.constant(n, tf.int64) for n in (number, *numbers)))
     else:
-        # The graph has its own functions, and keeps them and the object.
+        # In graph mode, the graph has its own functions, and keeps them and the object.
         traced, variant = None, _variant(build, lambda _: source, specs, kind, [0, *numbers])
     dataset = tf.data.experimental.from_variant(variant, signature)
     dataset._mdstorm_kept = source, traced

@@ -140,7 +140,7 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
 
 
 class _Packed(NamedTuple):
-    """The small tensors of batches in one piece of memory, and the batches with slots for them.
+    """Batches whose small tensors are in one piece of memory, with slots in place of the tensors.
 
     PyTorch would send each tensor as a separate file, which two processes open and map. For small
     tensors, that takes far longer than a copy.

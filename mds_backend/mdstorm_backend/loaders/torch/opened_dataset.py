@@ -248,7 +248,7 @@ class OpenedDataset:
         samples = self.samples
         if get_worker_info() is None:
             return self._state_of_latest(0 if samples is None else samples.yielded)
-        if samples is None or samples.worker.group is None:  # of the parent, before a fork
+        if samples is None or samples.worker.group is None:  # the parent's, before a fork
             raise StateMismatchError(
                 "this worker process has not begun to read, so it has no position: request the "
                 "state after iterating over the dataset there"
@@ -355,7 +355,7 @@ class OpenedDataset:
         return write_state(self.options.in_world(), Batching(1), position)
 
     def record_items(self, count: int) -> None:
-        """Record packs if `count` items of an overridden ``__iter__`` are not one sample each."""
+        """Record if `count` items yielded by an overridden ``__iter__`` are not single samples."""
         samples = self.samples
         if samples is None or samples.yielded - samples.noted != count:
             self.epochs.record_packs()
