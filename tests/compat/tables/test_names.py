@@ -543,7 +543,7 @@ def test_table_name_with_filesystem_or_with_other_names_raises_error(orders: Cat
     with pytest.raises(InvalidArgumentError, match="omit filesystem="):
         make_batch_reader(NAME, filesystem=fsspec.filesystem("memory"))
     for several in ([NAME, "main.sales.x"], [f"uc://{NAME}", f"uc://{NAME}"]):
-        with pytest.raises(InvalidArgumentError, match="tables are read one at a time"):
+        with pytest.raises(InvalidArgumentError, match="only one table can be read at a time"):
             make_batch_reader(several)
 
 
