@@ -201,9 +201,8 @@ def find_world() -> World:
     if _is_in_step_of_srun():
         per_node = os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")
         found = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
-        return _from_pair(
-            _SLURM, 1 if found is None else int(found[1])
-        )  # 1 if nodes have different numbers
+        # 1 if nodes have different numbers of tasks.
+        return _from_pair(_SLURM, 1 if found is None else int(found[1]))
     return _from_tf_config(os.environ.get("TF_CONFIG", ""))
 
 

@@ -273,11 +273,8 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     """
     try:
         return pq.read_metadata(pa.BufferReader(content))
-    except (
-        pa.ArrowException,
-        OSError,
-        UnicodeDecodeError,
-    ) as error:  # UnicodeDecodeError: an invalid name
+    # UnicodeDecodeError is raised for an invalid name.
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if "Unrecognized type" in str(error):
             found = (
                 f"holds columns of a type that pyarrow {pa.__version__} does not know ({error}), "

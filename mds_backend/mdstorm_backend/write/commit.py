@@ -374,11 +374,11 @@ def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None)
 
 def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> Column:
     nulls = [report.null_counts.get(column.name, 0) for report in reports]
+    # Shards in which all values are null do not determine the form of a column.
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report, count in zip(reports, nulls, strict=True)
-        if count < report.info.samples
-        or not any(nulls)  # if all values are null, the encoding means nothing
+        if count < report.info.samples or not any(nulls)
     }
     return replace(
         stored_schema.with_form(column, encodings),

@@ -124,9 +124,8 @@ class OpenedDataset:
         """The options for reading the data."""
         settings = self.settings
         self.order, weights = self.order.of_streams(self._stream_shapes)
-        for stream, weight in zip(
-            settings.streams, weights, strict=False
-        ):  # no weights if they are known
+        # `weights` is empty if the order has its streams already, or needs none.
+        for stream, weight in zip(settings.streams, weights, strict=False):
             stream._mdstorm.derive(weight)
         options = loaders.ReaderOptions(self.dataset, self.order, **settings.read_options)
         if not settings.decode:
