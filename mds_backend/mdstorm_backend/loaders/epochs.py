@@ -121,7 +121,7 @@ class Epochs:
         return bool(self._own_record.read()["packs"])
 
     def record_packs(self) -> None:
-        """Record that items are not single samples, so their number is not that of samples."""
+        """Record that items are not single samples, so items must not be counted as samples."""
         self._own_record.change(lambda record: record.update(packs=True))
 
     @property
@@ -145,7 +145,7 @@ class Epochs:
             joined = record["joined"]
             workers = joined.get("workers", [])
             group = None if joining is None else self._group(joining)
-            # A worker takes part in an iteration once. Persistent workers begin several in turn.
+            # A worker joins an iteration once. Persistent workers begin several iterations in turn.
             if joining and joined.get("group") == group and joining.number not in workers:
                 record["joined"] = {**joined, "workers": [*workers, joining.number]}
                 return _position_of(joined["start"])
@@ -185,7 +185,7 @@ class Epochs:
         self._record.change(edit)
 
     def _group(self, worker: Worker) -> list[int | None]:
-        """Return the group of a worker, and which of its iterations is under way."""
+        """Return the group of a worker, and the number of its iteration under way."""
         return [worker.group, self._iterations]
 
     def _move_to(self, record: dict[str, Any], position: Position) -> None:

@@ -506,7 +506,7 @@ class ItemCursor(Iterator[Any]):
         begins = loader.next_position
         loader.set_epoch(epoch)
         if loader.next_position != begins:
-            self._used = 0  # those items are of a pass that will not resume
+            self._used = 0  # the items were of a pass that will not resume
 
     def state_dict(self) -> dict[str, Any]:
         """Return a state with which `load_state_dict` continues at the next item.

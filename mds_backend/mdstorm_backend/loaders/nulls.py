@@ -106,7 +106,7 @@ class NullPolicy:
         return column.name in self.fill or column.name in self.masks
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return a batch with its nulls filled and masked; it has to be read with exact nulls."""
+        """Fill and mask the nulls of a batch, which must have been read with exact nulls."""
         result = {column.name: self._treat(batch[column.name], column) for column in self._schema}
         for name in self.masks:
             result[name + MASK_SUFFIX] = _are_null(batch[name])
@@ -128,7 +128,7 @@ class NullPolicy:
         return column_to_numpy(values, column) if column.is_numpy() else values
 
     def _shape(self, values: pa.Array, column: Column) -> tuple[int, ...] | None:
-        """Return the shape of arrays that replace nulls: that of all arrays of the column, if any.
+        """Return the shape of arrays that replace nulls: the shape that all other arrays have.
 
         Raises
         ------

@@ -192,7 +192,7 @@ def _checked_position(
 
 
 def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
-    """Return mdstorm's part of a state; None for MosaicML Streaming's, in the elastic order."""
+    """Return mdstorm's part of a state; None if MosaicML Streaming wrote it, in elastic order."""
     ours, name = state.get("mdstorm"), options.order.name
     if ours is None and name == "elastic":
         return None

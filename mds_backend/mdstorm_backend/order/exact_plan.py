@@ -155,7 +155,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def _num_full(self) -> int | None:
-        """Number of full batches before the last ones; None in an endless pass: all are full."""
+        """Number of full batches before the last ones; None in an endless pass, all being full."""
         if self._stop is None:
             return None
         full = (self._stop - self._first) // self._step

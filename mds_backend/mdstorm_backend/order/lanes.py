@@ -179,7 +179,7 @@ class EpochLanes:
 
     @property
     def deal(self) -> Deal:
-        """Which numbers belong to which of the current lanes."""
+        """The `Deal` that assigns numbers to the current lanes."""
         lanes, stop = self.lanes[-1], self.stop
         if not lanes.padded_to or stop is None:
             return Deal(lanes.size)

@@ -265,7 +265,7 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
     else:
         raise errors.DatasetNotFoundError(
             f"there is neither a Parquet file nor a directory of them at {url} (Passed non-file "
-            "path): check the URL, and whether this machine sees the storage",
+            "path): check the URL, and whether this machine can access the storage",
             url=url,
         )
     _check_not_empty(url, files)

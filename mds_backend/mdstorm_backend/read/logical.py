@@ -142,7 +142,7 @@ def _typed(column: Column, stored: Values) -> Values:
     if column.is_array:
         found, wanted = nested_lists.depth_of(stored.type), nested_lists.depth_of(column.arrow_type)
         if found != wanted:
-            raise ValueError(f"arrays of {found} dimensions in a column of arrays of {wanted}")
+            raise ValueError(f"arrays of {found} dimensions, but the column's have {wanted}")
         flat = pa.array(_numpy_typed(column, np.asarray(nested_lists.elements_of(stored))))
         return nested_lists.with_elements(stored, flat.cast(column.element_type))
     return stored

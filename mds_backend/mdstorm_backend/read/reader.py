@@ -103,7 +103,7 @@ class Reader:
 
     @cached_property
     def _gather(self) -> Gatherer:
-        # Functions receive columns, not matrices.
+        # The user's functions receive columns rather than matrices.
         has_functions = self.prepare or self.transform or self.images
         outputs = () if has_functions else self.outputs
         return Gatherer(self.schema, exact_nulls=self.exact_nulls, outputs=outputs)

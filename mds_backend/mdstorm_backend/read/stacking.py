@@ -244,7 +244,7 @@ def _does_not_fit(
 
 
 def _integers_of(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return bounds of a range whose integers a dtype holds exactly."""
+    """Return the bounds of a range of integers that a dtype holds exactly."""
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind == "f":

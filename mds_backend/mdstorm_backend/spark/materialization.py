@@ -217,7 +217,7 @@ def _check_interrupted(error: BaseException | None) -> None:
 
 
 def _missing_library(error: Exception, session: SparkSession) -> str:
-    """Return a message if a Spark error means that workers have no library; otherwise ""."""
+    """Return a message if a Spark error means that a library is missing; otherwise ""."""
     reason = sessions.short_reason(error)
     if ours := _NO_MDSTORM.match(reason):
         return ours[1]

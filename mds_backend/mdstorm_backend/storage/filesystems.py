@@ -238,7 +238,8 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
 def options_in_url(kind: Any, url: str) -> dict[str, Any]:
     """Return the options that a class of file systems finds in a URL, such as Azure's account."""
     if urls.OBJECT_STORES.get(urls.scheme_of(url)) == "s3":
-        # What s3fs returns. Old versions of it take the colons of an access point's ARN for a port.
+        # As s3fs returns them; its old versions mistake the colons of an access point's ARN for a
+        # port.
         return {"version_aware": True} if "versionId" in parse_qs(urlsplit(url).query) else {}
     found: dict[str, Any] = kind._get_kwargs_from_urls(url)
     return found
@@ -347,6 +348,6 @@ def use_no_executors() -> None:
     look up hosts and load certificates in the executor of fsspec's event loop. After this call, the
     loop's own thread, which keeps running, does that.
     """
-    from fsspec.asyn import get_loop  # imports asyncio
+    from fsspec.asyn import get_loop  # imported here, since it imports asyncio
 
     get_loop().set_default_executor(_InlineExecutor())

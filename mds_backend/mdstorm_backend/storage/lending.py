@@ -102,7 +102,7 @@ def _serve(listener: Listener) -> None:
         try:
             with listener.accept() as worker:
                 _answer(worker)
-        except (OSError, EOFError, AuthenticationError) as error:  # a worker that has ended
+        except (OSError, EOFError, AuthenticationError) as error:  # the worker has ended
             _logger.info("a worker process was given no credentials (%r)", error)
 
 

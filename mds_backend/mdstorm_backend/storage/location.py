@@ -414,7 +414,7 @@ class Location:
         with suppress(FileNotFoundError), self._files(name) as (fs, path):
             try:
                 fs.rm_file(path)
-            except NotImplementedError:  # older versions of adlfs
+            except NotImplementedError:  # by older versions of adlfs
                 fs.rm(path)
 
     def remove_directory_if_empty(self) -> None:

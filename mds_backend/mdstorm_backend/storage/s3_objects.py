@@ -75,7 +75,7 @@ def is_s3(filesystem: Any) -> bool:
 
 def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
     """Return the content and the modification time of an object, in one request."""
-    from email.utils import parsedate_to_datetime  # imports the mail modules
+    from email.utils import parsedate_to_datetime  # imported here: it loads the mail modules
 
     async def read() -> tuple[bytes, datetime | None]:
         answer = await S3Object(filesystem, path, _turns_of(filesystem), PATIENCE).get()

@@ -122,8 +122,7 @@ _SECRET_IN_URL = re.compile(
     r"|(?P<name>[?&](sig|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature|token)=)[^&#]+",
     re.IGNORECASE,
 )
-#: A token in the header of a request, which libraries obtain by themselves, but not an ordinary
-#: word.
+#: A token that a library has obtained, in the header of a request; ordinary words do not match.
 _BEARER = re.compile(r"(?<=\bBearer )[\w.~+/=-]{16,}", re.IGNORECASE)
 _HIDDEN = "***"
 #: Shorter values may be ordinary words, which must stay readable.
@@ -268,7 +267,7 @@ _EXPIRED = (
     "signature has expired",
 )
 
-#: Describes a refusal, from the URL and the text of the storage.
+#: Returns the message for a refusal, from the URL and the storage's text.
 Refusal: TypeAlias = Callable[[str, str], str]
 
 
@@ -408,7 +407,7 @@ def check_endpoint(endpoint: str, proxies: Mapping[str, str] | None = None) -> N
     ConnectionError
         If the host has no address or refuses connections.
     """
-    from urllib.request import getproxies, proxy_bypass  # imports the HTTP modules
+    from urllib.request import getproxies, proxy_bypass  # imported here: loads the HTTP modules
 
     url = urlsplit(endpoint)
     if not url.hostname or url.scheme in (proxies or ()):

@@ -114,7 +114,7 @@ def _open(location: Location, as_of: AsOf) -> TableSnapshot:
         for row in rows
     )
     if as_of.timestamp is not None:
-        # delta-rs opens the oldest version for a time before it.
+        # For a time before the oldest version, delta-rs opens the oldest version.
         committed = _committed(location, version)
         if committed is not None and as_of.time < committed:
             raise errors.DatasetNotFoundError(
@@ -139,7 +139,7 @@ def _committed(location: Location, version: int) -> datetime | None:
 
 
 def _opened(location: Location, as_of: AsOf) -> Any:
-    """Open a version with delta-rs; for a time before the oldest version, the oldest one."""
+    """Open a version with delta-rs, or the oldest one if all are newer than the requested time."""
     delta, version, shown = require("deltalake"), as_of.version, location.url
     url, options = of_delta_rs(location)
     if isinstance(version, str):

@@ -147,7 +147,7 @@ def check_no_part_of_a_table(
 
 
 def _may_be_part_of_a_table(directory: str) -> bool:
-    """Whether the name of a directory is like those of partitions or data in a table."""
+    """Whether the name of a directory resembles names of partitions or data in a table."""
     return _PART.fullmatch(directory.rpartition("/")[2]) is not None
 
 

@@ -25,7 +25,7 @@ Find: TypeAlias = Callable[[Any], Any]
 #: and other numbers that are known only after tracing.
 Build: TypeAlias = Callable[..., Any]
 
-#: Kinds whose functions are kept. A dataset keeps its own functions, however many others there are.
+#: Number of kinds whose functions are kept for reuse. A dataset keeps its functions in any case.
 _KINDS_KEPT = 64
 _sources: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 _numbers = count()

@@ -224,7 +224,7 @@ class OpenedDataset:
         return not self.order.follows_world
 
     def shared(self) -> Self:
-        """Return this dataset: its order already gives each rank its share."""
+        """Return this dataset, since its order already selects the share of each rank."""
         return self
 
     def count_ranks(self) -> int:
@@ -370,7 +370,7 @@ class OpenedDataset:
         """Raise StateMismatchError if `samples` ends within the batches of worker processes."""
         if samples % whole:
             raise StateMismatchError(
-                f"{samples} samples on this rank end within the batches of "
+                f"{samples} samples on this rank end in the middle of the batches of "
                 f"{self._samples_at_a_time} that worker processes read, so it is not known which "
                 "samples were yielded: pass the batch_size of the DataLoader to the dataset"
             )

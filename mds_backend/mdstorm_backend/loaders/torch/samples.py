@@ -61,7 +61,7 @@ class SampleMaker:
 
     @cached_property
     def decodes(self) -> bool:
-        """Whether the format's decoder makes the samples: no nulls, and no images to decode."""
+        """Whether the format's decoder can make samples: there are no nulls or images to decode."""
         options = self._options
         if options.fill_nulls or options.null_masks or options.images is not None:
             return False
