@@ -69,7 +69,7 @@ class RankGroup(NamedTuple):
 
 
 def find_group() -> RankGroup | None:
-    """Return the default process group; None without one, or for a single rank.
+    """Return the default process group; None if there is none, or if it has a single rank.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""`DatasetSettings`: the arguments of a `StreamingDataset`, checked."""
+"""`DatasetSettings`: the checked arguments of a `StreamingDataset`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORDER_SETTINGS = {f.name: f.default for f in fields(ElasticOrder) if f.name != 
 
 @dataclass(frozen=True)
 class DatasetSettings(stream_files.StreamDefaults):
-    """The arguments of a `StreamingDataset`, as attributes; their meanings are described there.
+    """The arguments of a `StreamingDataset`, which describes them, as attributes.
 
     Raises
     ------
@@ -109,7 +109,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         return order.share_of(given_world(self.world))
 
     def elastic_order(self) -> ElasticShare:
-        """Return the elastic order of the settings, whose share follows the world."""
+        """Return the elastic order with these settings; its share follows the world."""
         settings = {name: getattr(self, name) for name in _ORDER_SETTINGS}
         order = ElasticOrder(batch_size=self.batch_size or 1, **settings)
         is_stated = self.batch_size is not None

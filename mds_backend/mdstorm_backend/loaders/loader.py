@@ -135,7 +135,7 @@ class Loader:
         return plan_of(here, self.batching).length()
 
     def num_remaining(self) -> int | None:
-        """Return the remaining batches of the pass that the next iteration resumes.
+        """Return the number of remaining batches of the pass that the next iteration resumes.
 
         0 if it begins a new pass; None if the number is not known.
         """
@@ -305,7 +305,7 @@ class Loader:
         return latest.state_dict(latest.position_before(unused))
 
     def counted_position(self) -> tuple[Position, int, bool] | None:
-        """Return the position of a checkpoint, based on the samples that were counted for `run`.
+        """Return the position of a checkpoint, as counted by the function `count_rows` of `run`.
 
         That is where its segment began, the samples since, and whether the end was requested. None
         if no batches were counted.

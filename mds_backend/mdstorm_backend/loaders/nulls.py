@@ -214,7 +214,7 @@ def _default_of(column: Column) -> Any:
 
 
 def _filled(values: pa.Array, fill: Any, column: Column, shape: tuple[int, ...] | None) -> pa.Array:
-    """Return a column's values with nulls replaced by `fill`, and null arrays by arrays of it."""
+    """Return a column's values with `fill` for nulls, and with arrays of `fill` for null arrays."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
     if values.null_count:

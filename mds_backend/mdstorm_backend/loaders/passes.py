@@ -97,7 +97,7 @@ class Pass:
         return self.position_before(0)
 
     def position_before(self, batches: int) -> Position:
-        """Return the position before a number of latest batches, at most `MOST_UNUSED`."""
+        """Return the position before the latest `batches` batches, at most `MOST_UNUSED`."""
         if not self.recent:
             return self.start
         plan, offset, _ = self._before(batches)
@@ -115,7 +115,7 @@ class Pass:
         return plan.begin, samples
 
     def _before(self, batches: int) -> tuple[Plan, int, int | None]:
-        """Return the item of `recent` before the latest batches, or its first if it has fewer."""
+        """Return the item of `recent` before the latest `batches` batches; the first if fewer."""
         return self.recent[max(-1 - batches, -len(self.recent))]
 
     @property

@@ -81,7 +81,7 @@ def write_state(options: ReaderOptions, batching: Batching, position: Position) 
 
 
 def selection_of(options: ReaderOptions) -> dict[str, Any]:
-    """Return the values that must be equal where a state is taken and where it is loaded."""
+    """Return the values that must be equal when a state is taken and when it is loaded."""
     found: dict[str, Any] = {
         "dataset": options.dataset.fingerprint,
         "settings": options.order.settings(options.dataset.shard_sizes),

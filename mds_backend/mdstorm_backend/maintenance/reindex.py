@@ -205,7 +205,7 @@ def _file(basename: str, data: Buffer, hashes: list[str]) -> dict[str, Any]:
 
 
 def _index_of(location: Location, names: list[shard_info.ShardName], found: list[_Found]) -> Index:
-    """Assemble the index, and check it as when reading one."""
+    """Assemble the index, and check it like an index that is read from storage."""
     first = _bare(found[0].columns)
     for name, other in zip(names, found, strict=True):
         if _bare(other.columns) != first:

@@ -157,7 +157,7 @@ def _of_mesh(mesh: Any, names: Any) -> World:
         found = f"no dimension {unknown[0]!r}" if unknown else f"{len(dimensions)} dimensions"
         raise InvalidArgumentError(
             f"the mesh has {found}: it has {dimensions}. Pass world=(mesh, name), with the name of "
-            "the one along which processes read different rows"
+            "the dimension along which processes read different rows"
         )
     coordinate = mesh.get_coordinate()
     if coordinate is None:

@@ -35,7 +35,7 @@ _numbers: ContextVar[Callable[[], Sequence[int]]] = ContextVar("numbers", defaul
 
 @contextmanager
 def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
-    """Let errors raised while decoding in this context name these samples."""
+    """Name these samples in errors that are raised by decoding in this context."""
     token = _numbers.set(numbers)
     try:
         yield

@@ -42,7 +42,7 @@ class Shard(Protocol):
         return
 
     def request(self, rows: Rows) -> Future[bool] | None:
-        """Request the samples `rows` before all earlier ones, if possible and worthwhile.
+        """Request the samples `rows` ahead of all earlier samples, if possible and worthwhile.
 
         Returns
         -------

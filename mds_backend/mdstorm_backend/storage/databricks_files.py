@@ -160,7 +160,7 @@ class _Volumes:
         try:
             found = self._files.get_metadata(path)
         except (refusals.PermissionDenied, refusals.Unauthenticated):
-            self.read(path, 0, 1)  # the answer to HEAD has no text; this one gives the reason
+            self.read(path, 0, 1)  # only the answer to GET gives the reason
             raise
         info = _described(path, found.content_length, False)
         return {**info, "last_modified": found.last_modified}

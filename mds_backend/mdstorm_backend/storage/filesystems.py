@@ -162,7 +162,7 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _unreachable(url: str, error: OSError) -> errors.NameNodeError:
-    """Return the error for HDFS without its library or without the name of a host."""
+    """Return the error for HDFS if its library or the name of its host is missing."""
     host = url.removeprefix("hdfs://").partition("/")[0]
     said = str(error).partition("\n")[0]  # more lines list where a library was looked for
     reason = (

@@ -1,4 +1,4 @@
-"""Local files: memory maps, reading files while they are downloaded, current listings."""
+"""Local files: memory maps, reading files while they are downloaded, up-to-date listings."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ def describe_files(fs: Any, path: str) -> Iterator[dict[str, Any]]:
                     yield described
 
 
-#: Files that Spark and we write last. If such a file exists but is not in the directory's listing,
-#: the listing is stale.
+#: Files that Spark and mdstorm write last. If such a file exists but is not in the directory's
+#: listing, the listing is stale.
 _LAST_WRITTEN = ("_SUCCESS", "index.json")
 _LONGEST_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1

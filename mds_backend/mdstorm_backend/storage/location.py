@@ -359,7 +359,7 @@ class Location:
         timeout: float,
         arrival: local_files.Arrival | None = None,
     ) -> None:
-        """Copy a file of S3 that should have `size` bytes to `path`, by `download_object`.
+        """Copy a file of S3, expected to have `size` bytes, to `path` by `download_object`.
 
         Raises
         ------

@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"v?(\d+)")
 MOST_METADATA = 256 << 20
 #: Most rows of a deletion vector: more than nearly all data files have.
 _MOST_DEAD_ROWS = 1 << 26
-#: The property of a table whose metadata are not in its directory.
+#: The property that a table has if its metadata are not in its directory.
 _ELSEWHERE = "write.metadata.path"
 #: The beginning of a URL with an access point of S3, its ARN or its alias, in place of a bucket.
 _ACCESS_POINT = re.compile(r"s3://(arn:.*?accesspoint[:/][^/]+|[^/]+-s3alias)(?=/)")

@@ -113,7 +113,7 @@ def cleaning_up(location: Location) -> Iterator[None]:
         yield
     except Exception:
         _logger.warning(
-            "could not clean up %s: remove what mdstorm left there", location.url, exc_info=True
+            "could not clean up %s: remove the files of mdstorm there", location.url, exc_info=True
         )
 
 

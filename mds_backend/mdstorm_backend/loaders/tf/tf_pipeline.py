@@ -59,7 +59,7 @@ def batches_of(
     return traced_dataset(source, _built, signature, kind, [claim or 0])
 
 
-#: Stands in `_Kind.claim` for any declared number of batches above 1.
+#: Value of `_Kind.claim` for any declared number of batches above 1.
 _MANY = 2
 
 

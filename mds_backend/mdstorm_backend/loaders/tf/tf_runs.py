@@ -114,7 +114,7 @@ class TFRun:
         self.loop.record_batches(0)
         if self.taken >= self._batches_per_epoch:
             log_endless(self._url)
-        self.taken += 1  # last: after Ctrl-C the caller does not have the batch
+        self.taken += 1  # last: Ctrl-C before this loses the batch
 
     def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until reading has stopped.

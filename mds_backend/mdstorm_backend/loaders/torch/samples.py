@@ -37,11 +37,11 @@ from mdstorm_backend.loaders.state import check_equal, damaged, number, read_sta
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read import Block, block, column_to_numpy, decoded_images, gather_rows
 
-#: Samples that the workers of a plain ``DataLoader`` read at a time without a batch size.
+#: Samples that workers of a plain ``DataLoader`` read at a time if no batch size is given.
 SAMPLES_AT_A_TIME = 1024
 #: Key of a worker's number and position in its state.
 _WORKER = "worker"
-#: Id of the process that `end_with_parent` watches; after a fork, the new process has another id.
+#: Id of the process in which `end_with_parent` was called; a forked process has another id.
 _guarded: list[int] = []
 
 

@@ -21,7 +21,7 @@ from mdstorm_backend.read import Block, LateDecoder, scalars_to_numpy
 
 #: A column of a batch: a tensor, or a list where PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
-#: What PyTorch's default collation makes of Python objects: nested, with tensors for numbers.
+#: Result of PyTorch's default collation of Python objects: nested, with tensors for numbers.
 Collated: TypeAlias = TorchValues | Mapping[str, Any]
 #: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
