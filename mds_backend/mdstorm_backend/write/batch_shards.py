@@ -24,7 +24,7 @@ from mdstorm_backend.write.full_shard import FullShard, Packed, ShardFormat, Sha
 #: Largest number of header bytes that a bitmap takes in addition to its bits.
 _BITMAP_ENTRY = 64
 
-#: Bytes that base64 takes per bit.
+#: Bytes of base64 text for each bit of a bitmap.
 _BASE64_BIT = 1 / 6
 
 
