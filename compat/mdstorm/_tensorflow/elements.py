@@ -127,7 +127,7 @@ class Elements:
             if queue and self.taken is None:
                 raise StateMismatchError(
                     "the items of this dataset were not counted, because TensorFlow took them "
-                    "itself, as with batch() or in Keras. Pass the number that was used since the "
+                    "itself, as with batch() or in Keras. Pass the number of items used since the "
                     "iteration began, state_dict(items=…)"
                 )
         if queue:

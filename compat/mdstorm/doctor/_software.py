@@ -51,7 +51,7 @@ _HIDDEN = ("fsspec", "numpy", "pandas", "pyarrow", "pyspark", "tensorflow", "tor
 _STARTED_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
 _INSTALL_JAVA = (
     "install Java 17 (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda "
-    "install openjdk=17), and let JAVA_HOME name its directory"
+    "install openjdk=17), and set JAVA_HOME to its directory"
 )
 #: Program that the workers' Python runs to report its version and whether it can import mdstorm.
 _ASK_WORKER = """

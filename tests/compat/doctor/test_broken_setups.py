@@ -100,7 +100,7 @@ BROKEN = [
     [
         Broken(
             lambda setup: setup.set(JAVA_HOME=setup.root),
-            *("java", "has no bin/java", "let JAVA_HOME name its directory"),
+            *("java", "has no bin/java", "set JAVA_HOME to its directory"),
         ),
         Broken(
             lambda setup: setup.add("numpy", "1.21.0"),
