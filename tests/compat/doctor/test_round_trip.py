@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from tests.compat.doctor.setups import Setup
+from tests.conftest import of_values
 
 from mdstorm.doctor import Finding, Report, check_setup
 from mdstorm.doctor._round_trip import COLUMNS, ROWS, is_null, judged, wrong_values
 
 
+@of_values
 def test_round_trip_returns_all_rows_in_every_framework(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
