@@ -5,6 +5,6 @@ from typing import Any
 
 
 def value_id(value: Any) -> str:
-    """Return the text of a value without memory addresses."""
+    """Return a string that describes a value without memory addresses."""
     text = value if isinstance(value, str) else repr(value)
     return re.sub(r" at 0x[0-9a-f]+", "", text)

@@ -93,7 +93,7 @@ PROGRAMS = {
 
 
 class Fault(NamedTuple):
-    """Text of a program, its replacement, and the difference that must be reported."""
+    """A string in a program, its replacement, and the difference that must be reported."""
 
     program: str
     old: str

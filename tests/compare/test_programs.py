@@ -19,7 +19,7 @@ from tests.compare.recording_here import ROOT
 from mdstorm._compare import Verdict, compare_recordings, read_recording
 from mdstorm._compare.documented import DOCUMENTED
 
-#: Sections of docs/differences.md, with texts in the programs to which they apply.
+#: Sections of docs/differences.md, with strings in the programs to which they apply.
 SECTIONS = {
     "predicates-filters-and-selectors": ("predicate=", "filters="),
     "nulls": ("'maybe'",),

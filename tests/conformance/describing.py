@@ -1,4 +1,4 @@
-"""Describe a program's results in short texts that do not depend on the library."""
+"""Describe a program's results in short strings that do not depend on the library."""
 
 import builtins
 import datetime

@@ -74,11 +74,11 @@ DIFFERENCES = {
         ],
     ),
     "types.strings_with_nulls": Difference(
-        "a null is None, not the text 'None'",
+        "a null is None, not the string 'None'",
         ["class str", [], ["ndarray object (2,) ['a', None]"]],
     ),
     "types.strings_that_end_with_nul": Difference(
-        "texts keep the NULs at their end",
+        "strings keep the NULs at their end",
         ["class str", [], ["ndarray object (2,) ['a\\x00', 'b']"]],
     ),
     "types.lists_of_several_lengths": Difference(

@@ -59,7 +59,7 @@ class Kind:
     found: Callable[[Any], Any] = lambda value: value
 
 
-#: `test_golden_datasets` covers numbers, texts, JSON, pickles and arrays.
+#: `test_golden_datasets` covers numbers, strings, JSON, pickles and arrays.
 KINDS: dict[str, Kind] = {
     "empty array": Kind("ndarray", lambda i: np.full((i % 3, 300 if i == 5 else 1), i, "int16")),
     "big-endian": Kind("ndarray", lambda i: np.array([i], ">i4"), lambda v: v.astype("<i4")),

@@ -1,4 +1,4 @@
-"""Checks of rules: a text is rewritten, remains unchanged, or is reported."""
+"""Checks of rules: source is rewritten, remains unchanged, or is reported."""
 
 import inspect
 from collections.abc import Callable
@@ -37,43 +37,43 @@ def check_rewrite(before: str, after: str, path: str | None = None, **options: o
 
 
 def check_noop(text: str, path: str | None = None, **options: object) -> Result:
-    """Assert that a text remains unchanged, except for TODO comments."""
+    """Assert that the source remains unchanged, except for TODO comments."""
     return check_rewrite(text, text, path, todo=False, **options)
 
 
 def check_finding(text: str, code: str, fragment: str, path: str | None = None) -> None:
-    """Assert that a rule has a finding at `fragment` in a text."""
+    """Assert that a rule has a finding at `fragment` in the source."""
     result = migrate(text, path=path, todo=False)
     spans = [text[found.start : found.stop] for found in result.findings if found.rule == code]
     assert fragment in spans
 
 
 def check_moves(text: str, path: str | None = None) -> Result:
-    """Assert that each "petastorm" in a text becomes "mdstorm"."""
+    """Assert that each "petastorm" in the source becomes "mdstorm"."""
     return check_rewrite(text, text.replace("petastorm", "mdstorm"), path)
 
 
 def check_held(text: str, code: str, fragment: str, path: str | None = None) -> None:
-    """Assert that a text is unchanged, and that a rule has a finding at `fragment` in it."""
+    """Assert that the source is unchanged, and that a rule has a finding at `fragment` in it."""
     check_noop(text, path)
     check_finding(text, code, fragment, path)
 
 
 def check_silence(text: str, path: str | None = None) -> None:
-    """Assert that a text is unchanged, and that no rule except PM001 has a finding in it."""
+    """Assert that the source is unchanged, and that no rule except PM001 has a finding in it."""
     result = check_noop(text, path)
     assert [found for found in result.findings if found.rule != "PM001"] == []
 
 
 def write_files(root: Path, files: dict[str, str]) -> None:
-    """Write each text to a file at its path relative to `root`."""
+    """Write each file's text to its path relative to `root`."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
 
 
 def write_modules(root: Path, **texts: str) -> None:
-    """Write a Python file for each module name and text."""
+    """Write a Python file for each module name and its source."""
     write_files(root, {f"{name}.py": text for name, text in texts.items()})
 
 

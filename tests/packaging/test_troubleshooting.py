@@ -11,7 +11,7 @@ from tests.packaging.test_pages import ROOT, anchor_of
 import mdstorm.errors
 from mdstorm._petastorm_names import ABSENT
 
-#: The page about errors, which quotes the texts of messages.
+#: The page about errors, which quotes the messages.
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
 #: Stands for a value in a message.
 GAP = "…"

@@ -72,7 +72,7 @@ class Failing(Model):
 def fit(
     kind: str, url: str, at: Path, model: Failing, ckpt_path: Path | None = None, **options: Any
 ) -> Any:
-    """Train a model to the end, or to its error, and return the Trainer."""
+    """Train a model to the end, or until it raises the expected error, and return the Trainer."""
     trainer = trainer_of(at, EPOCHS, **options)
     how = {"ckpt_path": ckpt_path, "weights_only": False}
     if model.fails_at[1] is None:
@@ -86,7 +86,7 @@ def fit(
 def fit_and_save(
     kind: str, url: str, at: Path, model: Failing, ckpt_path: Path | None = None, **options: Any
 ) -> Path:
-    """Train a model to its error, and return the checkpoint that Lightning saves then."""
+    """Train a model until it raises an error, and return the checkpoint that Lightning saves."""
     saving = pl.callbacks.OnExceptionCheckpoint(at)
     fit(kind, url, at, model, ckpt_path, callbacks=[saving], **options)
     return Path(saving.ckpt_path)

@@ -57,7 +57,7 @@ FIELDS = {
 }
 
 
-@pytest.fixture(scope="module", params=["records", "with texts", "parquet"])
+@pytest.fixture(scope="module", params=["records", "with strings", "parquet"])
 def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
     """MDS shards of samples of one size, MDS shards of samples of any size, or row groups."""
     folder = tmp_path_factory.mktemp("data") / "data"
@@ -68,7 +68,7 @@ def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDa
         table = {name: pa.array(columns[name], types[type_]) for name, type_ in fields.items()}
         pq.write_table(pa.table(table), folder / "part.parquet", row_group_size=170)
         return SparkDatasetConverter(None, [f"file://{folder}/part.parquet"], ROWS)
-    if request.param == "with texts":
+    if request.param == "with strings":
         columns = {**columns, "text": [str(n) for n in range(ROWS)]}
         fields = {**fields, "text": "string"}
     return converter_of(folder, columns, fields, shard_size=9000, batch_rows=100)

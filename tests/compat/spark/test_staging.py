@@ -72,7 +72,7 @@ class _DriverOnly(LocalFileSystem):
 
 @pytest.fixture
 def driver_only() -> Iterator[str]:
-    """The protocol of a storage to which executors have no access."""
+    """The protocol of a store to which executors have no access."""
     fsspec.register_implementation("driveronly", _DriverOnly, clobber=True)
     yield "driveronly"
     sys.modules["fsspec.registry"]._registry.pop("driveronly")  # type: ignore[attr-defined]

@@ -52,7 +52,7 @@ class Store(NamedTuple):
     environment : dict of str to str
         Variables with credentials that the store refuses.
     secrets : tuple of str
-        Texts that must not appear in any output.
+        Strings that must not appear in any output.
     """
 
     url: str
@@ -134,7 +134,7 @@ def store(
 
 @pytest.fixture
 def leaks(store: Store, caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
-    """A function that returns all texts that contain secrets, including logged lines."""
+    """A function that returns all strings that contain secrets, including logged lines."""
     for name in ("mdstorm", "mdstorm_backend"):
         caplog.set_level(logging.DEBUG, logger=name)
 
@@ -146,7 +146,7 @@ def leaks(store: Store, caplog: pytest.LogCaptureFixture) -> Callable[..., list[
     return found
 
 
-def test_secrets_of_named_table_appear_in_no_text(
+def test_secrets_of_named_table_appear_in_no_output(
     store: Store, catalog: Catalog, leaks: Callable[..., list[str]]
 ) -> None:
     texts: list[str] = []

@@ -89,7 +89,7 @@ CET = dt.timezone(dt.timedelta(hours=1))
             [dt.datetime(1970, 1, 1), None],
         ),
     ],
-    ids=["texts", "booleans", "categories", "sparse", *["timedeltas"] * 3, "times of a zone"],
+    ids=["strings", "booleans", "categories", "sparse", *["timedeltas"] * 3, "times of a zone"],
 )
 def test_pandas_extension_types_are_converted(cells: Any, dtype: Any, expected: list[Any]) -> None:
     values = run(cells, dtype)

@@ -180,7 +180,7 @@ class TestArrays:
 @pytest.mark.parametrize(
     "values",
     [pa.array(["a"]), pa.array([["a"]]), np.array(["2020"], "M8[D]"), np.array([{}], object)],
-    ids=["text", "texts", "date", "object"],
+    ids=["string", "strings", "date", "object"],
 )
 def test_values_that_are_not_numbers_raise_error(values: Any) -> None:
     with pytest.raises(TransformError, match="declared as int64"):

@@ -216,7 +216,7 @@ def test_function_that_a_process_cannot_unpickle_raises_error(tmp_path: Path) ->
 
 @pytest.fixture
 def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that imports a module with a given text, and can be called repeatedly."""
+    """Return a function that imports a module with the given source, on every call."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 

@@ -1,4 +1,4 @@
-"""Shards of random bytes for tests of the cache, and a storage that can fail."""
+"""Shards of random bytes for tests of the cache, and a store that can fail."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ Fault = Callable[[str, str], None]
 
 
 class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
-    """A directory that acts as a remote storage, counts downloads, and fails on request."""
+    """A directory that acts as a remote store, counts downloads, and fails on request."""
 
     protocol = "faulty"
     cachable = False

@@ -19,7 +19,7 @@ part = st.text("abZ_09 .`/é-", min_size=1, max_size=6)
 
 
 @given(part, part, part)
-def test_table_name_parses_back_from_its_url_and_quoted_text(
+def test_table_name_is_parsed_from_its_url_and_its_quoted_form(
     catalog: str, schema: str, table: str
 ) -> None:
     name = TableName(catalog, schema, table)

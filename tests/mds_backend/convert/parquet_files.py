@@ -15,7 +15,7 @@ NAN = float("nan")
 
 
 def numbers(rows: int, start: int = 0) -> pa.Table:
-    """A table with an integer, a float and a text in each row."""
+    """A table with an integer, a float and a string in each row."""
     ids = np.arange(start, start + rows)
     return pa.table({"id": ids, "half": ids / 2, "text": pa.array(ids).cast(pa.string())})
 

@@ -97,7 +97,7 @@ def test_invalid_or_several_weights_of_a_stream_raise_error(
         ("1e-3t", 10**9),
     ],
 )
-def test_epoch_sizes_are_numbers_or_texts(size: Any, expected: int | None) -> None:
+def test_epoch_size_may_be_a_number_or_a_string(size: Any, expected: int | None) -> None:
     assert parse_epoch_size(size) == expected
 
 

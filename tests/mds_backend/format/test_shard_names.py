@@ -98,7 +98,7 @@ def test_missing_shard_numbers_are_listed() -> None:
      (" 10 kb ", 10_240), ("1e2kb", 102_400), ("100b", 100), ("100", 100), ("3gb", 3 << 30),
      ((1 << 32) - 1, (1 << 32) - 1), (None, None), (0, None), ("0kb", None)],
 )  # fmt: skip
-def test_shard_size_accepts_numbers_and_texts(value: Any, size: int | None) -> None:
+def test_shard_size_may_be_a_number_or_a_string(value: Any, size: int | None) -> None:
     assert parse_size_limit(value) == size
 
 

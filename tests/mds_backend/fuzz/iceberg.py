@@ -88,7 +88,7 @@ def _open_and_read(metadata: Path) -> bool:
     for number in range(len(dataset.row_groups)):
         shard = dataset.shard(number)
         for name in dataset.schema.names:
-            with suppress(MDStormError, UnicodeDecodeError):  # texts may be invalid UTF-8
+            with suppress(MDStormError, UnicodeDecodeError):  # strings may be invalid UTF-8
                 assert len(shard.decoded([name])[name]) == shard.num_samples <= _ROWS
     return True
 

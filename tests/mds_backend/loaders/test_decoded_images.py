@@ -234,7 +234,7 @@ def claims(width: int, height: int) -> bytes:
 
 
 def with_text(size: int) -> bytes:
-    """A PNG with a compressed text, which expands to `size` bytes."""
+    """A PNG with a compressed text chunk, which expands to `size` bytes."""
     stream, text = io.BytesIO(), PngInfo()
     text.add_text("key", " " * size, zip=True)
     Image.new("RGB", (4, 4)).save(stream, "PNG", pnginfo=text)

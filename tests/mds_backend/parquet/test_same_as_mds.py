@@ -49,13 +49,13 @@ def identity(values: Any) -> Any:
 
 
 def listed(array: Any) -> str:
-    """An array as text; a NumPy array and an equal list have the same text."""
+    """An array as a string; a NumPy array and an equal list give the same string."""
     rows = array.tolist() if isinstance(array, np.ndarray) else array
     return repr([v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in rows or ()])
 
 
 def deeply_listed(value: Any) -> str:
-    """Nested arrays as text with floats, because integers next to a null list become float64."""
+    """Nested arrays as a string of floats, because integers next to a null list become float64."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, (np.ndarray, list)):

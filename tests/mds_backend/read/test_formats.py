@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays and pandas columns, and the images, pickles and texts in them."""
+"""Columns as NumPy arrays and pandas columns, and the images, pickles and strings in them."""
 
 import struct
 from datetime import date, datetime, timedelta, timezone

@@ -18,7 +18,7 @@ from mdstorm_backend.storage import Location
 
 
 class Terminal(conftest.Terminal):
-    """A terminal that sets an event once it shows a given text."""
+    """A terminal that sets an event once it shows a given string."""
 
     def __init__(self, awaited: str = "") -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Servers that imitate the storages, each started once, and their clients' options."""
+"""Servers that imitate the stores, each started once, and their clients' options."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -110,7 +110,7 @@ databricks = with_credentials(
 
 @dataclass
 class Store:
-    """A storage under test: the URL of a directory in it, and the options of its client."""
+    """A store under test: the URL of a directory in it, and the options of its client."""
 
     url: str
     storage_options: dict[str, Any] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Store:
         return Location.of(self.url, self.storage_options)
 
 
-#: For each storage, the fixture of its server and a directory in it.
+#: For each store, the fixture of its server and a directory in it.
 _STORES = {
     "s3": ("s3", f"s3://{BUCKET}/data/numbers"),
     "gs": ("gs", f"gs://{BUCKET}/data/numbers"),
@@ -128,7 +128,7 @@ _STORES = {
     "volume": ("databricks", "dbfs:/Volumes/main/default/volume/numbers"),
     "memory": ("", "memory://data/numbers"),
 }
-#: Other URL schemes for the same storages.
+#: Other URL schemes for the same stores.
 _SECOND = {
     "az": ("azure", f"az://{CONTAINER}/data/other"),
     "dbfs": ("databricks", "dbfs:/data/numbers"),
@@ -137,7 +137,7 @@ _SECOND = {
 
 @pytest.fixture(params=[*_STORES, *(pytest.param(k, marks=pytest.mark.long) for k in _SECOND)])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    """Each storage in turn, empty before and after."""
+    """Each store in turn, empty before and after."""
     server, url = {**_STORES, **_SECOND}[request.param]
     found = request.getfixturevalue(server) if server else None
     # Versions of s3fs read different environment variables.

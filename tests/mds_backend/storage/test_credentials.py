@@ -1,4 +1,4 @@
-"""Errors name missing credentials and show no secrets; storages read environment variables."""
+"""Errors name missing credentials and show no secrets; stores read environment variables."""
 
 import base64
 import logging
@@ -37,7 +37,7 @@ def nothing_secret_is_logged(
 
 
 def refused(location: Location, *texts: str) -> None:
-    """Check that the storage denies access, and that its errors contain the given texts."""
+    """Check that the store denies access, and that its errors contain the given strings."""
     every_way_in: list[Callable[[], object]] = [
         lambda: location.read("index.json"),
         lambda: location.stat("index.json"),

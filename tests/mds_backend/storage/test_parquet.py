@@ -1,4 +1,4 @@
-"""Parquet files and Delta tables on every storage; files are downloaded once."""
+"""Parquet files and Delta tables on every store; files are downloaded once."""
 
 import json
 import pickle
@@ -97,7 +97,7 @@ def test_failing_storage_raises_error_that_names_the_file(s3: S3Server) -> None:
 
 
 def put_table(location: Location, folder: Path) -> None:
-    """Copy a table to the storage, in two versions with a deleted row each."""
+    """Copy a table to the store, in two versions with a deleted row each."""
     table = folder / "table"
     rows = pa.table({"n": range(5)})
     fields = metadata([field("n", "long")])

@@ -1,4 +1,4 @@
-"""The same operations on every storage, over its real protocol."""
+"""The same operations on every store, over its real protocol."""
 
 import os
 import pickle

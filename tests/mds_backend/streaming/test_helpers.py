@@ -73,7 +73,7 @@ def test_frame_with_unsupported_columns_raises_value_error() -> None:
 
 @pytest.mark.parametrize("convert", [bytes_to_int, number_abbrev_to_int])
 @pytest.mark.parametrize("text", ["", "12kbb", "k", "p 64", "inf k"])
-def test_text_that_is_not_a_size_raises_value_error(convert: object, text: str) -> None:
+def test_string_that_is_not_a_size_raises_value_error(convert: object, text: str) -> None:
     with pytest.raises(ValueError, match="Unsupported value/suffix"):
         convert(text)  # type: ignore[operator]
 

@@ -31,7 +31,7 @@ ARROW_NUMBERS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "float64": (pa.float64(), st.floats() | st.integers(-300, 300).map(float)),
     "float32": (pa.float32(), st.floats(width=32)),
 }
-#: If all texts are null, Arrow makes their dictionary without entries.
+#: If all strings are null, Arrow makes their dictionary without entries.
 _OF_TEXTS = pa.struct([("a", pa.dictionary(pa.int8(), pa.string()))])
 
 

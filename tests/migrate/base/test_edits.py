@@ -1,4 +1,4 @@
-"""Edits of a text, and the comments and options that suppress them."""
+"""Edits of a file, and the comments and options that suppress them."""
 
 import pytest
 from hypothesis import given
@@ -19,7 +19,7 @@ def test_edits_replace_spans_and_keep_order_of_insertions() -> None:
 
 
 @each([edit(0, 3, ""), edit(2, 4, "")], [edit(0, 3, ""), edit(1, 1, "x")], [edit(5, 9, "")])
-def test_edits_that_overlap_or_exceed_text_raise_error(edits: list[Edit]) -> None:
+def test_overlapping_edits_and_edits_beyond_the_end_raise_error(edits: list[Edit]) -> None:
     with pytest.raises(EditError):
         apply_edits("012345", edits)
 

@@ -1,6 +1,6 @@
 """Whole projects, and their requirements after the migration.
 
-A project is ``cases/NAME.txt``, the texts of its files one after another; ``cases/NAME.after.txt``
+A project is ``cases/NAME.txt``, the text of its files one after another; ``cases/NAME.after.txt``
 has what ``-w --unsafe`` changes.
 """
 

@@ -1,4 +1,4 @@
-"""Encodings: their names, and the stored form of numbers and texts."""
+"""Encodings: their names, and the stored form of numbers and strings."""
 
 import math
 import re
@@ -121,7 +121,7 @@ def encoder(encoding: str) -> Encode:
         ("json", {1: "é"}, b'{"1": "\\u00e9"}'),
     ],
 )
-def test_numbers_are_stored_as_their_shortest_text(
+def test_strings_numbers_and_json_are_stored_as_text(
     encoding: str, value: Any, stored: bytes
 ) -> None:
     assert encoder(encoding)(value) == stored
@@ -147,7 +147,7 @@ def test_values_of_another_type_raise_error(encoding: str, values: list[Any]) ->
             encoder(encoding)(value)
 
 
-def test_values_of_arrow_are_stored_as_texts_and_nulls_as_placeholders() -> None:
+def test_arrow_values_are_stored_as_text_and_nulls_as_placeholders() -> None:
     for encoding, values, stored in (
         ("str", [date(2020, 1, 31), None], [b"2020-01-31", b""]),
         ("str", [True, False], [b"true", b"false"]),
@@ -165,26 +165,26 @@ def strings(texts: list[str]) -> pa.Array:
 
 
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=5))
-def test_texts_of_64_bit_integers_are_parsed_as_an_arrow_array(numbers: list[int]) -> None:
+def test_strings_of_64_bit_integers_are_parsed_as_an_arrow_array(numbers: list[int]) -> None:
     found = parse_encoding("str_int").parse_texts(strings([str(number) for number in numbers]))
     assert found.type == pa.int64()
     assert found.to_pylist() == numbers
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 10**40])
-def test_texts_of_larger_integers_are_parsed_as_python_objects(number: int) -> None:
+def test_strings_of_larger_integers_are_parsed_as_python_objects(number: int) -> None:
     found = parse_encoding("str_int").parse_texts(strings(["1", str(number)]))
     assert isinstance(found, np.ndarray)
     assert found.tolist() == [1, number]
 
 
 @pytest.mark.parametrize("text", ["+5", " 5 ", "1_0", "-0", "007", "٣"])
-def test_integer_texts_are_parsed_as_by_python(text: str) -> None:
+def test_strings_of_integers_are_parsed_as_by_python(text: str) -> None:
     assert parse_encoding("str_int").parse_texts(strings([text, "1"])).to_pylist() == [int(text), 1]
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x1F", "0X1f", "1.0", "True", "1 2", "9" * 5000])
-def test_text_that_is_not_an_integer_raises_error(text: str) -> None:
+def test_string_that_is_not_an_integer_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  # the message is Python's
         parse_encoding("str_int").parse_texts(strings(["1", text]))
 
@@ -199,12 +199,12 @@ def test_floats_read_back_with_identical_bits(numbers: list[float]) -> None:
 @pytest.mark.parametrize(
     "text", [" 1.5 ", "1_0.5", "+.5", "5.", "Infinity", "-inf", "1e400", "-nan"]
 )
-def test_float_texts_are_parsed_as_by_python(text: str) -> None:
+def test_strings_of_floats_are_parsed_as_by_python(text: str) -> None:
     found = parse_encoding("str_float").parse_texts(strings([text, "1"]))
     assert repr(found.to_pylist()) == repr([float(text), 1.0])
 
 
 @pytest.mark.parametrize("text", ["", "x", "0x1p3", "1,5"])
-def test_text_that_is_not_a_float_raises_error(text: str) -> None:
+def test_string_that_is_not_a_float_raises_value_error(text: str) -> None:
     with pytest.raises(ValueError, match="could not convert"):
         parse_encoding("str_float").parse_texts(strings(["1", text]))

@@ -38,7 +38,7 @@ def test_nested_values_read_back_exactly(given_: tuple[SparkType, pa.Array]) -> 
 
 
 @given(st.lists(st.none() | st.text()), st.lists(st.none() | st.floats()))
-def test_texts_and_doubles_are_escaped_as_json(
+def test_strings_and_doubles_read_back_from_json(
     texts: list[str | None], numbers: list[float | None]
 ) -> None:
     for rows, type_ in ((texts, pa.string()), (numbers, pa.float64())):
@@ -66,7 +66,9 @@ def test_texts_and_doubles_are_escaped_as_json(
         ({"a": 1, "b": None}, struct_of(a="long", b="string"), '{"a":1,"b":null}'),
     ],
 )
-def test_json_text_of_each_type(value: Any, spark_type: SparkType, text: str) -> None:
+def test_value_of_each_type_is_converted_to_json(
+    value: Any, spark_type: SparkType, text: str
+) -> None:
     assert json_text(pa.array([value, None], arrow_type(spark_type))).to_pylist() == [text, "null"]
 
 
@@ -93,7 +95,7 @@ def test_structs_without_fields_become_empty_json_objects_and_nulls_become_null(
     ],
     ids=str,
 )
-def test_text_of_another_type_raises_value_error(text: str, spark_type: SparkType) -> None:
+def test_json_of_another_type_raises_value_error(text: str, spark_type: SparkType) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode_json(pa.array([text]), arrow_type(spark_type))
 

@@ -59,7 +59,7 @@ def test_changed_setting_applies_to_the_next_pass(
     assert len(dataset) == len(expected)
 
 
-def test_epoch_size_as_text_and_omitted_predownload_become_numbers(urls: list[str]) -> None:
+def test_epoch_size_as_string_and_omitted_predownload_become_numbers(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], batch_size=4, epoch_size="0.05k")
     assert (dataset.epoch_size, dataset.predownload, dataset.shuffle_seed) == (50, 32, 9176)
     assert StreamingDataset(remote=urls[0]).predownload == 64

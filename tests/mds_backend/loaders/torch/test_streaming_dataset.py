@@ -166,7 +166,7 @@ def test_remote_shards_are_downloaded_to_the_local_directory(
     assert not hasattr(dataset, "evict_coldest_shard")
 
 
-def test_cache_limit_as_text_becomes_a_number_of_bytes(data: Path) -> None:
+def test_cache_limit_as_string_becomes_a_number_of_bytes(data: Path) -> None:
     dataset = StreamingDataset(streams=streams(data), cache_limit="10kb")
     assert dataset.cache_limit == 10240
     dataset.cache_limit = "1mb"
