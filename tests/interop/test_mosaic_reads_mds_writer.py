@@ -144,7 +144,7 @@ def test_mosaic_reads_the_values_of_every_encoding(read: Any, reader: str, name:
 
 
 @pytest.mark.parametrize("name", BATCH)
-def test_mosaic_reads_the_values_of_batches(read: Any, name: str) -> None:
+def test_mosaic_reads_values_that_were_written_as_batches(read: Any, name: str) -> None:
     found = [sample[name] for sample in read["batch"]["StreamingDataset"]]
     assert found == [describe(value) for value in BATCH[name][1]]
 

@@ -190,14 +190,16 @@ def test_mosaic_reads_a_directory_of_partitions(read: Any, reader: str) -> None:
 
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
-def test_mosaic_reads_samples_of_one_size(read: Any, reader: str) -> None:
+def test_mosaic_reads_samples_of_fixed_size(read: Any, reader: str) -> None:
     assert len(read["fixed size"]["samples_per_shard"]) > 2
     assert read["fixed size"][reader] == [
         {name: sample[name] for name in sorted(FIXED_SIZE)} for sample in read["none"][reader]
     ]
 
 
-def test_datasets_have_several_shards_and_layouts(read: Any, datasets: dict[str, Path]) -> None:
+def test_written_dataset_has_several_shards_with_different_encodings(
+    read: Any, datasets: dict[str, Path]
+) -> None:
     assert len(read["none"]["samples_per_shard"]) > 2
     shards = json.loads((datasets["none"] / "index.json").read_text())["shards"]
     name = "array of one length at first"

@@ -68,7 +68,7 @@ def test_program_gives_the_recorded_result(
     assert agree(RESULTS[name], result), f"MosaicML: {RESULTS[name]}\nmdstorm:  {result}"
 
 
-def test_all_programs_are_recorded(programs: dict[str, Program]) -> None:
+def test_each_program_has_a_recorded_result(programs: dict[str, Program]) -> None:
     assert programs.keys() == RESULTS.keys()
     assert len(programs) > 50
 

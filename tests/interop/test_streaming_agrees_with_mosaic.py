@@ -171,7 +171,9 @@ def test_batches_match_mosaicml_streaming(theirs: Theirs, data: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(INTERRUPTED)))
-def test_states_resume_in_both_libraries(theirs: Theirs, data: Path, number: int) -> None:
+def test_state_equals_state_of_mosaicml_streaming_and_resumes_with_the_same_batches(
+    theirs: Theirs, data: Path, number: int
+) -> None:
     run, elsewhere = INTERRUPTED[number]
     (state, *_) = (rank["state"] for rank in theirs.interrupted[number])
     assert five_keys(run.ours(data)[0]["state"]) == state

@@ -39,7 +39,7 @@ def test_modules_with_names_of_petastorm_load_no_framework() -> None:
     assert not HEAVY & loaded_after(f"import {', '.join(names)}")
 
 
-def test_workers_of_spark_import_little_to_write_shards() -> None:
+def test_writing_shards_in_spark_workers_imports_few_modules() -> None:
     """Each worker imports these modules, which takes most of the time of the first conversion."""
     loaded = loaded_after("import mdstorm_backend.write.tasks")
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")

@@ -101,7 +101,7 @@ def test_readme_links_become_absolute_or_are_replaced_by_text() -> None:
     assert absolute_links(text, None, "1.2") == ("a plot, types, [below](#use), [x](https://x.org)")
 
 
-def test_benchmark_page_equals_the_last_run() -> None:
+def test_benchmark_page_shows_results_of_the_last_run() -> None:
     script = runpy.run_path(str(ROOT / "benchmarks" / "page.py"))
     for written, expected in (("PAGE", "page"), ("IMAGE", "image")):
         assert script[written].read_text("utf-8") == script[expected](), "run benchmarks/page.py"

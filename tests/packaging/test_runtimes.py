@@ -81,7 +81,7 @@ def test_installing_mdstorm_changes_no_library_of_runtime(file: Path, extra: str
 
 
 @each_runtime
-def test_replaced_library_is_not_pinned_by_a_runtime(file: Path) -> None:
+def test_constraints_of_runtime_do_not_pin_the_library_that_is_replaced(file: Path) -> None:
     replaced = head(file, "replaced")
     if replaced is not None:
         name = replaced.split()[0]

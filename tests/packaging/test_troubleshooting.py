@@ -61,7 +61,7 @@ def named(text: str) -> set[str]:
     return {name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", first)}
 
 
-def test_each_group_of_absent_names_has_section() -> None:
+def test_each_group_of_absent_names_has_a_section_on_the_page() -> None:
     assert sections().keys() == ABSENT.sections.keys()
 
 

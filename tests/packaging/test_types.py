@@ -86,14 +86,14 @@ def test_typed_programs_pass_mypy_in_strict_mode(program: Path, of_mypy: list[st
     assert errors(of_mypy, program.name) == [], of_mypy
 
 
-def test_typed_loops_do_not_yield_any(of_mypy: list[str]) -> None:
+def test_types_that_mypy_infers_in_loops_are_not_any(of_mypy: list[str]) -> None:
     types = [line.partition('type is "')[2].removesuffix('"') for line in of_mypy]
     revealed = [each for each in types if each]
     assert len(revealed) == _LOOPS.count("reveal_type")
     assert "Any" not in revealed
 
 
-def test_type_checker_finds_mistakes(of_mypy: list[str]) -> None:
+def test_mypy_reports_each_marked_mistake_and_nothing_else(of_mypy: list[str]) -> None:
     lines = _MISTAKES.splitlines()
     expected = [number for number, line in enumerate(lines, 1) if line.endswith("# mistake")]
     assert errors(of_mypy, "mistakes.py") == expected

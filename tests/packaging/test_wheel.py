@@ -85,7 +85,9 @@ def test_base_install_imports_and_shows_help(base_install: Path, tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
-def test_wheel_works_on_other_versions_of_python(version: str, wheel: Path, tmp_path: Path) -> None:
+def test_installed_wheel_imports_and_shows_help_on_other_python_versions(
+    version: str, wheel: Path, tmp_path: Path
+) -> None:
     python = shutil.which(f"python{version}")
     if python is None or subprocess.run([python, "-V"], check=False).returncode:
         pytest.skip(f"needs python{version}")
@@ -144,7 +146,9 @@ def test_changelog_has_dated_section_of_this_version(script: dict[str, Any]) -> 
         script["check_changelog"]("99.0.0")
 
 
-def test_failing_step_ends_the_release_with_its_output(script: dict[str, Any]) -> None:
+def test_failing_release_step_stops_the_release_and_shows_its_output(
+    script: dict[str, Any],
+) -> None:
     with pytest.raises(SystemExit, match="failed:\nno such wheel"):
         script["run"](sys.executable, "-c", "raise SystemExit('no such wheel')")
 
@@ -168,7 +172,7 @@ def test_every_file_of_release_has_checksum(script: dict[str, Any], tmp_path: Pa
 
 
 @pytest.mark.long
-def test_wheel_works_in_an_empty_environment_and_has_a_bill_of_materials(
+def test_wheel_runs_in_an_empty_environment_and_has_a_bill_of_materials(
     script: dict[str, Any], tmp_path: Path
 ) -> None:
     script["build"].__globals__["DIST"] = tmp_path / "dist"

@@ -72,7 +72,7 @@ def test_cache_of_a_replaced_dataset_is_removed_unless_in_use(
     assert list(root.iterdir()) == []
 
 
-def test_cache_of_a_replaced_dataset_that_cannot_be_removed_warns(
+def test_failure_to_remove_cache_of_a_replaced_dataset_is_logged(
     source: Path, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (info,) = make_shards(source, 1)
@@ -85,7 +85,7 @@ def test_cache_of_a_replaced_dataset_that_cannot_be_removed_warns(
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_clearing_a_named_directory_keeps_other_files(
+def test_clearing_a_named_cache_directory_keeps_other_files(
     replaced: bool, source: Path, local: Path
 ) -> None:
     infos = make_shards(source / "0", 2)
@@ -122,7 +122,9 @@ def test_lock_timeout_is_not_reported_as_a_full_disk(
                 use()
 
 
-def test_clearing_keeps_shards_that_are_being_downloaded(source: Path, root: Path) -> None:
+def test_clearing_the_cache_keeps_shards_that_are_being_downloaded(
+    source: Path, root: Path
+) -> None:
     infos = make_shards(source, 2)
     for info in infos:
         cache(source).open(info)

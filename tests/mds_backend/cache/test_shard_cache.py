@@ -189,7 +189,7 @@ def test_download_that_keeps_failing_raises_error_and_leaves_no_files(
     assert bytes(files.open(info)) == contents([info])[0]
 
 
-def test_pauses_between_attempts_double(
+def test_pauses_between_download_attempts_double(
     source: Path, local: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)

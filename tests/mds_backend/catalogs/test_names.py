@@ -85,7 +85,7 @@ def test_existing_path_of_two_parts_has_no_hint_about_tables(
 @pytest.mark.parametrize(
     "text", ["uc://sales.orders", "uc://", "uc://a.b.c.d", "`a`.b", "uc://a..c"]
 )
-def test_name_without_three_parts_raises_error(text: str) -> None:
+def test_table_name_without_three_parts_raises_error(text: str) -> None:
     with pytest.raises(UnsupportedURLError, match=r"has three parts: write catalog\.schema\.table"):
         table_name(text)
 

@@ -104,7 +104,7 @@ def test_shards_are_compressed_and_hashed(tmp_path: Path) -> None:
     assert dataset.to_table().equals(numbers(100))
 
 
-def test_plan_and_recode_function_convert_columns(tmp_path: Path) -> None:
+def test_columns_are_converted_as_given_by_plan_and_recode_function(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(4))
 
     def recode(batch: pa.RecordBatch) -> pa.RecordBatch:

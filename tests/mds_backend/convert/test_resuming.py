@@ -100,7 +100,7 @@ def test_conversion_of_a_killed_process_resumes(source: ParquetDataset, tmp_path
 
 
 @pytest.mark.parametrize("damage", ["shard cut", "shard gone", "note cut", "note of another"])
-def test_incomplete_part_is_converted_again(
+def test_part_with_missing_or_damaged_files_is_converted_again(
     source: ParquetDataset, tmp_path: Path, damage: str
 ) -> None:
     directory = tmp_path / "mds"

@@ -95,7 +95,7 @@ def test_a_dataset_shows_rows_shards_bytes_and_columns(folder: Path) -> None:
         (ElasticShare(ElasticOrder(2)), "elastic order, sequential"),
     ],
 )
-def test_repr_shows_order_and_share(order: Any, expected: str, folder: Path) -> None:
+def test_repr_of_a_dataset_shows_order_and_share(order: Any, expected: str, folder: Path) -> None:
     dataset = StreamingDataset(local=str(folder), order=order)
     assert dataset.num_samples == 40  # opens the dataset
     assert repr(dataset).endswith(f" kB, {expected})")
@@ -139,7 +139,7 @@ def test_repr_of_a_writer_shows_target_and_columns(tmp_path: Path) -> None:
     writer.finish()
 
 
-def test_repr_opens_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repr_of_a_dataset_opens_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     remote = StreamingDataset(remote="s3://me:word@nowhere/x", order=ExactOrder())
     local = StreamingDataset(local=str(folder), order=ExactOrder())
 
@@ -155,7 +155,7 @@ def test_repr_opens_no_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "word" not in remote._repr_html_()
 
 
-def test_repr_works_for_removed_data_and_uninitialised_objects(
+def test_repr_of_removed_data_or_an_uninitialised_object_raises_no_error(
     folder: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(folder, tmp_path / "it")
@@ -175,7 +175,7 @@ def test_byte_counts_are_shown_with_units() -> None:
     assert list(map(human_bytes, sizes)) == shown
 
 
-def test_counts_are_shown_with_singular_or_plural() -> None:
+def test_counts_are_shown_with_singular_or_plural_nouns() -> None:
     assert [counted(n, "shard") for n in (0, 1, 2000)] == ["0 shards", "1 shard", "2,000 shards"]
     assert [counted(n, "batch", "batches") for n in (1, 2)] == ["1 batch", "2 batches"]
 

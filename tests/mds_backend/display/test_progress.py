@@ -67,7 +67,9 @@ def test_progress_bar_is_drawn_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch
     assert "2 of 3 things" not in terminal.getvalue()
 
 
-def test_nested_work_shows_one_progress_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_not_shown_within_another_progress_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     new_terminal(monkeypatch)
     with progress("Outer", "things"):
         assert open_line() is None
@@ -110,7 +112,7 @@ def show_files(*, wanted: bool) -> None:
     shown.close()
 
 
-def test_a_terminal_shows_files_and_bytes_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_shows_files_and_bytes_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     show_files(wanted=False)
     assert terminal.getvalue() == ""
@@ -147,7 +149,7 @@ def test_broken_terminal_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.usefixtures("notebook")
-def test_a_notebook_shows_one_output_in_place(folder: Path) -> None:
+def test_progress_in_a_notebook_updates_one_output(folder: Path) -> None:
     with capture_output() as captured:
         shards = verify(str(folder)).shards
     outputs: list[RichOutput] = captured.outputs
@@ -192,7 +194,7 @@ def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
     return out, found.decode()
 
 
-def test_the_command_shows_a_bar_on_a_terminal_and_its_result_on_standard_output(
+def test_command_shows_progress_on_standard_error_and_result_on_standard_output(
     folder: Path,
 ) -> None:
     out, err = _in_pty(["verify", str(folder)])

@@ -101,7 +101,7 @@ def test_compression_level_is_passed_to_the_codec(name: str) -> None:
     ["", "lz4", "deflate", "gzip", "zstd:0", "zstd:23", "gz:10", "bz2:0", "br:12", "snappy:1",
      "zstd:", "zstd:x", "zstd:-1", "ZSTD", " zstd", "zstd:1:2"],
 )  # fmt: skip
-def test_unknown_names_and_levels_raise_error_that_lists_known_ones(compression: str) -> None:
+def test_unknown_codec_or_level_raises_error_that_lists_known_codecs(compression: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"zstd:1…22.*snappy") as caught:
         check_compression(compression)
     assert repr(compression) in str(caught.value)
@@ -128,7 +128,7 @@ OF_MOSAIC = [
 ]
 
 
-def test_digests_compute_all_hashes_in_one_pass_over_the_buffers() -> None:
+def test_all_hashes_are_computed_in_one_pass_over_the_buffers() -> None:
     assert sorted(HASH_NAMES) == OF_MOSAIC
     libraries: dict[str, Any] = {n: xxhash if n[:3] == "xxh" else hashlib for n in OF_MOSAIC}
     expected = {n: getattr(libraries[n], n)(b"one two").hexdigest() for n in OF_MOSAIC}
@@ -147,7 +147,7 @@ def test_names_of_hashes_must_be_unique_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "MD5", "crc32", "shake_128", "new", "xxh"])
-def test_unknown_hashes_raise_error_that_lists_known_ones(name: str) -> None:
+def test_unknown_hash_name_raises_error_that_lists_known_names(name: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"blake2b.*xxh64") as caught:
         check_hashes([name])
     assert repr(name) in str(caught.value)

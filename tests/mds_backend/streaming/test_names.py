@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("path", MODULES)
-def test_modules_export_every_name_of_the_table(path: str) -> None:
+def test_each_module_exports_the_names_listed_for_it(path: str) -> None:
     module = importlib.import_module(f"mdstorm_backend.streaming.{path}".rstrip("."))
     assert [name for name in MODULES[path] if not hasattr(module, name)] == []
     assert {*MODULES[path]} <= {*dir(module)}
@@ -82,7 +82,7 @@ assert "numpy" in sys.modules
     run_program(program, cwd=tmp_path)
 
 
-def test_star_import_gives_the_public_names_of_the_engine() -> None:
+def test_star_import_of_streaming_provides_the_classes_of_mdstorm_backend() -> None:
     names: dict[str, object] = {}
     exec("from mdstorm_backend.streaming import *", names)
     assert {"text", "vision"} <= names.keys()
@@ -116,7 +116,9 @@ SEGMENTS = (
         *(("streaming.base.storage.upload", name) for name in ("AlipanUploader", "UPLOADERS")),
     ],
 )
-def test_missing_name_raises_error_with_its_section_of_the_page(module: str, name: str) -> None:
+def test_missing_name_raises_error_that_links_to_its_section_of_the_page(
+    module: str, name: str
+) -> None:
     place = ABSENT.replacement(f"{module}.{name}")
     assert place is not None
     with pytest.raises(MissingNameError, match=re.escape(place)):
@@ -134,7 +136,7 @@ def test_missing_name_raises_error_with_its_section_of_the_page(module: str, nam
         ("base.shared.prefix", "shared-memory-and-process-groups"),
     ],
 )
-def test_missing_module_raises_error_with_its_section_of_the_page(
+def test_missing_module_raises_error_that_links_to_its_section_of_the_page(
     module: str, section: str
 ) -> None:
     assert ABSENT.replacement(f"streaming.{module}") == f"docs/mosaicml.md#{section}"

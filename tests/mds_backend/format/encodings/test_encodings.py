@@ -88,7 +88,7 @@ def test_common_encoding_of_several_encodings_holds_all_their_values(
         ["jpeg_array", "list[jpeg]"],
     ],
 )
-def test_encodings_with_nothing_in_common_are_opaque(texts: list[str]) -> None:
+def test_encodings_without_a_common_type_are_joined_as_opaque(texts: list[str]) -> None:
     encoding = parse_encoding(general_encoding(texts))
     assert encoding.is_opaque
     with pytest.raises(UnsupportedEncodingError, match=re.escape(f"as {texts[0]} and {texts[1]}")):

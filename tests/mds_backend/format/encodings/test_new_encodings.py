@@ -126,7 +126,7 @@ def test_new_encoding_is_written_and_read_by_all_entry_points(
     assert (tmp_path / "index.json").read_bytes() == before
 
 
-def test_nulls_of_a_new_encoding_are_kept(tmp_path: Path) -> None:
+def test_nulls_in_columns_of_a_new_encoding_read_back_as_nulls(tmp_path: Path) -> None:
     url = write(tmp_path, by_batch=True, nulls=True)
     dataset = open_dataset(url)
     assert dataset[3]["colour"] is None
