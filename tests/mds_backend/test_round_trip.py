@@ -47,7 +47,7 @@ def test_every_type_reads_back_exactly(
     st.integers(0, 40),
     st.randoms(use_true_random=False),
 )
-def test_any_order_and_projection_reads_whole_rows(
+def test_shuffled_rows_of_selected_columns_keep_their_values_together(
     given_: Data,
     shard_size: int,
     batch_rows: int,

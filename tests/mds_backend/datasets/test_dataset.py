@@ -106,7 +106,7 @@ def test_sample_number_beyond_the_end_raises_index_error(dataset: Dataset, i: in
         dataset[i]
 
 
-def test_sizes_and_files_are_known_without_reading(numbers: Dataset) -> None:
+def test_shard_sizes_bytes_and_file_urls_match_the_files_of_a_dataset(numbers: Dataset) -> None:
     files = [Path(url.removeprefix("file://")) for url in numbers.file_urls]
     assert sum(numbers.shard_sizes) == len(numbers) == 1000
     assert numbers.nbytes == sum(file.stat().st_size for file in files)
@@ -200,7 +200,7 @@ def test_replaced_dataset_raises_error_instead_of_mixing_rows(
     assert open_dataset(str(tmp_path))[499]["n"] == 1499
 
 
-def test_an_empty_dataset_has_columns_and_warns(tmp_path: Path) -> None:
+def test_reading_an_empty_dataset_warns_and_returns_its_columns(tmp_path: Path) -> None:
     empty = write_dataset(tmp_path, {name: [] for name in FIELDS}, FIELDS)
     with pytest.warns(UserWarning, match="No matching data is available"):
         table = empty.to_table()

@@ -71,7 +71,9 @@ def test_joined_schema_adds_null_counts_and_omits_unequal_lengths(tmp_path: Path
             assert not any(isinstance(values, np.ndarray) for values in batch.values())
 
 
-def test_bytes_ahead_of_a_joined_dataset_are_the_maximum_of_its_parts(tmp_path: Path) -> None:
+def test_bytes_downloaded_ahead_by_a_joined_dataset_are_the_maximum_of_its_parts(
+    tmp_path: Path,
+) -> None:
     (here,) = joined(tmp_path, numbers(0, 70)).parts
     brought = open_dataset(here.url, cache=CacheOptions(directory=str(tmp_path / "cache")))
     assert here.bytes_ahead == 0

@@ -39,7 +39,7 @@ def test_invalid_stream_arguments_raise_error(arguments: dict[str, Any], text: s
         Stream(local="a", repeat="2")  # type: ignore[arg-type]
 
 
-def test_derived_stream_weights_are_readable_and_not_reused(tmp_path: Path) -> None:
+def test_derived_stream_weights_are_shown_but_do_not_count_as_arguments(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     stream = Stream(local=str(tmp_path), proportion=0.25)
     stream._mdstorm.derive(StreamWeight(0.5, 2.0, 20))
@@ -110,7 +110,7 @@ def test_missing_dataset_of_a_stream_raises_error_with_the_fix(tmp_path: Path) -
         open_stream(Stream(remote=str(tmp_path), local=str(tmp_path / "x")), StreamDefaults())
 
 
-def test_credentials_are_not_pickled() -> None:
+def test_pickling_a_stream_with_credentials_raises_error() -> None:
     harmless = StreamDefaults(storage_options={"anon": True})
     copy = pickle.loads(pickle.dumps(harmless))  # noqa: S301 - our own bytes
     assert copy.storage_options == {"anon": True}

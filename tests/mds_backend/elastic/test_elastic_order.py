@@ -170,7 +170,7 @@ def test_replicated_ranks_read_the_same_samples() -> None:
     ("algo", "nodes", "canonical", "block"),
     [("py1e", 2, 2, 2_000_000), ("py1s", 2, 128, 1 << 18), ("py2s", 1, 64, 1 << 18)],
 )
-def test_defaults_depend_on_nodes_and_algorithm(
+def test_default_canonical_nodes_and_block_size_depend_on_nodes_and_algorithm(
     algo: str, nodes: int, canonical: int, block: int
 ) -> None:
     order = ElasticOrder(1, shuffle_algo=algo).resolved(nodes)

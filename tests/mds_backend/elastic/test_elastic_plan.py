@@ -30,7 +30,7 @@ def in_turns(lists: list[list[int]]) -> list[int]:
     parts=st.integers(1, 4),
     drop_last=st.booleans(),
 )
-def test_offsets_number_batches_in_the_order_in_which_workers_take_turns(
+def test_batches_are_numbered_in_the_order_in_which_workers_take_turns(
     samples: int, dealt: int, batch_size: int, parts: int, drop_last: bool
 ) -> None:
     plan = plan_of(samples, dealt, batch_size, parts, drop_last=drop_last)
@@ -59,7 +59,7 @@ def test_worker_resumes_after_batches_of_its_list(part: int, taken: int) -> None
     assert list(zip(rest.sizes, rest.offsets, strict=True)) == batches[taken:]
 
 
-def test_plan_of_an_epoch_is_followed_by_the_next_one_until_the_last() -> None:
+def test_each_plan_but_the_last_is_followed_by_the_plan_of_the_next_epoch() -> None:
     plan = plan_of(40, 4, 4, 1, drop_last=False)
     following = plan.following()
     assert following is not None

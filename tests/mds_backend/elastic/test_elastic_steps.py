@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(Trying|Attempting) to partition
 @given(
     st.lists(st.tuples(st.integers(1, 50), st.floats(0.01, 100)), min_size=1), st.integers(1, 10**6)
 )
-def test_epoch_is_divided_by_proportion_without_remainder(
+def test_samples_chosen_by_proportion_add_up_to_the_epoch_size(
     streams: list[tuple[int, float]], epoch_size: int
 ) -> None:
     shapes = [StreamShape((size,), proportion=weight) for size, weight in streams]
@@ -190,7 +190,9 @@ def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
         (("orig", 10, 1, 1, 2, 1, 4, 29), "after 29 samples of an epoch that has 10"),
     ],
 )
-def test_incompatible_arguments_raise_error(arguments: tuple[Any, ...], message: str) -> None:
+def test_invalid_arguments_of_a_partition_raise_error(
+    arguments: tuple[Any, ...], message: str
+) -> None:
     error = ArgumentTypeError if "integer" in message else InvalidArgumentError
     with pytest.raises(error, match=message):
         partition(*arguments)
@@ -220,7 +222,7 @@ def test_py1e_computed_in_windows_equals_py1e_computed_at_once(
 @pytest.mark.parametrize("algo", [name for name in SHUFFLE_ALGORITHMS if name != "naive"])
 @patient
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9), seeds, st.data())
-def test_permutation_for_some_nodes_equals_their_part_of_the_whole(
+def test_permutation_for_some_nodes_is_their_part_of_the_whole_permutation(
     algo: str, sizes: list[int], nodes: int, seed: int, data: st.DataObject
 ) -> None:
     wanted = sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=1)))
@@ -232,7 +234,7 @@ def test_permutation_for_some_nodes_equals_their_part_of_the_whole(
 
 
 @pytest.mark.parametrize("algo", SHUFFLE_ALGORITHMS)
-def test_fewer_samples_than_canonical_nodes_are_shuffled(algo: str) -> None:
+def test_dataset_with_fewer_samples_than_canonical_nodes_is_shuffled(algo: str) -> None:
     """MosaicML Streaming's py1e raises an error in this case."""
     assert sorted(shuffle(algo, [2, 1], 8, 0, 0, 100).tolist()) == [0, 1, 2]
 
@@ -259,7 +261,7 @@ def test_invalid_shuffle_algorithm_raises_error(algo: str, message: str) -> None
     ],
     ids=["none", "one", "equal", "spread", "close", "repeated"],
 )
-def test_sorting_order_sorts_positions_that_rounding_makes_equal(
+def test_positions_that_rounding_makes_equal_are_sorted_exactly(
     positions: np.ndarray[Any, np.dtype[np.float64]],
 ) -> None:
     order = shuffles.sorting_order(positions)

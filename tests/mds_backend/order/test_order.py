@@ -64,7 +64,9 @@ def test_shards_of_a_share_are_in_another_order_in_each_epoch() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 0])
-def test_unseeded_ranks_share_a_seed_and_a_single_reader_draws_one(seed: int | None) -> None:
+def test_ranks_without_a_seed_use_the_default_and_a_single_reader_a_random_one(
+    seed: int | None,
+) -> None:
     shares = [ExactOrder(seed, shuffle_rows=True, rank=r, world_size=2) for r in range(2)]
     assert {share.resolved().seed for share in shares} == {DEFAULT_SEED}
     assert replace(shares[0], seed=5).resolved().seed == 5
@@ -145,7 +147,7 @@ def test_permutation_is_statistically_random(size: int) -> None:
     seed=st.integers(1, 9),
     data=st.data(),
 )
-def test_windows_can_be_read_in_parts_of_any_size(
+def test_rows_read_in_parts_of_any_size_equal_rows_read_in_whole_windows(
     sizes: list[int], window: int, seed: int, data: st.DataObject
 ) -> None:
     bounds = np.cumsum([0, *sizes])
@@ -336,7 +338,7 @@ def test_last_batch_of_one_row_resumes_in_the_same_world() -> None:
     assert sorted(map(len, [rest[0] for rest in rests])) == [0, 0, 1]
 
 
-def test_position_omits_worlds_that_read_nothing() -> None:
+def test_position_omits_lanes_of_worlds_that_read_no_samples() -> None:
     bounds = np.array([0, 30])
     place = Position(0, 8, 0, (Lanes(0, 2),))
     for size in (3, 5, 4):
@@ -345,7 +347,7 @@ def test_position_omits_worlds_that_read_nothing() -> None:
 
 
 @pytest.mark.parametrize("halved", [[4, 4, 2, 3], [5, 5, 3, 3]], ids=str)
-def test_part_resumes_after_its_batch_if_the_last_step_is_shared(halved: list[int]) -> None:
+def test_worker_resumes_after_its_batch_if_workers_share_the_last_step(halved: list[int]) -> None:
     bounds = np.array([0, 9 * halved[0] + 1])
     plan = ExactPlan(ExactOrder(world_size=3, seed=1), bounds, halved[0], num_parts=2)
     batches = batches_of(plan)
@@ -364,7 +366,7 @@ def test_position_after_all_samples_is_the_end_and_next_epoch_keeps_the_seed() -
     assert place.beginning_of(4) == Position(4, seed=7)
 
 
-def test_position_after_last_batch_is_end_of_pass_whose_last_rows_are_dropped() -> None:
+def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_its_rows() -> None:
     plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, 4, drop_last=True)
     assert plan.num_batches() == 2  # they end within the third of four epochs
     assert plan.position(1) == replace(plan.begin, epoch=1, consumed=10, lanes=(Lanes(0, 1),))

@@ -104,7 +104,7 @@ def test_world_size_set_by_lightning_is_ignored_until_a_process_group_exists(
 @pytest.mark.parametrize(
     ("per_node", "local_size"), [("4", 4), ("2(x2)", 2), ("3,1", 1), ("1(x2),2", 1), ("", 1)]
 )
-def test_srun_step_is_a_world_of_nodes_with_equal_task_counts(
+def test_world_of_an_srun_step_has_local_size_1_if_nodes_have_unequal_task_counts(
     per_node: str, local_size: int, launch: Launch
 ) -> None:
     launch({**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
@@ -155,7 +155,7 @@ def test_ranks_are_numbered_node_by_node() -> None:
         (World(5, 12, 4), 2, World(2, 6, 6)),  # 6 ranks cannot be split into nodes of 4
     ],
 )
-def test_replicated_ranks_count_as_one(
+def test_ranks_that_read_the_same_samples_count_as_one_rank(
     world: World, replication: int | None, expected: World
 ) -> None:
     found = replace(world, source="us").replicated(replication)

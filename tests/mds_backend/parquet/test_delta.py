@@ -267,7 +267,7 @@ def test_an_empty_table_has_its_columns_and_no_rows(table: Path, tmp_path: Path)
     assert converted(dataset, tmp_path / "mds") == []
 
 
-def test_special_characters_in_directory_names_are_literal(tmp_path: Path) -> None:
+def test_special_characters_in_table_directory_are_literal_or_raise_error(tmp_path: Path) -> None:
     table = tmp_path / "a b ü"
     file = add(table, "x%20y z.parquet", numbers(1, 2), dead=[0])
     commit(table, WITH_VECTORS, metadata([N]), file)
@@ -393,7 +393,7 @@ def test_delta_table_without_the_extra_raises_error(
         open_(table)
 
 
-def test_part_of_a_delta_table_raises_error(tmp_path: Path) -> None:
+def test_opening_part_of_a_delta_table_raises_error(tmp_path: Path) -> None:
     table = tmp_path / "t1"  # could also be a random prefix of a table
     fields = metadata([N, field("p", "long"), field("q", "long")], ["p", "q"])
     values = {"p": "1", "q": "2"}

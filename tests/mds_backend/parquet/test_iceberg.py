@@ -332,7 +332,9 @@ def test_moved_table_is_read_by_its_metadata_file(table: Table, tmp_path: Path) 
     assert pickle.loads(pickle.dumps(dataset)).to_table() == dataset.to_table()  # noqa: S301
 
 
-def test_table_with_metadata_elsewhere_is_read_only_by_its_metadata_file(tmp_path: Path) -> None:
+def test_table_with_metadata_in_another_directory_must_be_opened_by_its_metadata_file(
+    tmp_path: Path,
+) -> None:
     schema, elsewhere = pa.schema([("n", pa.int64())]), f"file://{tmp_path}/elsewhere"
     table = tables.catalog(tmp_path).create_table(
         "n.t", schema, properties={"write.metadata.path": elsewhere}
@@ -396,7 +398,7 @@ def test_unsupported_features_raise_error_that_names_them(table: Table, kind: st
 
 
 @pytest.mark.parametrize("name", ["data", "data/*.parquet", "file"])
-def test_part_of_an_iceberg_table_raises_error_that_names_the_table(
+def test_opening_part_of_an_iceberg_table_raises_error_that_names_the_table(
     table: Table, name: str
 ) -> None:
     path = tables.path_of(table)

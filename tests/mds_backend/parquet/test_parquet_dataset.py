@@ -111,7 +111,7 @@ def test_file_outside_of_the_partitions_raises_error(tmp_path: Path) -> None:
         open_parquet(str(tmp_path))
 
 
-def test_invalid_arguments_for_files_raise_error() -> None:
+def test_invalid_list_of_files_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match=r"dataset url list must be non-empty\."):
         open_parquet([])
     with pytest.raises(ArgumentTypeError, match="strings"):
@@ -233,7 +233,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]
     return calls
 
 
-def test_a_column_is_decoded_once(path: Path, decoded: list[Any]) -> None:
+def test_each_column_of_a_row_group_is_decoded_once(path: Path, decoded: list[Any]) -> None:
     shard = open_parquet(str(path)).shard(3)
     shard.will_need()
     assert decoded == []

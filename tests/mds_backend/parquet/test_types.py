@@ -210,7 +210,7 @@ def test_arrays_whose_lengths_differ_are_ragged_in_tensorflow(tmp_path: Path) ->
     assert batch.v.to_list() == [[1, 2], [3, 4], [5]]
 
 
-def test_uncounted_nulls_raise_error_at_their_batch(tmp_path: Path) -> None:
+def test_nulls_without_statistics_raise_error_when_their_batch_is_converted(tmp_path: Path) -> None:
     columns = {"b": [True, None], "v": [[1], None], "n": [1, None]}
     dataset = dataset_of(tmp_path, columns, write_statistics=False)
     batch = dataset.shard(0).read(np.arange(2), list(columns))

@@ -131,7 +131,7 @@ def test_array_shape_is_in_the_schema_if_all_shards_agree(
     assert (schema["a"].length, schema["b"].shape) == (length, (1, length) if length else None)
 
 
-def test_removal_deletes_all_files_of_a_killed_process(tmp_path: Path) -> None:
+def test_removal_of_a_dataset_deletes_temporary_files_of_a_killed_process(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     dataset = write_numbers(directory, 1000)
     assert len(dataset.index.shards) > 1
@@ -142,7 +142,7 @@ def test_removal_deletes_all_files_of_a_killed_process(tmp_path: Path) -> None:
     assert remove_dataset(dataset.location) == []
 
 
-def test_next_index_removes_temporary_files_of_killed_writers(tmp_path: Path) -> None:
+def test_writing_an_index_removes_temporary_files_of_killed_writers(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     before = names(tmp_path)
     for name in ("index.json", "_mdstorm"):
@@ -152,7 +152,7 @@ def test_next_index_removes_temporary_files_of_killed_writers(tmp_path: Path) ->
     assert names(tmp_path) == sorted([*before, "_mdstorm.mine.tmp"])
 
 
-def test_interrupted_removal_leaves_no_index(
+def test_removal_of_a_dataset_removes_the_index_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = write_numbers(tmp_path, 10)
@@ -171,7 +171,7 @@ def test_interrupted_removal_leaves_no_index(
     assert set(names(tmp_path)) == before - {"index.json"}
 
 
-def test_removal_keeps_and_lists_foreign_files(tmp_path: Path) -> None:
+def test_removal_of_a_dataset_keeps_and_lists_foreign_files(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "sub").mkdir()
@@ -180,7 +180,7 @@ def test_removal_keeps_and_lists_foreign_files(tmp_path: Path) -> None:
     assert names(tmp_path) == ["notes.txt", "sub", "sub/index.json"]
 
 
-def test_removal_keeps_a_directory_without_marker(tmp_path: Path) -> None:
+def test_dataset_without_marker_file_is_not_removed(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / "_mdstorm").unlink()
     before = names(tmp_path)
@@ -238,7 +238,7 @@ def test_second_job_to_commit_raises_error_and_keeps_the_first_dataset(tmp_path:
 
 
 @pytest.mark.parametrize("others", [[], [SECOND]])
-def test_abandoned_job_keeps_the_shards_of_another(tmp_path: Path, others: list[str]) -> None:
+def test_abandoned_job_keeps_the_shards_of_another_job(tmp_path: Path, others: list[str]) -> None:
     directory = tmp_path / "target"
     for job in (FIRST, *others):
         shards_of(job, directory, range(3))
@@ -313,7 +313,7 @@ def test_failed_overwrite_states_that_the_old_dataset_is_kept(
     assert len(open_dataset(dataset.url).to_table()) == 10
 
 
-def test_failed_listing_after_failed_write_keeps_the_cause(
+def test_failed_write_raises_its_cause_even_if_checking_the_index_fails(
     failures: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: Location, name: str) -> bool:
@@ -326,7 +326,7 @@ def test_failed_listing_after_failed_write_keeps_the_cause(
     assert "nothing there counts as a dataset unless one was there before" in str(error)
 
 
-def test_failed_upload_is_raised_again_by_the_next_file(
+def test_failed_background_upload_stops_the_job_at_a_later_file(
     tmp_path: Path, failures: list[Exception]
 ) -> None:
     failures.append(OSError("down"))
@@ -437,7 +437,7 @@ def test_claim_of_another_writer_keeps_its_shards(tmp_path: Path) -> None:
     assert KILLED in names(tmp_path)
 
 
-def test_failed_job_keeps_directory_of_another_on_a_disk_without_locks(
+def test_failed_job_keeps_directory_of_another_job_on_a_disk_without_locks(
     tmp_path: Path, without_locks: None
 ) -> None:
     location = Location.of(str(tmp_path / "target"))

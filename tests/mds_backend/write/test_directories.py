@@ -189,7 +189,7 @@ def test_one_of_many_concurrent_writers_claims_the_directory(tmp_path: Path) -> 
     assert (tmp_path / CLAIM_NAME).exists()
 
 
-def test_release_keeps_the_claim_of_the_next_writer(tmp_path: Path) -> None:
+def test_releasing_a_claim_keeps_the_claim_of_the_next_writer(tmp_path: Path) -> None:
     first = Claim(Location.of(str(tmp_path)))
     (tmp_path / CLAIM_NAME).unlink()
     second = Claim(Location.of(str(tmp_path)))

@@ -55,7 +55,7 @@ def test_samples_read_back_in_order(
     assert numbers_in(out) == list(range(300))
 
 
-def test_finish_may_be_called_twice_and_within_the_block(out: Path) -> None:
+def test_finish_may_be_called_twice_and_within_the_with_block(out: Path) -> None:
     with MDSWriter(columns={"n": "int"}, out=out) as writer:
         writer.write({"n": 1})
         writer.finish()
@@ -64,7 +64,7 @@ def test_finish_may_be_called_twice_and_within_the_block(out: Path) -> None:
 
 
 @pytest.mark.parametrize("existed", [True, False])
-def test_an_exception_in_the_block_publishes_nothing(out: Path, existed: bool) -> None:
+def test_exception_in_the_with_block_leaves_no_dataset(out: Path, existed: bool) -> None:
     if existed:
         out.mkdir()
     writer = MDSWriter(columns={"n": "int"}, out=out, size_limit=100)
@@ -129,7 +129,9 @@ def test_second_writer_to_one_url_fails_and_the_first_completes() -> None:
 
 
 @pytest.mark.parametrize("keep_local", [True, False])
-def test_pair_of_directories_gets_a_copy_with_keep_local(out: Path, keep_local: bool) -> None:
+def test_local_directory_of_a_pair_is_kept_only_with_keep_local(
+    out: Path, keep_local: bool
+) -> None:
     remote = f"memory://pair/{keep_local}"
     write_numbers((str(out), remote), keep_local=keep_local)
     assert numbers_in(remote) == list(range(300))
@@ -293,7 +295,7 @@ def test_batch_rejected_before_writing_adds_no_rows(out: Path) -> None:
     assert numbers_in(out) == [1, 3]
 
 
-def test_failed_first_batch_does_not_fix_the_types(out: Path) -> None:
+def test_rejected_first_batch_does_not_determine_the_column_types(out: Path) -> None:
     odd = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
     with MDSWriter(out=out) as writer:
         with pytest.raises(errors.EncodingError, match="would lose data"):
@@ -338,7 +340,7 @@ def test_batch_that_fails_while_writing_ends_the_writer(out: Path) -> None:
     assert not out.exists()
 
 
-def test_empty_first_batch_sets_the_types(out: Path) -> None:
+def test_empty_first_batch_determines_the_column_types(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"day": pa.array([], pa.date32())}))
     dataset = open_dataset(str(out))

@@ -82,7 +82,7 @@ def test_merge_accepts_directories_of_any_name(tmp_path: Path, name: str) -> Non
     assert names_in(tmp_path) == [f"{name}/shard.00000.mds"]
 
 
-def test_merge_works_on_remote_urls_and_with_keywords() -> None:
+def test_merge_accepts_remote_urls_and_keyword_arguments() -> None:
     for name in ("b", "a"):
         write(f"memory://merge/{name}", ord(name))
     merge_index(out="memory://merge")
@@ -185,7 +185,7 @@ def test_merge_of_an_empty_list_warns_and_writes_nothing(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unsuitable_datasets_for_merge_raise_error(tmp_path: Path) -> None:
+def test_merge_of_missing_or_misplaced_datasets_raises_error(tmp_path: Path) -> None:
     part = write(tmp_path / "a", 1)
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.InvalidArgumentError, match="nothing to merge: no directory below"):

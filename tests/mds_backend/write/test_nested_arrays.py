@@ -83,7 +83,7 @@ def test_nested_arrays_get_the_simplest_encoding_that_fits(
         ([[[1], []]], ALIKE, ["json"]),
     ],
 )
-def test_change_of_array_shape_begins_a_shard_and_json_is_kept_from_then_on(
+def test_change_of_array_shape_begins_a_shard_with_a_more_general_encoding(
     tmp_path: Path, first: list[Any], second: list[Any], forms: list[str]
 ) -> None:
     rows = [row for _ in range(3) for row in [*first, *first, *second, *second]]
@@ -224,7 +224,7 @@ def test_ragged_nested_lists_of_unsigned_numbers_raise_error(row: Any, tmp_path:
 
 
 @pytest.mark.parametrize("type_", [pa.uint16(), pa.float16()], ids=str)
-def test_nested_lists_of_numbers_unknown_to_spark_are_arrays(
+def test_nested_lists_of_types_that_spark_does_not_have_are_written_as_arrays(
     tmp_path: Path, type_: pa.DataType
 ) -> None:
     lists = lists_of_array(np.array(ALIKE, type_.to_pandas_dtype()))

@@ -91,7 +91,7 @@ def test_shards_with_nulls_stay_within_the_size_limit(
     ],
     ids=["rows after 2,500 others", "elements"],
 )
-def test_nulls_count_towards_the_size_from_the_start_of_a_shard(
+def test_shards_with_late_null_rows_or_null_elements_stay_within_the_size_limit(
     values: list[Any], type_: Any, shard_size: int, tmp_path: Path
 ) -> None:
     limits = {"shard_size": shard_size, "batch_rows": 500}
@@ -106,7 +106,7 @@ def test_sample_larger_than_the_limit_gets_its_own_shard(tmp_path: Path) -> None
     assert [row["word"] for shard in decode_files(tmp_path) for row in shard.rows] == words
 
 
-def test_arrays_that_change_their_length_begin_a_shard_and_stay_ragged(tmp_path: Path) -> None:
+def test_change_of_array_length_begins_a_shard_and_later_shards_are_ragged(tmp_path: Path) -> None:
     rows = [[1, 2], [3, 4], [5], [6], [7, 8], [9, 10], None, None]
     reports = write_shards(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
     found = [report.info.column_encodings for report in reports]
