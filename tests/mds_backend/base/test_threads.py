@@ -361,7 +361,7 @@ def epochs(url: str, num_workers: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_epoch_computed_ahead_equals_epoch_computed_on_use(
+def test_epoch_computed_ahead_equals_epoch_computed_when_it_begins(
     tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = write_numbers(tmp_path, 32).url
@@ -387,7 +387,7 @@ def test_result_computed_ahead_is_kept_until_another_one_is_requested() -> None:
     assert ahead.get("one", lambda: "recreated") == "recreated"
 
 
-def test_failed_work_ahead_runs_once_and_raises_on_request() -> None:
+def test_computation_ahead_that_fails_runs_once_and_raises_error_when_requested() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     calls = []
 
@@ -405,7 +405,7 @@ def test_failed_work_ahead_runs_once_and_raises_on_request() -> None:
     assert ahead.get("key", lambda: "made now") == "made now"
 
 
-def test_get_returns_its_own_work_ahead_if_another_thread_begins_other_work() -> None:
+def test_result_computed_ahead_is_returned_even_if_another_thread_begins_other_work() -> None:
     ahead: WorkAhead[str] = WorkAhead()
 
     class Key:
@@ -419,7 +419,7 @@ def test_get_returns_its_own_work_ahead_if_another_thread_begins_other_work() ->
     assert ahead.get("other", lambda: "made now") == "another's"
 
 
-def test_copy_of_work_ahead_is_empty() -> None:
+def test_copy_of_work_ahead_has_no_result() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     ahead.begin("key", lambda: "ahead")
     assert copy.copy(ahead).get("key", lambda: "now") == "now"

@@ -64,7 +64,9 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
 
 
 @given(lists())
-def test_nested_rows_are_arrays_or_lists_of_arrays(given_: tuple[list[Any], pa.Array]) -> None:
+def test_row_of_nested_lists_is_an_array_if_its_lengths_are_equal_else_a_list(
+    given_: tuple[list[Any], pa.Array],
+) -> None:
     rows, array = given_
     elements = np.asarray(nested_lists.elements_of(array).fill_null(-1))
 

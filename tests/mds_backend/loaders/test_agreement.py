@@ -398,7 +398,7 @@ def test_correct_programs_do_not_warn(pair: World, program: str, order: Any) -> 
     assert pair.warned(lambda loader, rank: QUIET[program](pair, loader, rank), order) == []
 
 
-def test_split_of_rank_0_alone_is_not_compared_with_other_splits(
+def test_split_that_only_rank_0_reads_is_not_compared_with_other_splits(
     pair: World, tmp_path: Path
 ) -> None:
     for split in ("train", "val"):
@@ -423,7 +423,7 @@ def test_passes_of_an_earlier_group_are_not_compared(pair: World) -> None:
     assert pair.warnings_of(lambda rank: rows(loaders[rank])) == []
 
 
-def test_later_process_group_finds_no_keys_of_an_earlier_one(pair: World) -> None:
+def test_later_process_group_does_not_read_keys_of_an_earlier_group(pair: World) -> None:
     for size in (BATCH, BATCH + 2):
         pair.groups = [Token() for _ in range(2)]
         assert pair.warned(lambda loader, rank: rows(loader), "elastic", size) == []

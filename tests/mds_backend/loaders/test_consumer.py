@@ -53,7 +53,7 @@ def begun(loader: StreamingDataLoader, consumer: Consumer, batches: int) -> Iter
         (Consumer(peek=0, skipped=5), 6, 6),
     ],
 )
-def test_iteration_counts_after_skipped_batches_and_a_peek(
+def test_consumer_determines_from_which_batch_an_iteration_counts(
     consumer: Consumer, as_peek: int, otherwise: int
 ) -> None:
     assert consumer.counts_from(may_peek=True) == as_peek
@@ -66,7 +66,7 @@ def fail(consumer: Consumer) -> None:
         raise ZeroDivisionError
 
 
-def test_consumer_is_current_only_while_it_requests() -> None:
+def test_earlier_consumer_is_current_again_after_an_error_in_a_request() -> None:
     before = CONSUMER.get()
     with pytest.raises(ZeroDivisionError):
         fail(Consumer())
@@ -103,7 +103,7 @@ def test_use_end_calls_the_functions_of_all_held_passes_once() -> None:
     assert calls == ["use a", "use b", "leave a", "leave b"]
 
 
-def test_leaving_an_iteration_does_not_use_its_end() -> None:
+def test_consumer_that_leaves_an_iteration_does_not_use_its_end() -> None:
     calls: list[str] = []
     consumer = Consumer(lambda: False)
     consumer.hold_end(lambda: calls.append("use"), lambda: calls.append("leave"))
@@ -137,7 +137,7 @@ def test_iteration_advances_the_epoch_once_it_counts(
 
 
 @pytest.mark.parametrize("peek", [0, 1])
-def test_end_requested_ahead_counts_at_once_if_each_batch_is_trained_on(
+def test_end_requested_ahead_advances_the_epoch_at_once_unless_the_consumer_peeks(
     url: str, peek: int
 ) -> None:
     loader = loader_of(url)

@@ -153,7 +153,7 @@ def test_unreadable_first_shard_without_schema_in_index_raises_error_when_it_is_
         list(StreamingDataLoader(dataset, batch_size=4))
 
 
-def test_missing_shards_without_schema_in_index_raise_error_about_the_first(
+def test_missing_shards_without_schema_in_index_raise_error_that_names_the_first_shard(
     tmp_path: Path,
 ) -> None:
     write_dataset(tmp_path, COLUMNS, FIELDS, tasks=2)
@@ -165,7 +165,7 @@ def test_missing_shards_without_schema_in_index_raise_error_about_the_first(
         list(loader(tmp_path))
 
 
-def test_many_damaged_shards_without_schema_in_index_raise_error_about_the_first(
+def test_many_damaged_shards_without_schema_in_index_raise_error_that_names_the_first_shard(
     tmp_path: Path,
 ) -> None:
     write_dataset(tmp_path, COLUMNS, FIELDS, tasks=10)

@@ -410,7 +410,7 @@ def test_loaded_state_can_be_saved_before_reading(
 
 
 @pytest.mark.parametrize("from_beginning", [True, False])
-def test_dataset_state_with_a_dropping_transform_needs_the_loader(
+def test_state_of_dataset_whose_transform_drops_rows_needs_a_loader(
     url: str, from_beginning: bool
 ) -> None:
     def dataset() -> Any:

@@ -110,7 +110,7 @@ class Darker:
 
 
 @ORDERS
-def test_transform_with_size_gets_decoded_pixels(local: str, order: Any) -> None:
+def test_transform_gets_decoded_pixels_of_the_requested_size(local: str, order: Any) -> None:
     for batch in loader(local, size=16, transform=Darker(), order=order):
         batch["image"] *= 2
         check({**batch, "id": batch["id"] // 2 * 2}, (16, 16))

@@ -120,7 +120,7 @@ def test_spawned_and_persistent_workers_of_pytorch_count_epochs(numbers: Dataset
     loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
-def test_epochs_of_one_pass_do_not_share_batches(numbers: Dataset) -> None:
+def test_batches_of_a_pass_do_not_span_epochs(numbers: Dataset) -> None:
     loader = make(numbers, num_epochs=2)
     whole = make(numbers)
     assert column(loader) == column(whole) + column(whole)
@@ -244,7 +244,9 @@ def test_state_of_the_exact_order_raises_error(numbers: Dataset) -> None:
         exact.load_state_dict(make(numbers).state_dict())
 
 
-def test_batch_size_of_the_dataset_takes_precedence_over_the_loaders(numbers: Dataset) -> None:
+def test_batch_size_of_the_dataset_takes_precedence_over_batch_size_of_the_loader(
+    numbers: Dataset,
+) -> None:
     options: dict[str, Any] = {**SHUFFLED, "local": numbers.url}
     loader = StreamingDataLoader(StreamingDataset(**options), 4, num_workers=2)
     assert column(loader) == column(make(numbers))
@@ -259,7 +261,7 @@ def test_batch_size_of_the_dataset_takes_precedence_over_the_loaders(numbers: Da
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_loader_batch_size_unlike_the_datasets_resumes_exactly_or_raises_error(
+def test_state_of_loader_whose_batch_size_differs_from_the_dataset_resumes_or_raises_error(
     numbers: Dataset, num_workers: int
 ) -> None:
     def made() -> StreamingDataLoader:

@@ -251,7 +251,7 @@ def test_pass_after_break_in_second_epoch_begins_with_third_epoch(
 
 @in_either_order
 @pytest.mark.usefixtures("ctrl_c_raises")
-def test_state_after_interrupt_while_pass_counts_resumes_with_next_batch(
+def test_state_after_interrupt_in_the_callback_of_a_pass_resumes_with_next_batch(
     numbers: Dataset, order: str
 ) -> None:
     def interrupted(_: int) -> None:
@@ -324,7 +324,7 @@ def test_blocks_are_closed_after_the_batches_made_from_them(numbers: Dataset) ->
     loader.threads.wait()
 
 
-def test_state_at_the_beginning_or_of_a_loader_of_batches_has_no_skipped_items(
+def test_state_of_an_unread_loader_or_a_loader_of_batches_has_no_skipped_items(
     numbers: Dataset,
 ) -> None:
     state = loader_of(numbers).state_dict()

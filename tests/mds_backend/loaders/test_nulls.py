@@ -97,7 +97,7 @@ REFUSED: list[tuple[SparkType, list[Any], int]] = [
 
 
 @pytest.mark.parametrize(("spark_type", "values", "count"), REFUSED, ids=str)
-def test_other_nulls_raise_error_before_the_first_batch(
+def test_nulls_without_a_tensor_value_raise_error_before_the_first_batch(
     spark_type: SparkType, values: list[Any], count: int, tmp_path: Path
 ) -> None:
     # The first rows have no nulls.

@@ -33,7 +33,9 @@ def test_loader_made_before_the_rank_is_set_reads_the_share_of_the_rank(
     assert Counter(seen) == Counter(range(ROWS))
 
 
-def test_dataset_batches_follow_the_world_if_the_order_does(url: str, launch: Launch) -> None:
+def test_batches_of_a_dataset_are_the_ranks_share_if_the_order_follows_the_world(
+    url: str, launch: Launch
+) -> None:
     order = ExactOrder(shuffle_rows=True, follows_world=True)
 
     def numbers(rank: int, size: int) -> list[int]:
@@ -49,7 +51,7 @@ def test_dataset_batches_follow_the_world_if_the_order_does(url: str, launch: La
     ("order", "share"),
     [(ExactOrder(follows_world=False), ROWS), (ExactOrder(world_size=4), ROWS // 4)],
 )
-def test_given_share_does_not_follow_the_world(
+def test_share_of_an_explicit_order_ignores_the_launcher(
     url: str, launch: Launch, order: ExactOrder, share: int
 ) -> None:
     launch(1, 2)
@@ -94,7 +96,9 @@ def test_unpickled_loader_reads_the_share_of_the_current_rank(
 
 
 @in_either_order
-def test_persistent_workers_follow_the_world(url: str, launch: Launch, order: str) -> None:
+def test_persistent_workers_read_the_share_of_the_current_rank(
+    url: str, launch: Launch, order: str
+) -> None:
     dataset = dataset_in(order, url, BATCH)
     with StreamingDataLoader(dataset, BATCH, num_workers=2, persistent_workers=True) as loader:
         seen = []
@@ -252,7 +256,9 @@ def test_state_after_peek_is_position_after_its_batch(url: str, order: str) -> N
 
 
 @in_either_order
-def test_last_batch_alone_is_a_peek_until_the_end_is_requested(url: str, order: str) -> None:
+def test_reading_only_the_last_batch_is_a_peek_until_the_end_is_requested(
+    url: str, order: str
+) -> None:
     begun = loader_in(order, url, BATCH)
     rows(islice(begun, ROWS // BATCH - 1))
     loader = loader_resumed(order, url, begun.state_dict())
@@ -362,7 +368,7 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
 @in_either_order
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("first", list(FIRST))
-def test_iteration_counts_from_its_second_batch_or_its_end(
+def test_iteration_advances_the_epoch_from_its_second_batch_or_its_end(
     url: str, launch: Launch, order: str, first: str, ranks: int
 ) -> None:
     if ranks == 1 and "afterwards" in first:
@@ -389,7 +395,7 @@ def test_copy_after_peek_begins_where_peek_began(url: str, order: str) -> None:
 
 
 @in_either_order
-def test_peeks_from_the_third_on_begin_new_epochs(url: str, order: str) -> None:
+def test_each_peek_after_the_second_begins_a_new_epoch(url: str, order: str) -> None:
     loader = loader_in(order, url, BATCH)
     peeks = [tuple(next(iter(loader))["number"].tolist()) for _ in range(5)]
     assert peeks[0] == peeks[1]
@@ -399,7 +405,7 @@ def test_peeks_from_the_third_on_begin_new_epochs(url: str, order: str) -> None:
 @in_either_order
 @pytest.mark.parametrize("used", [1, 2, 3])
 @pytest.mark.parametrize("is_ahead", [False, True])
-def test_batches_fetched_ahead_do_not_count(
+def test_batches_that_are_only_fetched_ahead_do_not_advance_the_epoch(
     url: str, order: str, used: int, *, is_ahead: bool
 ) -> None:
     """Lightning has fetched one batch more than it used, unless it has just used the last one."""

@@ -79,7 +79,7 @@ def test_verdict_after_one_batch_is_unknown() -> None:
     assert found(50, batches=1).verdict.cause == "unknown"
 
 
-def test_difference_of_statistics_covers_the_time_between() -> None:
+def test_difference_of_statistics_covers_the_time_between_them() -> None:
     earlier = found(30, "downloads", downloads=3)
     later = found(50, "downloads", downloads=7, order="elastic")
     between = later - earlier

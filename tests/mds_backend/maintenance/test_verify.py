@@ -103,7 +103,7 @@ def test_verify_finds_a_changed_byte_by_its_hash(name: str, tmp_path: Path) -> N
     assert "but the index records" in found[0][1]
 
 
-def test_verify_checks_hashes_of_raw_and_compressed_files_in_any_case(tmp_path: Path) -> None:
+def test_verify_checks_raw_and_compressed_hashes_regardless_of_letter_case(tmp_path: Path) -> None:
     directory = damage.copy_of("compression_zstd", tmp_path)
 
     def change(index: Any) -> None:

@@ -141,7 +141,7 @@ SHAPES: list[tuple[int, ...]] = [(), (), (), (1,), (3,), (2, 2)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES)), min_size=1), st.data())
-def test_packed_strips_equal_the_columns_of_the_records(
+def test_columns_packed_into_strips_equal_the_columns_of_the_records(
     columns: list[tuple[str, tuple[int, ...]]], data: st.DataObject
 ) -> None:
     dtype = np.dtype([(f"c{n}", *column) for n, column in enumerate(columns)])
@@ -324,7 +324,7 @@ def columns_of(names: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("beside", ["", "g"], ids=["floats alone", "a byte beside"])
 @pytest.mark.parametrize("size", [2_000, 1 << 20], ids=["many shards", "one shard"])
-def test_matrices_equal_the_columns_for_any_record_layout(
+def test_stacked_matrices_equal_their_columns_for_any_record_layout(
     beside: str, size: int, tmp_path: Path
 ) -> None:
     columns = columns_of("abcdef") | {name: [n % 100 for n in range(ROWS)] for name in beside}

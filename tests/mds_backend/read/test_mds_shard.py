@@ -230,7 +230,7 @@ def test_sample_sizes_that_do_not_add_up_raise_error(sizes: tuple[int, int]) -> 
             decode()
 
 
-def test_a_shard_that_was_sampled_is_freed_at_once(tmp_path: Path) -> None:
+def test_shard_is_freed_at_once_after_samples_were_read(tmp_path: Path) -> None:
     dataset = write_dataset(
         tmp_path, {"a": [1, None], "b": [["x"], None]}, {"a": "long", "b": array_of("string")}
     )

@@ -111,7 +111,9 @@ def test_rows_are_shuffled_within_windows_of_whole_shards(
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
-def test_parts_of_a_pass_take_batches_in_turn(datasets: dict[int, Dataset], parts: int) -> None:
+def test_each_part_of_a_pass_reads_every_nth_batch(
+    datasets: dict[int, Dataset], parts: int
+) -> None:
     def read(part: tuple[int, int]) -> list[list[int]]:
         order = ExactOrder(seed=1, shuffle_rows=True)
         return values(exact(datasets[60], order, 7, 2, part=part, block_rows=1))
@@ -133,7 +135,7 @@ def test_plan_lists_sample_numbers_without_reading(
     assert found == flat(exact(datasets[60], order, 8, 2, place=place))
 
 
-def test_batches_that_a_short_rank_cannot_fill_are_empty(tmp_path: Path) -> None:
+def test_rank_without_remaining_rows_gets_an_empty_batch_of_the_same_types(tmp_path: Path) -> None:
     fields = {"a": "long", "pair": array_of("short"), "word": "string", "list": array_of("byte")}
     rows = {"a": [1, 2, 3], "pair": [[1, 2]] * 3, "word": ["x"] * 3, "list": [[1], [], None]}
     dataset = write_dataset(tmp_path, rows, fields)

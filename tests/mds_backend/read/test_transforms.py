@@ -49,7 +49,7 @@ def test_batches_are_cut_from_the_results_of_a_transform(
         ExactOrder(seed=1, shuffle_shards=True, window=8),
     ],
 )
-def test_slices_of_shards_give_the_rows_of_whole_shards(
+def test_transform_of_slices_of_shards_yields_the_rows_of_whole_shards(
     dataset: Dataset, order: ExactOrder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refill, "SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
@@ -59,7 +59,7 @@ def test_slices_of_shards_give_the_rows_of_whole_shards(
     assert sliced == values(pieces(dataset, order, transform=OnNumbers(FUNCTIONS[name])))
 
 
-def test_function_gets_rows_of_one_shard_at_a_time_and_only_of_its_ranks_share(
+def test_transform_is_called_for_each_shard_with_rows_of_its_rank_only(
     dataset: Dataset,
 ) -> None:
     transform = OnNumbers(lambda n: n)

@@ -144,7 +144,7 @@ materialize(builder.getOrCreate().range(0, 3000, 1, 3), sys.argv[1], shard_size=
 
 
 @pytest.mark.long
-def test_failed_attempts_leave_neither_shards_nor_rows(tmp_path: Path) -> None:
+def test_failed_task_attempts_leave_neither_shards_nor_rows(tmp_path: Path) -> None:
     done = run_program(RETRY, tmp_path / "dataset", cwd=tmp_path)
     assert "a machine is gone" in done.stderr
     dataset = open_dataset(str(tmp_path / "dataset"))

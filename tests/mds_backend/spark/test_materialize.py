@@ -221,7 +221,7 @@ def test_columns_argument_selects_columns_and_encodings(spark: Any, target: Path
     assert table.to_pylist()[1] == {"id": 1, "a": [1, 1], "day": "2024-02-29"}
 
 
-def test_udf_iterable_makes_the_samples(spark: Any, target: Path) -> None:
+def test_samples_that_udf_iterable_yields_are_written(spark: Any, target: Path) -> None:
     def pairs(frame: Any, first: int = 0) -> Iterator[dict[str, Any]]:
         for value in frame["a.b"]:
             yield {"n": int(value) + first, "array": np.array([value], "int16")}
@@ -241,9 +241,7 @@ def test_udf_iterable_makes_the_samples(spark: Any, target: Path) -> None:
     assert numbers_in(target / "00001", "array") == [[2], [], [3], []]
 
 
-def test_pair_of_directories_gets_the_dataset_and_a_copy_with_keep_local(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_local_directory_of_a_pair_is_kept_only_with_keep_local(spark: Any, tmp_path: Path) -> None:
     for keep_local in (True, False):
         local, remote = tmp_path / f"local-{keep_local}", tmp_path / f"remote-{keep_local}"
         out = (str(local), str(remote))

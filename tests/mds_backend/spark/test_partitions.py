@@ -94,7 +94,9 @@ def test_a_task_does_not_make_the_directory_of_the_dataset(target: Path, write: 
 
 
 @pytest.mark.parametrize("result", [None, 5, {"x": 1}, "text"], ids=str)
-def test_function_that_returns_no_samples_raises_error(target: Path, result: Any) -> None:
+def test_udf_that_does_not_return_an_iterable_of_samples_raises_error(
+    target: Path, result: Any
+) -> None:
     with pytest.raises(errors.ArgumentTypeError, match="needs to return an iterable of samples"):
         write_samples(target, lambda frame: result)
     assert not target.exists()
@@ -118,7 +120,7 @@ def test_files_of_lost_attempts_are_removed_and_other_files_are_kept(
     }
 
 
-def test_incomplete_copy_gets_a_warning_and_no_index(target: Path, write: Any) -> None:
+def test_incomplete_local_copy_causes_warning_and_gets_no_index(target: Path, write: Any) -> None:
     job = make_job(target, "memory://whole")
     reports = write(job, 0, 1) + write(job, 1, 2)
     (target / "00001" / "part-00001-0123abcd-0.00000.mds").unlink()

@@ -113,7 +113,7 @@ IDLE: Any = SimpleNamespace(range=never)
     ("raised", "expected"),
     [(PermissionError, errors.CredentialsError), (OSError, errors.StorageError)],
 )
-def test_storage_that_fails_for_the_driver_raises_its_error(
+def test_error_of_a_store_that_the_driver_cannot_write_to_is_raised(
     monkeypatch: pytest.MonkeyPatch, raised: type[Exception], expected: type[Exception]
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:

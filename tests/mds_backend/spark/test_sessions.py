@@ -90,7 +90,7 @@ def test_conf_of_an_object_that_is_not_a_session_is_none(nothing: Any) -> None:
         ("local[2]", "connect", False, False),
     ],
 )
-def test_local_executors_are_on_the_disk_of_this_process(
+def test_session_counts_as_local_if_its_executors_run_on_this_machine(
     monkeypatch: pytest.MonkeyPatch, master: str, kind: str, started_here: bool, expected: bool
 ) -> None:
     class Session(SimpleNamespace):

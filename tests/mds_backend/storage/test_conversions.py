@@ -55,7 +55,7 @@ def test_failed_conversion_removes_only_its_own_shards(
 
 
 @pytest.mark.parametrize("earlier", [True, False])
-def test_failed_conversion_keeps_marker_of_one_that_has_just_begun(
+def test_failed_conversion_keeps_marker_of_another_conversion_that_has_just_begun(
     s3: S3Server, source: ParquetDataset, earlier: bool
 ) -> None:
     location = Location.of(f"s3://{BUCKET}/begun-{earlier}/mds")
@@ -102,7 +102,7 @@ def test_marker_that_another_job_removed_is_written_again(
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_failed_conversion_leaves_no_file_or_only_the_earlier_marker(
+def test_failed_conversion_leaves_only_a_marker_that_existed_before(
     s3: S3Server, source: ParquetDataset, before: bool
 ) -> None:
     location = Location.of(f"s3://{BUCKET}/gone-{before}/mds")
@@ -119,7 +119,7 @@ def test_failed_conversion_leaves_no_file_or_only_the_earlier_marker(
 
 
 @pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *long(ONE)])
-def test_second_of_two_conversions_leaves_the_first_dataset(
+def test_conversion_that_ends_second_raises_error_and_keeps_the_first_dataset(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
 ) -> None:
     url = f"s3://{BUCKET}/late-{first}-{second}/mds"

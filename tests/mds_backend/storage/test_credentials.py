@@ -213,7 +213,7 @@ def test_canned_acl_applies_to_every_object(s3: S3Server, monkeypatch: pytest.Mo
         assert s3.request("GET", f"/{BUCKET}/acl/{name}")
 
 
-def test_requester_pays_only_for_the_named_buckets(
+def test_requester_pays_is_set_only_for_the_named_buckets(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "other, paid")

@@ -46,7 +46,7 @@ def test_missing_parent_raises_the_error_of_the_log_in(
     assert "the parent process provides no credentials (FileNotFoundError" in caplog.text
 
 
-def test_process_without_the_key_gets_no_credentials_and_others_still_do() -> None:
+def test_process_without_the_key_gets_no_credentials_and_blocks_no_other_process() -> None:
     address = lending.own_address()
     with pytest.raises(AuthenticationError):
         Client(address, authkey=b"another")
@@ -54,6 +54,6 @@ def test_process_without_the_key_gets_no_credentials_and_others_still_do() -> No
     assert LentCredentials(Stranger("known"), address).fetch().options == {"token": "t"}
 
 
-def test_pickles_that_do_not_start_a_process_contain_only_the_provider() -> None:
+def test_pickle_that_is_not_sent_to_a_worker_contains_only_the_credentials_provider() -> None:
     location = Location("s3://bucket/x", credentials=Stranger("known"))
     assert pickle.loads(pickle.dumps(location)).credentials == Stranger("known")  # noqa: S301

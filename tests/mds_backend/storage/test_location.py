@@ -43,7 +43,7 @@ def test_equivalent_urls_have_one_normal_form(url: str, normal: str) -> None:
     assert normalize_url(normal) == normal
 
 
-def test_url_with_a_scheme_or_of_a_mount_names_its_storage() -> None:
+def test_has_scheme_is_true_for_urls_with_a_scheme_and_paths_of_mounts() -> None:
     for url in (
         "file:///a",
         "dbfs:/a",

@@ -60,7 +60,9 @@ def test_parquet_is_read_and_converted_in_place(volume: Path) -> None:
     assert open_dataset(str(volume / "mds")).to_table().equals(TABLE)
 
 
-def test_stale_listing_does_not_prevent_replacing_or_removing(volume: Path) -> None:
+def test_dataset_on_a_mount_with_stale_listings_can_be_removed_and_written_again(
+    volume: Path,
+) -> None:
     pq.write_table(TABLE, volume / "part.parquet")
     source, target = open_parquet(str(volume)), Location.of(str(volume / "mds"))
     for _ in range(2):
@@ -81,7 +83,7 @@ def test_files_missing_from_a_stale_listing_are_read(volume: Path) -> None:
     assert len(open_parquet(str(volume))) == 200
 
 
-def test_a_cache_needs_a_file_system_with_locks(volume: Path, tmp_path: Path) -> None:
+def test_cache_on_a_file_system_without_locks_raises_error(volume: Path, tmp_path: Path) -> None:
     write_ints(volume / "mds", range(100), size_limit=200)
     options: dict[str, Any] = {"remote": str(volume / "mds"), "batch_size": 10}
     with pytest.raises(StorageError, match="on a file system without locks, such as a mount of"):

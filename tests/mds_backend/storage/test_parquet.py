@@ -33,7 +33,7 @@ def put(location: Location) -> None:
     location.write("_SUCCESS", [b"-"])
 
 
-def test_parquet_on_every_storage_has_the_same_rows(store: Store) -> None:
+def test_parquet_on_every_store_has_the_same_rows(store: Store) -> None:
     put(store.location)
     dataset = open_parquet(store.url, storage_options=store.storage_options)
     assert dataset.schema.names == ("k", "n", "s")
@@ -76,7 +76,7 @@ def test_filesystem_objects_of_fsspec_and_arrow_are_accepted(s3: S3Server) -> No
             assert open_parquet(url, filesystem=given).to_table(["n", "s"]).equals(TABLE)
 
 
-def test_failing_storage_raises_error_that_names_the_file(s3: S3Server) -> None:
+def test_failing_store_raises_error_that_names_the_file(s3: S3Server) -> None:
     url, options = f"s3://{BUCKET}/parquet-broken", {"endpoint_url": s3.url}
     put(Location.of(url, options))
     broken = {**options, "config_kwargs": {"retries": {"max_attempts": 0}}}
@@ -204,7 +204,7 @@ def test_storage_options_are_renamed_for_delta_rs(
     )
 
 
-def test_delta_table_on_unsupported_storage_raises_error_that_lists_supported_storages(
+def test_delta_table_on_unsupported_store_raises_error_that_lists_supported_stores(
     tmp_path: Path,
 ) -> None:
     put_table(Location.of("memory://delta/t"), tmp_path)

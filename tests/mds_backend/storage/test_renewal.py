@@ -105,7 +105,7 @@ def test_request_with_expired_credentials_is_repeated_once(
     assert guard.expired >= len(reads)
 
 
-def test_short_credentials_without_a_stated_end_are_renewed_after_a_refusal(
+def test_credentials_that_expire_without_notice_are_renewed_after_a_refusal(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each token expires after ten seconds, but its lease does not state that."""

@@ -53,7 +53,7 @@ def signed(azure: AzureServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     return Location(place.url, {"account_name": ACCOUNT}, credentials=Signer("t"))
 
 
-def test_azure_signature_is_renewed_without_the_environment(
+def test_azure_signature_is_renewed_and_a_wrong_key_in_the_environment_is_ignored(
     signed: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = signed.child("plain")
@@ -120,7 +120,7 @@ def test_tokens_of_google_are_renewed(gs: GoogleServer, monkeypatch: pytest.Monk
 NAME = names.TableName("main", "sales", "orders")
 
 
-def test_responses_of_unity_catalog_become_options_of_each_storage() -> None:
+def test_responses_of_unity_catalog_become_options_of_each_store() -> None:
     keys = {"access_key_id": "k", "secret_access_key": "s", "session_token": "t"}
     options = {"key": "k", "secret": "s", "token": "t"}
     end = {"expiration_time": 2_000_000}
@@ -140,7 +140,7 @@ def test_responses_of_unity_catalog_become_options_of_each_storage() -> None:
         of({"else": {}}, "x")
 
 
-def test_configurations_of_iceberg_become_options_of_each_storage() -> None:
+def test_configurations_of_iceberg_become_options_of_each_store() -> None:
     of = vending.lease_of_iceberg
     name = "adls.sas-token.account.dfs.core.windows.net"
     ends = name.replace("sas-token", "sas-token-expires-at-ms")

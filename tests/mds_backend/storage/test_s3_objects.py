@@ -238,7 +238,7 @@ def test_earlier_requests_go_first_and_errors_release_their_slots() -> None:
     assert order == [(2, 0), (1, 0), (1, 0), (1, 8), (2, 8)]
 
 
-def test_bytes_that_have_arrived_make_room_for_the_next_request() -> None:
+def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
     async def main() -> None:
         turns = Turns(Pace(64))
         turns.pace.bytes = 10

@@ -102,7 +102,7 @@ def test_first_rows_are_read_before_their_shard_is_complete(
     [(64, False, 4), (64, True, 4), (1, False, 0)],
     ids=["alone", "broken", "too many"],
 )
-def test_first_shuffled_rows_are_requested_alone_if_they_are_few(
+def test_first_rows_of_a_shuffled_pass_are_requested_individually_if_they_are_few(
     most: int,
     breaks: bool,
     alone: int,

@@ -76,7 +76,7 @@ def test_threads_share_a_file_system_until_the_instance_cache_is_cleared(store: 
     assert again is not fs
 
 
-def test_cached_shards_are_read_after_their_storage_is_gone(store: Store, tmp_path: Path) -> None:
+def test_cached_shards_are_read_after_their_store_is_gone(store: Store, tmp_path: Path) -> None:
     index = write(store.location, "zstd")
     options = CacheOptions(directory=str(tmp_path / "local"), retry=1)
     assert Index.from_bytes(read_index(store.location, options)[0], url="") == index
@@ -197,7 +197,7 @@ def test_google_requests_are_retried_after_faults(
     remove_dataset(Location.of(url))
 
 
-def test_files_that_another_client_writes_are_seen(s3: S3Server) -> None:
+def test_files_that_another_client_writes_or_removes_are_listed_correctly(s3: S3Server) -> None:
     options = {"endpoint_url": s3.url}
     ours = Location.of(f"s3://{BUCKET}/shared", options)
     other = Location.of(ours.url, {**options, "default_fill_cache": False})

@@ -92,7 +92,7 @@ def test_slice_of_a_list_column_is_converted_without_the_other_rows() -> None:
     ],
     ids=str,
 )
-def test_nulls_that_a_transform_left_raise_error(values: Any, spec: ColumnSpec) -> None:
+def test_nulls_that_remain_after_a_transform_raise_error(values: Any, spec: ColumnSpec) -> None:
     with pytest.raises(NullValueError, match="'a' holds 1 null"):
         to_tf(values, spec)
 
@@ -125,7 +125,7 @@ def test_tensors_become_rows_without_the_conversion_of_tensorflow(
     assert last.a.shape == (1,)
 
 
-def test_rows_work_in_ragged_batches_and_nested_structures(make: Any) -> None:
+def test_rows_keep_their_type_in_ragged_batches_and_nested_structures(make: Any) -> None:
     row = make("Batch", ("a", "b"))
     dataset = tf.data.Dataset.from_tensor_slices(row([1, 2], [[3, 4], [5, 6]]))
     for ragged in dataset.map(lambda each: row(tf.range(each.a), each.b)).ragged_batch(2):

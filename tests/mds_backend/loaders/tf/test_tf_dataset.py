@@ -364,7 +364,7 @@ def test_state_after_a_tf_function_requires_the_number_of_batches(
         first.state_dict(batches=99)
 
 
-def test_state_belongs_to_the_iteration_begun_last(numbers: Dataset) -> None:
+def test_state_is_the_position_of_the_latest_iteration_in_use(numbers: Dataset) -> None:
     dataset = made_in("elastic", numbers)
     first, second = iter(dataset), iter(dataset)
     next(first), next(first), next(second)
@@ -454,7 +454,7 @@ def test_iterations_of_a_few_batches_after_load_are_the_same_as_in_pytorch(
 
 
 @pytest.mark.parametrize("prefetch", [None, 0])
-def test_iteration_across_epochs_is_followed_by_the_epoch_after_the_last_one_it_used(
+def test_next_iteration_begins_after_the_last_epoch_whose_batches_were_used(
     numbers: Dataset, prefetch: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An epoch counts if its batches were used, and not if it was only read ahead."""
@@ -466,7 +466,7 @@ def test_iteration_across_epochs_is_followed_by_the_epoch_after_the_last_one_it_
         assert column(dataset.take(batches)) == taken(torch, batches)
 
 
-def test_batch_requested_before_it_is_read_counts_its_epoch(numbers: Dataset) -> None:
+def test_batch_requested_before_its_block_is_read_advances_the_epoch(numbers: Dataset) -> None:
     read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
     runs = tf_runs.TFRuns(read, Batching(BATCH))
     iteration = runs.iterations()

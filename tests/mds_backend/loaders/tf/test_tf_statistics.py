@@ -64,7 +64,7 @@ def test_all_of_the_time_of_a_loop_is_accounted_for(
     assert found.training_seconds == 2 * BATCHES
 
 
-def test_reduce_is_counted_with_the_pipeline_as_consumer(numbers: Dataset) -> None:
+def test_statistics_of_reduce_name_the_pipeline_as_consumer(numbers: Dataset) -> None:
     dataset = make(numbers)
     zero = tf.constant(0, tf.int64)
     total = dataset.reduce(zero, lambda total, batch: total + tf.reduce_sum(batch.number))
@@ -128,7 +128,7 @@ def test_waiting_time_of_a_loop_is_split_like_the_waiting_time_of_the_pipeline()
     assert totals["waited_for_batching"] == 0
 
 
-def test_waiting_time_of_a_loop_is_batching_if_the_pipeline_did_not_wait() -> None:
+def test_waiting_time_of_a_loop_counts_as_batching_if_the_pipeline_did_not_wait() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)

@@ -118,7 +118,7 @@ def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_end_of_counted_batches_requested_ahead_keeps_the_last_batch(
+def test_state_after_end_was_requested_ahead_resumes_with_last_counted_batch(
     url: str, batch_size: int | None
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -254,7 +254,7 @@ def test_state_with_items_that_are_not_samples_raises_error(
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_items_of_several_samples_have_states_if_the_loader_counts_samples(
+def test_loader_that_counts_samples_of_its_items_resumes_from_its_state(
     url: str, num_workers: int, order: str
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -530,7 +530,7 @@ def copied(thing: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", [Before, After, AfterWithItems])
-def test_subclass_of_dataset_may_use_any_other_name(
+def test_subclass_of_dataset_may_reuse_names_of_internal_attributes(
     url: str, kind: Callable[..., StreamingDataset], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = StreamingDataset(remote=url, **ARGUMENTS)
@@ -550,7 +550,7 @@ def test_subclass_of_dataset_may_use_any_other_name(
     assert [n for batch in batches + column(again) for n in batch] == expected[0]
 
 
-def test_subclass_of_loader_may_use_any_other_name(
+def test_subclass_of_loader_may_reuse_names_of_internal_attributes(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = StreamingDataset(remote=url, **ARGUMENTS)

@@ -258,7 +258,7 @@ def test_copied_batches_keep_their_container_types() -> None:
     assert batch[0].x.tolist() == [1]
 
 
-def test_device_cpu_changes_nothing(url: str, device: Device) -> None:
+def test_device_cpu_leaves_batches_unchanged(url: str, device: Device) -> None:
     on_cpu = loader_in("exact", url, BATCH, device="cpu")
     assert column(on_cpu) == column(loader_in("exact", url, BATCH))
     assert not device.log
@@ -278,7 +278,7 @@ def test_missing_device_raises_error_that_names_it(url: str) -> None:
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
 @in_either_order
-def test_a_gpu_gets_every_row(url: str, order: str, tmp_path: Path) -> None:
+def test_batches_on_a_gpu_contain_every_row(url: str, order: str, tmp_path: Path) -> None:
     found = list(loader_in(order, url, BATCH, device="cuda"))
     assert all(batch["number"].is_cuda for batch in found)
     assert column(found) == column(loader_in(order, url, BATCH))

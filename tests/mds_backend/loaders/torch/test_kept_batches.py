@@ -75,7 +75,7 @@ SHUFFLED = {"seed": 1, "shuffle_shards": True, "window": 1_000}
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("shuffle", [IN_ORDER, SHUFFLED], ids=["in order", "shuffled"])
 @pytest.mark.parametrize("columns", [NAMES, [*NAMES, "word"]], ids=["records", "with strings"])
-def test_kept_parts_of_batches_keep_their_values_in_later_passes(
+def test_parts_of_batches_that_are_kept_do_not_change_in_later_passes(
     dataset: Dataset, columns: list[str], shuffle: dict[str, Any], num_workers: int
 ) -> None:
     options = {"columns": columns, "shuffle": shuffle, "num_workers": num_workers}

@@ -43,7 +43,7 @@ def waited_for(found: Statistics) -> float:
     )
 
 
-def test_statistics_sum_passes_and_show_the_last_one(remote: Any) -> None:
+def test_statistics_cover_all_passes_or_only_the_last_pass(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), BATCH)
     for _ in range(3):
         assert len(list(loader)) == SHARDS

@@ -100,7 +100,7 @@ def test_copied_dataset_has_separate_settings(urls: list[str]) -> None:
     assert dataset.next_epoch == other.next_epoch == 2
 
 
-def test_streams_can_be_set(urls: list[str]) -> None:
+def test_streams_of_a_dataset_can_be_replaced(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], batch_size=4)
     assert (len(dataset), dataset.num_streams) == (60, 1)
     dataset.streams = [Stream(remote=url) for url in urls]

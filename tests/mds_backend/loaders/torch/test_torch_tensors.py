@@ -108,14 +108,14 @@ def test_timestamp_beyond_nanoseconds_raises_error_with_column_and_value(
     assert "unix_micros" in str(caught.value)
 
 
-def test_nested_null_lists_are_counted() -> None:
+def test_error_states_the_number_of_nested_null_lists() -> None:
     for rows, nulls in (([[[1], None]], 1), ([[[1], None], None], 2)):
         with pytest.raises(NullValueError, match="PyTorch") as caught:
             to_torch(pa.array(rows), None, "v")
         assert caught.value.null_count == nulls
 
 
-def test_missing_timestamps_are_counted() -> None:
+def test_error_states_the_number_of_missing_timestamps() -> None:
     with pytest.raises(NullValueError, match="'when' holds 2 nulls, and PyTorch") as caught:
         to_torch(np.array(["NaT", "2000-01-01", "NaT"], "M8[us]"), None, "when")
     assert (caught.value.column, caught.value.null_count) == ("when", 2)
