@@ -300,7 +300,7 @@ def test_recorded_shares_compare_as_union_of_ranks(tmp_path: Path) -> None:
     assert "8 rows" in output
 
 
-def test_one_share_alone_is_not_comparable(tmp_path: Path) -> None:
+def test_recording_without_one_of_its_shards_is_not_comparable(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(shares(0, 4, 1)))
     other = write(tmp_path / "other.json", recording(shares(0, 4, 2)))
     code, output = run(one, other)
@@ -356,7 +356,7 @@ def test_data_that_version_0_1_recorded_with_note_is_not_comparable(tmp_path: Pa
     assert (code, "columns of one batch have different lengths" in output) == (2, True), output
 
 
-def test_loader_of_another_function_is_not_comparable(tmp_path: Path) -> None:
+def test_loader_made_by_another_function_is_not_comparable(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0)))
     other = write(tmp_path / "other.json", recording(loader_at(0, function="renamed")))
     code, output = run(one, other)

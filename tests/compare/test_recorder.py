@@ -99,7 +99,7 @@ def test_digest_of_rows_changes_if_values_move_to_other_rows(batch: Any) -> None
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
 
 
-def test_rest_of_column_is_digest_of_rows_without_the_column() -> None:
+def test_rest_digest_of_column_equals_digest_of_rows_without_the_column() -> None:
     both, one = Pass(is_batched=True), Pass(is_batched=True)
     numbers, texts = np.arange(4), ["a", "b", "c", "d"]
     both.add({"i": numbers, "s": texts})
@@ -231,7 +231,7 @@ def test_row_changed_after_reading_is_hashed_as_it_was_read() -> None:
     assert rows.to_json()["columns"]["a"]["digest"] == digest_of({"a": np.array([[1, 2]])})[1]["a"]
 
 
-def test_examples_are_the_same_rows_in_any_order() -> None:
+def test_recorded_examples_are_the_same_for_any_order_of_rows() -> None:
     found = []
     for order in (1, -1):
         one = Pass(is_batched=True, examples=3)
@@ -493,7 +493,7 @@ raise KeyboardInterrupt
         ("PMI_RANK", "PMI_SIZE"),
     ],
 )
-def test_rank_of_each_launcher_is_found(
+def test_rank_is_read_from_variables_of_each_launcher(
     names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in zip(names, ("1", "4"), strict=True):
@@ -502,7 +502,7 @@ def test_rank_of_each_launcher_is_found(
     assert recorder._path_of_rank("a/b.json") == "a/b.rank-1.json"
 
 
-def test_shapes_of_column_beyond_limit_are_not_listed() -> None:
+def test_column_of_more_than_eight_shapes_does_not_list_them() -> None:
     for count, shapes in ((8, 8), (9, 1)):
         found = Pass(is_batched=True)
         found.add({"x": [np.zeros(length) for length in range(count)]})

@@ -68,7 +68,7 @@ def test_submodules_are_available_without_import(
         _ = parent.nothing
 
 
-def test_dir_works_with_a_mocked_framework(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dir_lists_submodule_if_its_framework_is_mocked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
     assert "tf_utils" in dir(mdstorm)
 

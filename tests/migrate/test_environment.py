@@ -90,12 +90,12 @@ def test_incompatible_pin_is_reported_and_newer_is_not(path: str, text: str) -> 
     assert found(path, newer) == []
 
 
-def test_pin_is_shown_as_written() -> None:
+def test_finding_quotes_pin_as_written() -> None:
     (one,) = broken("pyproject.toml", '[tool.poetry.dependencies]\nnumpy = "~1.19"\n')
     assert one.message.startswith('`numpy = "~1.19"`; mdstorm needs numpy')
 
 
-def test_pin_of_extra_is_reported_only_if_used() -> None:
+def test_pin_of_package_of_an_extra_is_reported_only_if_extra_is_used() -> None:
     assert found("requirements.txt", "torch==1.7.1\n") == []
     assert found("requirements.txt", "torch==1.7.1\n", "torch") == [("pin", 1)]
 

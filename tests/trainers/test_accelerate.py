@@ -172,7 +172,7 @@ def test_loaders_of_other_datasets_are_split_by_accelerate(url: str) -> None:
     assert len(list(prepare(DataLoader([1] * 8)))) == 4  # type: ignore[arg-type]
 
 
-def test_prepare_for_one_process_splits_nothing(url: str) -> None:
+def test_prepare_for_one_process_does_not_split_the_share(url: str) -> None:
     with pytest.warns(UserWarning, match="some ranks read 504 samples .* and others one more"):
         assert len(rows(prepare(DataLoader(share(url)), processes=1))) == ROWS // 2
 
@@ -263,7 +263,7 @@ def with_one_batch_left(url: str) -> tuple[Any, dict[str, Any]]:
     return after, state
 
 
-def test_open_pass_of_prepared_loader_at_its_last_batch_is_complete_when_another_begins(
+def test_pass_of_prepared_loader_at_its_last_batch_is_complete_when_another_pass_begins(
     url: str,
 ) -> None:
     loader, _ = with_one_batch_left(url)
@@ -276,7 +276,7 @@ def test_open_pass_of_prepared_loader_at_its_last_batch_is_complete_when_another
     assert rows(loader) == list(range(ROWS))
 
 
-def test_old_pass_that_ends_after_a_load_does_not_drop_the_batch_of_a_peek(url: str) -> None:
+def test_peek_after_load_keeps_its_batch_even_if_an_earlier_pass_ends(url: str) -> None:
     loader, state = with_one_batch_left(url)
     first = iter(loader)
     last = rows(islice(first, 1))

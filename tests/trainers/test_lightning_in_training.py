@@ -160,7 +160,7 @@ def test_batch_that_failed_in_training_is_trained_again_with_options_of_the_trai
         ("on_train_batch_end", BATCHES),
     ],
 )
-def test_checkpoint_of_a_hook_resumes_with_the_batches_that_were_not_trained(
+def test_checkpoint_saved_in_a_hook_resumes_with_the_batches_that_were_not_trained(
     url: str, tmp_path: Path, kind: str, hook: str, trained: int
 ) -> None:
     before, after = Failing(trained, hook, tmp_path / "saved.ckpt"), Failing()

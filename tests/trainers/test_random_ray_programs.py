@@ -115,7 +115,7 @@ def test_random_programs_read_each_row_once(url: str, seed: int) -> None:
     Program(url, seed).run()
 
 
-def test_open_pass_at_its_last_batch_is_complete_when_another_begins(url: str) -> None:
+def test_pass_at_its_last_batch_is_complete_when_another_pass_begins(url: str) -> None:
     before, loader = (converter_of(url).make_torch_dataloader(100, num_epochs=1) for _ in range(2))
     for _ in islice(before, ROWS // 100):
         pass

@@ -53,7 +53,7 @@ def run(*arguments: str, code: int) -> Finished:
 
 
 @pytest.mark.parametrize("target", [["program.py"], ["-m", "program"]])
-def test_program_runs_as_with_python(target: list[str], folder: Path) -> None:
+def test_run_command_executes_program_like_python(target: list[str], folder: Path) -> None:
     done = run(*target, "--help", "-m", "a b", code=7)
     assert done.stdout.splitlines() == [
         f"--help -m a b {folder}",
@@ -62,7 +62,7 @@ def test_program_runs_as_with_python(target: list[str], folder: Path) -> None:
     assert done.stderr == ""
 
 
-def test_archive_runs_as_with_python(folder: Path) -> None:
+def test_run_command_executes_archive_like_python(folder: Path) -> None:
     with zipfile.ZipFile(folder / "program.pyz", "w") as archive:
         archive.writestr("__main__.py", "import petastorm, beside; print(petastorm.__version__)")
         archive.writestr("beside.py", "")
@@ -90,7 +90,7 @@ def test_streaming_option_also_replaces_mosaicml_streaming(folder: Path) -> None
 @pytest.mark.parametrize(
     "target", [["failing.py"], pytest.param(["-m", "failing"], marks=pytest.mark.long)]
 )
-def test_traceback_shows_only_the_program(
+def test_traceback_of_failing_program_shows_only_the_program(
     program: str, code: int, last: str, target: list[str], folder: Path
 ) -> None:
     (folder / "failing.py").write_text(program)

@@ -65,7 +65,7 @@ def ids_of(directory: Path) -> list[int]:
         return [int(row.id) for row in reader]
 
 
-def test_files_are_kept_and_metadata_is_added(tmp_path: Path) -> None:
+def test_materialize_dataset_keeps_files_and_adds_metadata(tmp_path: Path) -> None:
     with materialize_dataset(None, tmp_path.as_uri(), SCHEMA, row_group_size_mb=1):
         write(tmp_path, "a.parquet", range(20))
         write(tmp_path, "b.parquet", range(20, 30))

@@ -184,7 +184,7 @@ def test_state_of_a_subclass_with_its_own_batches_raises_error(ten: str, class_:
         class_(batch_reader(ten)).state_dict()
 
 
-def test_subclass_without_overrides_reads_whole_blocks(ten: str) -> None:
+def test_subclass_without_overrides_yields_batches_and_has_a_state(ten: str) -> None:
     loader = Other(batch_reader(ten), 4)
     assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert loader.state_dict()

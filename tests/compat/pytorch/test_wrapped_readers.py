@@ -17,7 +17,9 @@ def reader(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_torch_loader_over_reader_names_the_loader_to_use(reader: Any, shuffle: bool) -> None:
+def test_torch_loader_over_reader_raises_error_that_names_the_loader_to_use(
+    reader: Any, shuffle: bool
+) -> None:
     with pytest.raises(TypeError, match=r"Reader has no len\(\).*mdstorm\.pytorch\.DataLoader"):
         next(iter(torch.utils.data.DataLoader(reader, shuffle=shuffle)))
     assert reader
@@ -25,7 +27,7 @@ def test_torch_loader_over_reader_names_the_loader_to_use(reader: Any, shuffle: 
 
 
 @pytest.mark.parametrize("make", [DataLoader, BatchedDataLoader])
-def test_torch_loader_over_loader_names_the_remedy(reader: Any, make: Any) -> None:
+def test_torch_loader_over_loader_raises_error_with_remedy(reader: Any, make: Any) -> None:
     loader = make(reader, batch_size=3)
     with pytest.raises(TypeError, match=r"has no len\(\).*Iterate over it directly"):
         next(iter(torch.utils.data.DataLoader(loader)))

@@ -218,7 +218,7 @@ class TestLocalDiskCache:
         os.chown(path, 12345, 12345)
         assert cache.get("k", lambda: "ours") == "ours"
 
-    def test_cache_works_after_another_process_removes_empty_directory(
+    def test_cache_recreates_directory_that_another_process_removed(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         make_file, removals = tempfile.mkstemp, iter(["once"])
@@ -232,7 +232,7 @@ class TestLocalDiskCache:
         cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
         assert cache.get("k", lambda: 1) == cache.get("k", lambda: 2) == 1
 
-    def test_cleanup_that_cannot_remove_files_warns(
+    def test_cache_cleanup_that_cannot_remove_files_warns(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(path: Path, missing_ok: bool = False) -> None:

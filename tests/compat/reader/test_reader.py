@@ -22,7 +22,7 @@ def numbers(items: Any) -> list[int]:
     return [int(n) for item in items for n in np.atleast_1d(item.number)]
 
 
-def test_constructing_a_reader_raises_error() -> None:
+def test_constructing_the_reader_class_directly_raises_error() -> None:
     class Own(Reader):
         pass
 
@@ -68,7 +68,7 @@ def test_mds_dataset_without_samples_raises_error(tmp_path: Path) -> None:
         batch_reader(f"file://{tmp_path}")
 
 
-def test_an_empty_dataset_warns_and_ends(tmp_path: Path) -> None:
+def test_reader_of_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "empty", {"id": pa.array([], pa.int64())})
     with pytest.warns(UserWarning, match="No matching data is available for loading"):
         reader = batch_reader(url, num_epochs=None)

@@ -28,7 +28,7 @@ TYPES = pytest.importorskip("pyspark.sql.types")
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_every_protocol_is_read(protocol: int) -> None:
+def test_schema_is_read_from_every_pickle_protocol(protocol: int) -> None:
     types = {"id": TYPES.LongType(), "name": TYPES.StringType(), "at": TYPES.TimestampType()}
     types["price"] = TYPES.DecimalType(10, 2)
     fields = [

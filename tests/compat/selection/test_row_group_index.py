@@ -188,7 +188,7 @@ def test_get_row_group_indexes_of_another_object_raises_error() -> None:
         get_row_group_indexes(5)
 
 
-def test_new_index_replaces_the_old_one(tmp_path: Path) -> None:
+def test_new_row_group_index_replaces_the_old_index(tmp_path: Path) -> None:
     write(tmp_path, TABLE, rows=2)
     build(tmp_path.as_uri())
     build_rowgroup_index(tmp_path.as_uri(), None, [SingleFieldIndexer("i", "id")])

@@ -104,6 +104,8 @@ class TestWithoutConverter:
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):
             TFDatasetContextManager([], 4, None, READER, None)
 
-    def test_exit_of_manager_without_entry_does_nothing(self, ten: SparkDatasetConverter) -> None:
+    def test_exit_of_context_manager_that_was_not_entered_does_nothing(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder).__exit__(None, None, None)
         TFDatasetContextManager(ten.file_urls, 4, None, READER, 0).__exit__(None, None, None)

@@ -310,7 +310,7 @@ def test_values_not_representable_in_stacked_dtype_raise_error(
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 @pytest.mark.parametrize("stack", ["yes", "str", "complex64", 1, None, torch.float32])
-def test_stack_must_be_a_boolean_or_a_dtype(
+def test_invalid_stack_argument_raises_error(
     converter: SparkDatasetConverter, batches: Batches, stack: Any
 ) -> None:
     error = InvalidArgumentError if isinstance(stack, str) else ArgumentTypeError

@@ -90,7 +90,9 @@ class TestClaims:
             found = set(pool.map(find, range(8)))
         assert copies_in(tmp_path) == list(found)
 
-    def test_claim_works_on_object_store(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_threads_with_one_cache_key_share_one_copy_on_an_object_store(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         pytest.importorskip("s3fs")
         with closing(S3Server()) as server:
             for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -136,7 +138,7 @@ class TestClaims:
         assert len(pauses) == 4  # three pauses while waiting, and one for its own claim
         assert not claim.exists()
 
-    def test_waiting_ends_with_copy_of_other_process(
+    def test_process_that_waits_uses_copy_of_other_process(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
@@ -148,7 +150,7 @@ class TestClaims:
         assert "another process converts cache_key='one'" in caplog.text
         assert (tmp_path / key.claim_name).exists()  # it belongs to the other process
 
-    def test_process_converts_after_waiting_for_the_longest_time(
+    def test_process_converts_once_the_longest_wait_is_over(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         key = CacheKey(tmp_path.as_uri(), "one")
@@ -198,7 +200,9 @@ class TestReplacedCopies:
 
         return convert
 
-    def test_last_two_copies_are_kept(self, tmp_path: Path, convert: Callable[[int], str]) -> None:
+    def test_last_two_copies_with_one_cache_key_are_kept(
+        self, tmp_path: Path, convert: Callable[[int], str]
+    ) -> None:
         urls = [convert(day) for day in range(5)]
         assert copies_in(tmp_path) == urls[3:]
         assert {copy.key for copy in list_copies(str(tmp_path))} == {"daily"}
@@ -243,7 +247,7 @@ class TestReplacedCopies:
 class TestRenewed:
     """Files by which a process shows that it is alive."""
 
-    def test_file_is_renewed_while_object_exists(self, tmp_path: Path) -> None:
+    def test_marker_file_is_renewed_while_its_object_exists(self, tmp_path: Path) -> None:
         url = write_copy(tmp_path, 1)
         set_age(url, 1_000)
         location = Location.of(url)
@@ -256,7 +260,7 @@ class TestRenewed:
         renewed.renew_all()
         assert not renewed.is_alive(location, "_mdstorm")
 
-    def test_renewal_does_not_create_a_missing_file(self, tmp_path: Path) -> None:
+    def test_renewal_does_not_create_a_missing_marker_file(self, tmp_path: Path) -> None:
         use = Renewed(tmp_path.as_uri(), "_mdstorm")
         use.renew()
         assert list(tmp_path.iterdir()) == []

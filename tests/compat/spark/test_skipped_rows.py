@@ -136,7 +136,7 @@ def test_damaged_first_shard_is_skipped_if_index_has_no_schema(tmp_path: Path, r
         assert [int(n) for batch in reader for n in batch.n] == sound
 
 
-def test_on_corrupt_is_validated_and_rejects_row_cache(tmp_path: Path) -> None:
+def test_invalid_on_corrupt_or_skip_with_row_cache_raises_error(tmp_path: Path) -> None:
     converter = in_mds(tmp_path / "data")
     with pytest.raises(InvalidArgumentError, match="on_corrupt"):
         converter.make_torch_dataloader(on_corrupt="ignore")  # type: ignore[arg-type]

@@ -88,7 +88,7 @@ class TestBatching:
         dataset = make_petastorm_dataset(row_reader(ten)).batch(4, drop_remainder=True)
         assert dataset.element_spec.number.shape == (4,)
 
-    def test_blocks_are_larger_than_row_groups(self, thousand: str) -> None:
+    def test_blocks_of_dataset_span_several_row_groups(self, thousand: str) -> None:
         dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
         (block,) = dataset._parts.blocks()
         assert len(block.number) == 1000

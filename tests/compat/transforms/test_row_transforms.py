@@ -73,7 +73,7 @@ def test_images_that_a_function_keeps_are_decoded(spec: TransformSpec, pool: str
         assert [(row.png.tolist(), row.grey.tolist()) for row in reader] == expected
 
 
-def test_arrays_of_several_shapes_are_kept(url: str) -> None:
+def test_arrays_of_several_shapes_returned_by_function_are_unchanged(url: str) -> None:
     declared = [("x", np.int64, (None,), False)]
     found = rows(url, lambda row: {"x": np.arange(row["id"])}, declared, None, ["x"])
     assert [row.x.tolist() for row in found] == [[], [0], [0, 1]]
@@ -218,7 +218,9 @@ X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:.*specified some field names")
-def test_edited_columns_are_last(spec: dict[str, Any], columns: tuple[str, ...]) -> None:
+def test_edited_columns_of_a_transform_are_last_unless_columns_are_selected(
+    spec: dict[str, Any], columns: tuple[str, ...]
+) -> None:
     assert TransformSpec(**spec)._mdstorm_columns_of(["a", "b", "c"]) == columns
     assert tuple(transform_schema(SCHEMA, TransformSpec(**spec)).fields) == columns
 

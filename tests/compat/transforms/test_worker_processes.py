@@ -127,7 +127,7 @@ class TestPool:
         with pytest.raises(WorkerDiedError, match="has ended the worker"):
             pool(1)
 
-    def test_closing_does_not_wait_for_a_function(self) -> None:
+    def test_closing_the_pool_does_not_wait_for_a_running_function(self) -> None:
         pool = pool_of(lambda pipe: os.read(os.pipe()[0], 1))
         with ThreadPoolExecutor(1) as threads:
             call = threads.submit(pool, 0)

@@ -226,7 +226,7 @@ def test_summary_counts_files_that_still_import_petastorm(tmp_path: Path) -> Non
 
 
 @each(["."], ["mypkg", "tests"])
-def test_given_paths_are_treated_as_project_if_it_has_no_markers(
+def test_given_paths_are_treated_as_one_project_if_there_is_no_marker_file(
     named: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Migrate an unpacked archive, whose tests patch a name that one of its modules imports."""

@@ -264,7 +264,7 @@ def test_several_reports_are_written_and_diff_is_printed(source: Path, tmp_path:
         assert (tmp_path / name).read_text().startswith(BEGINNINGS[format_])
 
 
-def test_own_reports_are_not_scanned(source: Path) -> None:
+def test_reports_of_earlier_runs_are_not_scanned(source: Path) -> None:
     (source / "Dockerfile").write_text("RUN pip install petastorm==0.12\n")
     (source / "b.py").write_text("from petastorm import make_reader\n")
     reports = [source / name for name in ("r.json", "r.sarif.json", "audit.json")]

@@ -56,7 +56,7 @@ def test_absent_name_blocks_migration_and_links_to_documentation(text: str, sect
     assert all(one.cls == "review" for one in result.findings if one.text not in manual)
 
 
-def test_unsafe_keeps_import_with_absent_name() -> None:
+def test_import_of_absent_name_is_kept_with_unsafe_option() -> None:
     absent = "from streaming.base.shared import SharedArray\n"
     text = f"from streaming import Stream\n{absent}"
     rewrite(text, f"from mdstorm_backend import Stream\n{absent}", unsafe=True, todo=False)

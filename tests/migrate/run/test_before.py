@@ -29,14 +29,16 @@ def section(root: Path, *options: str) -> list[str]:
     return [line.replace(f"{root}/", "") for line in lines]
 
 
-def test_before_you_run_section_first_reports_missing_index_unless_given(tmp_path: Path) -> None:
+def test_before_you_run_section_begins_with_missing_package_index_unless_one_is_given(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, a_py=CODE, requirements_txt="petastorm\n")
     assert section(tmp_path)[0].startswith("mdstorm is not on a package index yet")
     assert section(tmp_path, "--index", "https://host/simple") == []
     assert section(tmp_path, "--requirement", "mdstorm @ https://host/mdstorm.whl") == []
 
 
-def test_wheel_installed_from_directory_does_not_hide_missing_index(
+def test_missing_package_index_is_reported_if_wheel_was_installed_from_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # `pip install --find-links` writes no `direct_url.json`, just like an install from an index.
