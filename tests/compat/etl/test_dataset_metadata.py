@@ -122,7 +122,7 @@ def test_schema_is_added_to_existing_parquet_files(plain: Path) -> None:
     assert counts == {str(path.relative_to(plain)): 1 for path in before}
 
 
-def test_existing_schema_is_kept(tmp_path: Path) -> None:
+def test_generating_metadata_keeps_the_existing_schema(tmp_path: Path) -> None:
     shutil.copytree(GOLDEN / "codecs", tmp_path / "data")
     before = metadata(tmp_path / "data")
     url = (tmp_path / "data").as_uri()

@@ -137,7 +137,7 @@ def test_changing_read_values_does_not_change_the_source() -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_sources_can_be_pickled() -> None:
+def test_source_over_a_petastorm_dataset_can_be_pickled() -> None:
     source, schema = opened("codecs")
     copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own
     assert copy.fingerprint == source.fingerprint

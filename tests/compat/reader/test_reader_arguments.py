@@ -33,7 +33,7 @@ def ids(reader: Any) -> list[int]:
         return [int(i) for item in reader for i in np.atleast_1d(item.id)]
 
 
-def test_filesystem_argument_is_used(hundred: str) -> None:
+def test_reader_with_filesystem_argument_returns_all_rows(hundred: str) -> None:
     filesystem = pa.fs.LocalFileSystem()
     assert ids(batch_reader(hundred, filesystem=filesystem)) == list(range(100))
 

@@ -151,7 +151,7 @@ def test_state_loaded_at_end_of_pass_resumes_where_it_was_taken(thirty: str) -> 
     ],
     ids=["of the system", "n-grams of a rank"],
 )
-def test_state_contains_seed(thirty: str, make: Callable[[str], Any]) -> None:
+def test_reader_state_contains_seed(thirty: str, make: Callable[[str], Any]) -> None:
     with make(thirty) as reader:
         state = reader.state_dict()
         expected = [described(item) for item in reader]

@@ -220,7 +220,9 @@ def test_state_of_equal_selection_written_differently_resumes(
     load(converter, order, there, here)
 
 
-def test_error_names_both_selections(converter: SparkDatasetConverter) -> None:
+def test_error_for_state_of_another_selection_names_both_selections(
+    converter: SparkDatasetConverter,
+) -> None:
     message = r"filters: 'id < 600' there, 'id < 900' here"
     with pytest.raises(StateMismatchError, match=message):
         load(converter, "exact", *OTHER[0])

@@ -158,7 +158,7 @@ def test_decimals_have_same_type_in_rows_and_schema(url: str) -> None:
 
 
 @pytest.mark.parametrize("decimals", [None, "decimal"])
-def test_decimals_are_kept_by_readers_without_a_warning(url: str, decimals: Any) -> None:
+def test_readers_return_decimals_unchanged_without_a_warning(url: str, decimals: Any) -> None:
     reader = batch_reader(url, schema_fields=["price"], decimals=decimals)
     assert [value for batch in reader for value in batch.price] == PRICES
     assert reader.schema.fields["price"].numpy_dtype is Decimal

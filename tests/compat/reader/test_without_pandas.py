@@ -30,7 +30,7 @@ print(open_dataset(target)[0]["array"].dtype)
 
 
 @pytest.mark.newest
-def test_readers_and_convert_work_without_pandas(tmp_path: Path) -> None:
+def test_readers_and_convert_do_not_need_pandas(tmp_path: Path) -> None:
     columns = {
         "number": [1, None, 3],
         "array": [[0.5, 1.0], [2.0, 3.0], [4.0, 5.0]],

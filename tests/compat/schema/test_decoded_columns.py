@@ -146,7 +146,7 @@ def test_archives_that_are_not_npz_raise_error(value: bytes) -> None:
         inflate_npz(pa.array([value]))
 
 
-def test_damaged_archive_raises_error() -> None:
+def test_damaged_npz_archive_raises_error() -> None:
     value = bytearray(npz(np.arange(300)))
     value[120] ^= 0xFF
     with pytest.raises(ValueError, match="not a compressed array"):

@@ -82,7 +82,7 @@ def test_view_of_an_invalid_selection_raises_error(fields: Any, message: str) ->
         SCHEMA.create_schema_view(fields)
 
 
-def test_patterns_match_whole_names() -> None:
+def test_field_patterns_match_whole_names() -> None:
     assert match_unischema_fields(SCHEMA, ["na.*", "id"]) == [ID, NAME]
     with pytest.warns(UserWarning, match=r"to get id, image, name$"):
         assert match_unischema_fields(SCHEMA, ["i", "nam"]) == []

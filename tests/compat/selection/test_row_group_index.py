@@ -226,7 +226,7 @@ def test_invalid_indexers_raise_error(
         build_rowgroup_index(directory.as_uri(), None, indexers)
 
 
-def test_sum_of_indexers_contains_values_of_both() -> None:
+def test_sum_of_indexers_contains_values_of_both_indexers() -> None:
     one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
     one.build_index([{"a": 1}], 0)
     other.build_index([{"a": 1}, {"a": 2}], 1)

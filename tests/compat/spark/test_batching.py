@@ -106,7 +106,7 @@ def test_empty_dataset_yields_no_batches_and_warns(tmp_path: Path, read: Read) -
 
 
 @with_either
-def test_arguments_accept_numpy_integers(ten: SparkDatasetConverter, read: Read) -> None:
+def test_loader_arguments_accept_numpy_integers(ten: SparkDatasetConverter, read: Read) -> None:
     names = ("cur_shard", "shard_count", "batch_size", "num_epochs", "workers_count", "seed")
     values = dict(zip(names, map(np.int64, (1, 2, 5, 1, 2, 5)), strict=True))
     (batch,) = read(ten, **values, shuffling_queue_capacity=np.int32(20))

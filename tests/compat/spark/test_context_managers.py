@@ -91,7 +91,9 @@ class TestWithoutConverter:
         with pytest.raises(DatasetNotFoundError):
             manager.__enter__()
 
-    def test_manager_over_some_files_reads_only_those(self, ten: SparkDatasetConverter) -> None:
+    def test_context_manager_over_some_files_reads_only_these_files(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         part = ten.file_urls[1:]
         with TorchDatasetContextManager(part, 9, READER, 0, None) as loader:
             assert [batch["number"].tolist() for batch in loader] == [[5, 6, 7, 8, 9]]

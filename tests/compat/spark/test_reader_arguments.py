@@ -32,7 +32,7 @@ def test_dataset_url_as_loader_argument_raises_error(ten: SparkDatasetConverter)
     ],
     ids=["predicate", "filters", "parts"],
 )
-def test_row_selecting_arguments_select_rows(
+def test_reader_arguments_of_a_converter_select_rows(
     ten: SparkDatasetConverter, read: Read, arguments: dict[str, Any], expected: list[int]
 ) -> None:
     (batch,) = read(ten, **arguments, **IN_ORDER)

@@ -182,7 +182,9 @@ def test_copy_with_deleted_files_is_written_again(
 
 
 @runs_python_on_executors
-def test_failed_conversion_is_repeated(spark: Any, cache_dir: Path, tmp_path: Path) -> None:
+def test_conversion_is_repeated_after_a_failed_conversion_of_the_same_frame(
+    spark: Any, cache_dir: Path, tmp_path: Path
+) -> None:
     flag = tmp_path / "flag"
 
     def fail_without(batches: Any) -> Any:

@@ -56,7 +56,7 @@ def test_damaged_shard_raises_error_by_default(tmp_path: Path, write: Any, read:
 @with_either
 @with_both
 @pytest.mark.parametrize("batch_size", [10, 4])
-def test_damaged_rows_are_skipped_and_number_of_batches_is_kept(
+def test_damaged_rows_are_skipped_without_changing_the_number_of_batches(
     tmp_path: Path, write: Any, read: Read, batch_size: int
 ) -> None:
     converter = write(tmp_path / "data")

@@ -112,7 +112,7 @@ def test_nulls_returned_by_transform_raise_error_in_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_nulls_of_one_shard_become_nan_next_to_integers_of_another(tmp_path: Path) -> None:
+def test_nulls_of_one_shard_become_nan_next_to_integers_of_another_shard(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
 
     def drop_small(frame: pd.DataFrame) -> pd.DataFrame:

@@ -52,7 +52,7 @@ def test_release_of_a_removed_lock_does_not_release_later_locks(path: str) -> No
     other.release()
 
 
-def test_shorter_line_in_a_lock_file_replaces_a_longer_one(path: str) -> None:
+def test_shorter_line_in_a_lock_file_replaces_a_longer_line(path: str) -> None:
     with locked(path) as lock:
         lock.write(b"a longer line")
         lock.write(b"short")
@@ -61,7 +61,9 @@ def test_shorter_line_in_a_lock_file_replaces_a_longer_one(path: str) -> None:
         assert lock.read() == b""
 
 
-def test_waiter_times_out_only_without_progress(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_lock_times_out_only_if_its_owner_makes_no_progress(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held = locked(path)
     now = count()  # one second per check
     seen = iter([*range(50), *[50] * 100])

@@ -99,7 +99,7 @@ def test_directory_filled_by_another_reader_is_used_and_not_changed(
 
 
 @COMPRESSIONS
-def test_foreign_file_of_wrong_size_raises_error_and_is_kept(
+def test_foreign_file_of_wrong_size_raises_error_and_is_not_removed(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
@@ -254,7 +254,7 @@ def test_file_downloaded_without_validation_is_validated_once(
 
 
 @pytest.mark.parametrize("replaces", [False, True], ids=["alone", "for one that was checked"])
-def test_foreign_damaged_file_raises_error_and_is_kept(
+def test_damaged_foreign_file_raises_error_and_is_not_removed(
     replaces: bool, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1)

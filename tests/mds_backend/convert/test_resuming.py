@@ -155,7 +155,7 @@ def test_second_conversion_to_a_directory_raises_error_while_the_first_one_runs(
 
 
 @pytest.mark.parametrize("step", ["mark_directory", "publish"])
-def test_dataset_that_another_process_publishes_meanwhile_is_kept(
+def test_dataset_that_another_process_publishes_during_a_conversion_is_not_replaced(
     source: ParquetDataset, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, usual = f"memory://meanwhile/{step}", getattr(commit, step)

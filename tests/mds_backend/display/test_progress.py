@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_progress_bar_is_erased_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_erased_at_the_end_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     threads = threading.active_count()
     with progress("Counting", "things") as on_progress:
@@ -132,7 +132,9 @@ def test_progress_writes_nothing_to_logs(
     assert not caplog.records
 
 
-def test_broken_terminal_does_not_stop_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_terminal_does_not_stop_work_that_shows_progress(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     terminal = new_terminal(monkeypatch)
 
     def broken(text: str) -> int:
@@ -163,7 +165,7 @@ def test_progress_in_a_notebook_updates_one_output(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("notebook")
-def test_notebook_shows_how_far_failed_work_got() -> None:
+def test_notebook_shows_at_which_item_failed_work_stopped() -> None:
     def fail() -> None:
         with progress("Counting", "things") as on_progress:
             assert on_progress is not None

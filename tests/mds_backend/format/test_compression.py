@@ -50,7 +50,7 @@ def test_decompressed_size_that_differs_from_the_index_raises_error(
 
 
 @pytest.mark.parametrize("compression", NAMES)
-def test_damaged_files_raise_error(compression: str) -> None:
+def test_damaged_compressed_data_raises_error(compression: str) -> None:
     data = b"".join(b"%d," % (i * i) for i in range(3000))
     packed = compress(compression, [data])
     for damaged in (b"", packed[: len(packed) // 2], packed[:-1], b"x" * 100):

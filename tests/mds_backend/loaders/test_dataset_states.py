@@ -154,7 +154,7 @@ def test_sample_count_that_does_not_match_the_batches_of_workers_raises_error(
 @pytest.mark.parametrize(
     ("num_rows", "of_rank"), [(100, 0), pytest.param(100, 1, marks=pytest.mark.long), (101, None)]
 )
-def test_composer_saves_and_loads_the_dataset_of_a_loader_in_the_exact_order(
+def test_dataset_state_resumes_in_exact_order_as_composer_saves_and_loads_it(
     tmp_path: Path,
     num_epochs: int | None,
     batches: int,
@@ -368,7 +368,7 @@ def test_copied_loader_begins_with_the_epoch_that_set_epoch_chose(
 
 
 @in_either_order
-def test_copy_within_an_epoch_finishes_it_if_set_epoch_chooses_the_same_epoch(
+def test_copy_made_within_an_epoch_finishes_that_epoch_if_set_epoch_chooses_it(
     url: str, order: str
 ) -> None:
     loader = loader_in(order, url, BATCH)

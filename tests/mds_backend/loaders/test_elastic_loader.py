@@ -175,7 +175,7 @@ worlds = st.sampled_from([(0, 1), (0, 2, 2), (0, 2), (0, 4, 2), (0, 8)])
 
 @patient
 @given(worlds, worlds, *[st.integers(1, 5)] * 2, st.sampled_from([1, 4]))
-def test_state_at_the_end_of_an_epoch_is_the_end_in_any_world(
+def test_state_at_the_end_of_an_epoch_resumes_with_the_next_epoch_in_any_world(
     numbers: Dataset,
     there: tuple[int, ...],
     here: tuple[int, ...],

@@ -184,7 +184,7 @@ def test_pickles_are_objects_if_allowed(tmp_path: Path) -> None:
 CODES = {"int16": 17, "float32": 34, "uint16": 16}
 
 
-def test_arrays_that_state_their_dtype_keep_it(tmp_path: Path) -> None:
+def test_arrays_that_are_stored_with_a_dtype_are_read_with_that_dtype(tmp_path: Path) -> None:
     arrays = [np.array([1, 2], np.int16), np.array([0.5], np.float32), np.ones((2, 2), np.uint16)]
     stored = ([array(values, code=CODES[values.dtype.name])] for values in arrays)
     dataset = write(tmp_path, "ndarray", *stored)

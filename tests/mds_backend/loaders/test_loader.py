@@ -65,7 +65,7 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
     assert [block.batch["c"].tolist() for block in blocks] == [[4, 14]]  # type: ignore[union-attr]
 
 
-def test_batches_are_read_ahead_for_samples_of_any_size(dataset: Dataset) -> None:
+def test_number_of_samples_read_ahead_depends_on_their_size(dataset: Dataset) -> None:
     assert samples_ahead(options(dataset), 16) == BLOCK_ROWS
     dataset.nbytes = 1 << 40
     assert samples_ahead(options(dataset), 16) == 8 * 16
@@ -116,7 +116,9 @@ def flat(batches: Any) -> list[int]:
 
 
 @in_either_order
-def test_empty_items_are_counted_and_not_yielded(numbers: Dataset, order: str) -> None:
+def test_rows_of_empty_items_are_counted_and_empty_items_are_not_yielded(
+    numbers: Dataset, order: str
+) -> None:
     def odd(blocks: Iterator[Block]) -> NumberedBatches:
         for number, (batch, offset, size) in enumerate(lists(blocks)):
             yield batch if number % 2 else NOTHING, offset, size
@@ -226,7 +228,7 @@ def test_number_of_remaining_batches_of_a_resumed_endless_pass_is_none(
 
 
 @pytest.mark.parametrize(("batch_size", "transform"), [(30, None), (15, ODD)])
-def test_pass_after_an_epoch_that_drop_last_dropped_begins_with_the_next_epoch(
+def test_pass_after_an_epoch_whose_rows_drop_last_dropped_begins_with_the_next_epoch(
     numbers: Dataset, batch_size: int, transform: Any
 ) -> None:
     # Two batches end with the third epoch; the fourth has fewer rows than a batch.
@@ -348,7 +350,7 @@ def groups_of(loader: Loader) -> Iterator[list[int]]:
     return read_by(loader, groups)  # type: ignore[no-any-return]
 
 
-def test_states_of_row_groups_and_of_batches_raise_error_in_each_others_loaders(
+def test_state_of_row_groups_raises_error_in_loader_of_batches_and_vice_versa(
     numbers: Dataset,
 ) -> None:
     share = {"seed": 3, "window": 15, "rank": 0, "world_size": 3}

@@ -136,7 +136,7 @@ def append(word: str) -> Callable[[dict[str, Any]], None]:
 
 @pytest.mark.parametrize("make", [shared, unshared])
 @pytest.mark.parametrize("nested", [change, share])
-def test_change_of_a_record_is_kept_if_a_nested_call_changes_or_shares_the_record(
+def test_change_of_a_record_is_not_lost_if_a_nested_call_changes_or_shares_the_record(
     make: Callable[[], SharedRecord], nested: Callable[[SharedRecord], None]
 ) -> None:
     record, calls = make(), count()
@@ -167,7 +167,7 @@ def test_record_is_locked_during_a_write_after_a_nested_read(
     assert locked == [True]
 
 
-def test_change_by_a_thread_is_kept_while_the_record_is_passed_on() -> None:
+def test_change_by_a_thread_is_not_lost_while_the_record_is_passed_on() -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
     record._threads = ReportingLock(may_end)  # type: ignore[assignment]
 

@@ -313,7 +313,7 @@ def test_thousands_of_ranks_keep_equal_shares_after_many_changes() -> None:
     assert shares <= {least, least + 1}
 
 
-def test_padded_last_step_fills_one_rank_after_the_other() -> None:
+def test_rows_of_a_padded_last_step_fill_one_rank_after_another() -> None:
     def sizes(rank: int) -> list[int]:
         order = ExactOrder(rank=rank, world_size=3, padded_to=4)
         return list(ExactPlan(order, np.array([0, 29]), 4).samples().sizes)

@@ -128,7 +128,7 @@ def test_world_of_an_srun_step_has_local_size_1_if_nodes_have_unequal_task_count
         {**STEP, "SLURM_STEP_NUM_TASKS": "1"},
     ],
 )
-def test_process_without_launcher_or_in_a_slurm_shell_is_a_world_of_one(
+def test_process_without_launcher_or_in_a_slurm_shell_is_a_world_of_one_rank(
     environment: dict[str, str], launch: Launch
 ) -> None:
     launch(environment)

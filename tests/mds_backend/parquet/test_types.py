@@ -109,7 +109,7 @@ def test_fixed_shape_tensors_are_read(tmp_path: Path) -> None:
     assert dataset[1]["v"].tolist() == tensors[1].tolist()
 
 
-def test_columns_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> None:
+def test_unsupported_columns_are_omitted_and_listed_with_their_types(tmp_path: Path) -> None:
     lists = pa.array([[[1]]], pa.list_(pa.list_(pa.uint8())))
     dataset = dataset_of(
         tmp_path, {"a": [1], "n": pa.nulls(1), "t": pa.array([1], pa.time64("us")), "u": lists}
@@ -120,7 +120,9 @@ def test_columns_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> N
     assert dataset[0] == {"a": 1}
 
 
-def test_statistics_of_a_struct_field_are_not_used_for_a_column_of_its_name(tmp_path: Path) -> None:
+def test_statistics_of_a_struct_field_are_not_used_for_a_column_of_the_same_name(
+    tmp_path: Path,
+) -> None:
     dataset = dataset_of(tmp_path, {"a.b": [1, 2], "a": [{"b": 100}, {"b": 200}]})
     assert value_bounds(dataset, ["a.b", "a"]) == [{"a.b": (1, 2)}]
 

@@ -111,7 +111,7 @@ def test_gathered_arrays_are_writable_copies(dataset: Dataset) -> None:
             assert not np.shares_memory(column, second[name])
 
 
-def test_null_elements_are_kept_if_shards_store_arrays_in_two_forms(tmp_path: Path) -> None:
+def test_null_elements_read_back_from_a_column_with_two_array_encodings(tmp_path: Path) -> None:
     """The column has no common length, but the rows of the batch have one."""
     rows = [[1, None], [3, 4], [5]]
     dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)

@@ -177,7 +177,7 @@ def test_encoding_that_cannot_hold_the_values_raises_error(spark_type: Any, enco
     assert repr(encoding) in str(e.value)
 
 
-def test_missing_column_raises_error() -> None:
+def test_column_that_the_frame_does_not_have_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="'w' is not a column of input dataframe"):
         plan_columns([field("v", "long")], {"v": "int", "w": "int"})
 

@@ -186,7 +186,7 @@ def test_each_partition_becomes_a_dataset_and_the_root_index_joins_all_partition
     assert len(files_in(target)) == len(shards) + 11 + 1
 
 
-def test_types_that_mosaicml_streaming_rejects_or_loses_are_kept(spark: Any, target: Path) -> None:
+def test_types_that_mosaicml_streaming_rejects_or_loses_read_back(spark: Any, target: Path) -> None:
     df = spark.sql(
         """
         SELECT CAST(-id AS TINYINT) AS byte, id = 1 AS flag, DATE'2024-02-29' AS day,

@@ -86,7 +86,7 @@ def test_failed_attempt_removes_its_shards(target: Path, monkeypatch: pytest.Mon
     assert list(target.rglob("*")) == []
 
 
-def test_a_task_does_not_make_the_directory_of_the_dataset(target: Path, write: Any) -> None:
+def test_task_does_not_create_the_directory_of_the_dataset(target: Path, write: Any) -> None:
     """The directory would be on the executor's own disk, where nothing removes its files."""
     with pytest.raises(errors.WriteError, match="could not be written"):
         write(make_job(target, by_partition=False), 0, 1)
@@ -159,7 +159,9 @@ def test_failure_to_write_one_index_removes_the_other_indexes(
     assert "index.json" not in {path.name for path in target.rglob("*")}
 
 
-def test_failed_job_removes_its_files_and_keeps_files_of_others(target: Path, write: Any) -> None:
+def test_failed_job_removes_its_files_and_keeps_files_of_other_jobs(
+    target: Path, write: Any
+) -> None:
     job, other = make_job(target, "memory://failed"), make_job(target, name=OTHER)
     made = [location for location in job.locations if directories.make_directory(location)]
     write(job, 0, 1)

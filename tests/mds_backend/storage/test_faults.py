@@ -62,7 +62,7 @@ def test_sdk_exceptions_become_errors_of_the_same_kind(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [CorruptDatasetError("ours"), FileExistsError("its own")])
-def test_errors_of_the_package_are_raised_unchanged(error: Exception) -> None:
+def test_errors_that_are_not_from_an_sdk_are_raised_unchanged(error: Exception) -> None:
     assert raised(error) is error
 
 

@@ -47,7 +47,7 @@ def write(location: Location, compression: str | None = None) -> Index:
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_a_dataset_is_written_once_read_back_and_removed(
+def test_dataset_is_written_read_back_and_removed_and_a_second_write_raises_error(
     store: Store, compression: str | None
 ) -> None:
     index = write(store.location, compression)

@@ -181,7 +181,7 @@ def test_uploader_with_invalid_out_raises_value_error(out: Any) -> None:
         CloudUploader.get(out)
 
 
-def test_download_keeps_an_existing_file_and_removes_a_partial_one(
+def test_download_keeps_an_existing_file_and_removes_a_partial_file(
     tmp_path: Path,
 ) -> None:
     copy = local_file(tmp_path, "first")

@@ -50,7 +50,7 @@ def test_source_of_a_module_can_be_inspected() -> None:
     assert "get_partitions_orig" in inspect.getsource(module), inspect.getfile(module)
 
 
-def test_committed_stubs_equal_the_generated_ones() -> None:
+def test_committed_stubs_equal_the_generated_stubs() -> None:
     script = runpy.run_path(str(ROOT / "scripts" / "make_streaming_stubs.py"))
     written = {
         path.relative_to(script["TARGET"]): path.read_text("utf-8")

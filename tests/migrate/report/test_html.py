@@ -237,7 +237,9 @@ def test_script_of_html_report_runs_under_content_security_policy(
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_filter_and_checklist_of_html_report_work_from_file_url(tmp_path: Path, mixed: str) -> None:
+def test_filter_and_checklist_of_html_report_opened_from_file_url_respond_to_input(
+    tmp_path: Path, mixed: str
+) -> None:
     html = mixed.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", DRIVER)
     found = dom(tmp_path / "r.html", html).partition("<pre>")[2].partition("</pre>")[0].split("|")
     assert found == [

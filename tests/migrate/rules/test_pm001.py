@@ -50,7 +50,7 @@ def test_file_that_names_petastorm_gets_note_with_line(path: str, text: str, lin
     ("requirements.txt", "# petastorm==0.12.1\n"),
     ("shell.nix", "python311.withPackages (p: [ p.petastorm ])\n"),
 )
-def test_mention_of_petastorm_is_noted_and_kept(path: str, text: str) -> None:
+def test_mention_of_petastorm_is_noted_and_unchanged(path: str, text: str) -> None:
     assert mentions(text, path) == [1]
     check_noop(text, path)
 

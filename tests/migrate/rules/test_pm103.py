@@ -98,7 +98,7 @@ def test_string_resolved_at_run_time_blocks_migration(text: str, fragment: str) 
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
 
 
-def test_lookup_of_both_libraries_blocks_migration() -> None:
+def test_find_spec_of_both_libraries_blocks_migration() -> None:
     check_held("H = find_spec('petastorm'), find_spec('mdstorm')\n", "PM103", "'petastorm'")
 
 

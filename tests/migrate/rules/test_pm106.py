@@ -59,7 +59,7 @@ def test_arguments_of_all_versions_are_accepted(text: str) -> None:
     check_moves(f"from petastorm import make_reader\n{text}\n")
 
 
-def test_renamed_argument_is_rewritten() -> None:
+def test_argument_with_another_name_in_mdstorm_is_renamed() -> None:
     text = "from petastorm import make_batch_reader, make_reader\n"
     text += "make_reader(dataset_url=u)\nmake_batch_reader(\n    dataset_url=u, num_epochs=1)\n"
     after = text.replace("from petastorm", "from mdstorm")

@@ -44,5 +44,5 @@ def test_entry_point_absent_in_mdstorm_needs_manual_review() -> None:
     ("pyproject.toml", '[[tool.mypy.overrides]]\nmodule = "petastorm.gone.*"\n'),
     ("pyproject.toml", '[tool.coverage.run]\nomit = ["*/petastorm/*"]\n'),
 )
-def test_other_settings_are_unchanged(path: str, text: str) -> None:
+def test_settings_that_name_no_module_of_petastorm_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path)

@@ -423,7 +423,7 @@ def test_requirements_in_monorepo_follow_code_of_same_folder(tmp_path: Path) -> 
     assert (tmp_path / "b" / "requirements.txt").read_text() == "petastorm\n"
 
 
-def test_lock_file_is_not_reported_if_petastorm_is_kept(tmp_path: Path) -> None:
+def test_lock_file_is_not_reported_if_petastorm_requirement_is_kept(tmp_path: Path) -> None:
     write(tmp_path, a_py=STAYS)
     write_files(tmp_path, {"poetry.lock": '[[package]]\nname = "petastorm"\n'})
     assert "PM411" not in invoke(migrate, "-v", tmp_path).stderr

@@ -354,7 +354,7 @@ def test_work_of_migration_grows_linearly_with_number_of_files(
         assert len(looks) <= 6 * len(files)
 
 
-def test_finding_in_file_that_shares_objects_with_patched_file_names_patching_file(
+def test_finding_in_file_that_shares_objects_with_patched_file_names_file_that_patches_it(
     tmp_path: Path,
 ) -> None:
     files = {

@@ -34,7 +34,7 @@ def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> Non
     [struct_of(x="long"), map_of("string", "long"), array_of(struct_of(x="long"))],
     ids=str,
 )
-def test_nested_columns_raise_error(spark_type: SparkType) -> None:
+def test_nested_columns_raise_error_in_tensorflow(spark_type: SparkType) -> None:
     with pytest.raises(UnsupportedTypeError, match=r"'a' of type .* has no counterpart") as e:
         spec_of_column(stored(spark_type))
     assert list(e.value.columns) == ["a"]

@@ -122,7 +122,7 @@ def test_make_one_shot_iterator_of_the_dataset_returns_batches(numbers: Dataset)
             assert session.run(batch.number).tolist() == list(range(30, 60))
 
 
-def test_a_dataset_can_be_made_in_one_graph_and_entered_in_another(numbers: Dataset) -> None:
+def test_dataset_made_eagerly_can_be_entered_and_read_in_a_graph(numbers: Dataset) -> None:
     dataset = make(numbers, 30, num_epochs=2)
     expected = column(dataset)
     with tf.Graph().as_default(), dataset as entered, tf.compat.v1.Session() as session:

@@ -49,7 +49,7 @@ def test_dataset_is_opened_on_first_use(tmp_path: Path) -> None:
         next(iter(loader))
 
 
-def test_yielded_rows_are_counted(numbers: Dataset) -> None:
+def test_loader_counts_the_rows_that_it_yields(numbers: Dataset) -> None:
     loader = torch_loader(numbers, batch_size=30, num_epochs=2)
     assert loader.num_samples_yielded == 0
     counts = []

@@ -72,7 +72,7 @@ def test_columns_are_cut_into_batches_as_views() -> None:
     assert split_values(["a", "b", "c"], [1, 2]) == [["a"], ["b", "c"]]
 
 
-def test_backward_through_a_batch_works_after_another_batch_was_written_to() -> None:
+def test_gradients_of_a_batch_are_computed_after_another_batch_was_modified() -> None:
     first, second = split_values(torch.ones(4), [2, 2])
     assert isinstance(first, torch.Tensor)
     assert isinstance(second, torch.Tensor)

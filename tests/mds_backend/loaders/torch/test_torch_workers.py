@@ -190,7 +190,7 @@ def same_memory(first: Any, second: Any) -> bool:
 @pytest.mark.parametrize(
     ("options", "together"), [({}, True), ({"batch_map": lambda batch: batch}, False)]
 )
-def test_workers_send_several_batches_at_a_time_unless_a_batch_map_makes_them(
+def test_workers_send_several_batches_at_a_time_unless_there_is_a_batch_map(
     numbers: Dataset, options: dict[str, Any], together: bool
 ) -> None:
     batches = list(elastic_loader(numbers, num_workers=2, **options))
@@ -200,7 +200,7 @@ def test_workers_send_several_batches_at_a_time_unless_a_batch_map_makes_them(
     assert not same_memory(batches[2], batches[3])
 
 
-def test_in_place_change_of_a_batch_does_not_change_the_version_of_another(
+def test_in_place_change_of_a_batch_does_not_change_the_version_of_other_batches(
     numbers: Dataset,
 ) -> None:
     batches = list(elastic_loader(numbers, num_workers=1))
