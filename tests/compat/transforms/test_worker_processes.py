@@ -216,7 +216,7 @@ def test_function_that_a_process_cannot_unpickle_raises_error(tmp_path: Path) ->
 
 @pytest.fixture
 def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that imports a module with the given source, on every call."""
+    """Return a function that, at each call, imports a module with the given source."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
