@@ -35,7 +35,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 COLUMNS = [f"float_{number:02d}" for number in range(26)]
 ROUNDS = 7
 PASS_SECONDS = 0.5
-#: Least ratios to the rows per second of dict batches; for samples, least rows per second.
+#: Minimum ratios to the rows per second of dict batches; for samples, minimum rows per second.
 TARGETS = {
     "stack": 1.5,
     "batch_map": 0.5,

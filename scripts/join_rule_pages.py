@@ -23,7 +23,8 @@ Written by `scripts/join_rule_pages.py` from the pages that `mdstorm migrate --e
 |---|---|---|
 """
 
-#: A block of code whose label describes its content, and the block that it becomes, if any.
+#: A fenced example labelled "before", with an optional file name, and the "after" block that
+#: follows it, if any.
 _EXAMPLE = re.compile(
     r"^(?P<fence>`{3,})(?P<language>\w+) before(?P<file>.*)\n(?P<before>[\s\S]*?)^(?P=fence)$"
     r"(\n\n(?P=fence)\w+ after.*\n(?P<after>[\s\S]*?)^(?P=fence)$)?",

@@ -81,7 +81,7 @@ def convert(
         Type to which decimals and arrays of decimals are converted. None and ``"decimal"`` keep
         every digit.
     shard_size : int, optional
-        Largest size of an uncompressed shard in bytes, at most 4 GiB. None and 0 mean 64 MiB, or
+        Maximum size of an uncompressed shard in bytes, at most 4 GiB. None and 0 mean 64 MiB, or
         the size of the row group if each row group becomes a shard.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.

@@ -212,7 +212,7 @@ class InMemBatchedDataLoader(OwnContext):
         With `shuffle`, pass number e is shuffled by ``torch.randperm`` with the seed ``seed + e``,
         as in Petastorm.
     rows_capacity : int
-        Largest number of rows to keep. A warning is issued if rows of a finite reader were left
+        Maximum number of rows to keep. A warning is issued if rows of a finite reader were left
         out.
     shuffle : bool
         Whether to shuffle the rows.

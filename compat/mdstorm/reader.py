@@ -197,7 +197,7 @@ def make_batch_reader(
     workers_count : int
         Number of threads or processes; at most one per processor.
     results_queue_size : int
-        Largest number of batches to prepare ahead of use.
+        Maximum number of batches to prepare ahead of use.
     seed : int, optional
         Seed of all permutations. None, and 0 in the exact order, mean no seed: the reader then uses
         9176 on all ranks with `cur_shard` and `shard_count`, and a random seed without them. Pass a
@@ -227,7 +227,7 @@ def make_batch_reader(
     cache_location : str, optional
         Directory of the cache. The default is a new directory for temporary files.
     cache_size_limit : int, optional
-        Largest size of the cache in bytes.
+        Maximum size of the cache in bytes.
     cache_row_size_estimate : int, optional
         Approximate size of a row in bytes. A `cache_size_limit` that is too small for a few rows is
         an error.
@@ -279,7 +279,7 @@ def make_batch_reader(
         Height and width of the decoded images. Each image is resized until it covers the size, and
         then centre-cropped. By default, all images of a batch must have the same shape.
     max_image_bytes : int, optional
-        Largest number of bytes that one image may decode to, by default 256 MiB. The limit is there
+        Maximum number of bytes that one image may decode to, by default 256 MiB. The limit is there
         because a small file can state any size.
     version : int or str, optional
         Version of a Delta table to read, or of an Iceberg table the id of a snapshot or the name of
@@ -334,7 +334,9 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     """
     if isinstance(dataset_url_or_urls, list):
         if not dataset_url_or_urls:
-            raise errors.InvalidArgumentError("dataset url list must be non-empty. Name a file")
+            raise errors.InvalidArgumentError(
+                "dataset url list must be non-empty: pass at least one file URL"
+            )
         return [checked_url(url).removesuffix("/") for url in dataset_url_or_urls]
     return checked_url(dataset_url_or_urls).removesuffix("/")
 

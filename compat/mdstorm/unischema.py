@@ -38,7 +38,7 @@ _numpy_to_spark_mapping = _schema.numpy_to_spark_mapping
 
 #: Headings of the table that a notebook shows.
 FIELDS = ("field", "type", "shape", "codec", "may be null")
-#: Largest number of fields in the one-line form of a schema.
+#: Maximum number of fields in the one-line form of a schema.
 _IN_LINE = 8
 #: Name of a schema that is inferred, as in Petastorm.
 _INFERRED = "inferred_schema"

@@ -40,7 +40,8 @@ first = 0
 def save_checkpoint(epoch):
     total = seen.clone()
     dist.all_reduce(total)
-    if total.all():  # the epoch is complete: save it as the start of the next one
+    if total.all():
+        # The epoch is complete: the loop below saves it as the start of the next one.
         return
     if rank == 0:  # the state of one rank is valid for all ranks
         checkpoint = {

@@ -75,7 +75,7 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
 Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]
 
 
-#: The largest number of values of a file that one condition lists.
+#: Maximum number of values of a file that one condition lists.
 _LIMIT = 3
 
 

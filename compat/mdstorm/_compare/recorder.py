@@ -56,7 +56,7 @@ LISTED = 8
 SEVERAL = "several"
 #: Number of rows of a row reader that are hashed together.
 ROWS_TOGETHER = 512
-#: Largest number of bytes of words that are hashed at once.
+#: Maximum number of bytes of words that are hashed at once.
 BYTES_TOGETHER = 1 << 23
 
 # --- 1. Digests ----------------------------------------------------------------------------------

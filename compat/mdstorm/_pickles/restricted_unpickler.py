@@ -82,7 +82,7 @@ _RENAMED = {
 }
 #: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
 MAX_BYTES = 1 << 28
-#: The number of arguments of a field.
+#: Maximum number of arguments of a field.
 _MOST_ARGUMENTS = 5
 #: The instructions of Petastorm's pickles in any protocol.
 _LISTED = frozenset(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: 32 MiB, Petastorm's default, here the largest size of a shard.
+#: 32 MiB, Petastorm's default, here the maximum size of a shard.
 DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 
 #: Petastorm's compression codecs and the ones that MDS has for them.
@@ -96,7 +96,7 @@ def make_spark_converter(
         only `dtype`, `decimals`, `version`, `timestamp` and `storage_options` apply, and
         `SparkDatasetConverter.delete` removes nothing.
     parquet_row_group_size_bytes : int, optional
-        Largest size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
+        Maximum size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
     compression_codec : str, optional
         ``uncompressed``, ``snappy``, ``gzip``, ``bzip2``, ``lz4`` or ``deflate``.
     dtype : {"float32", "float64", None}

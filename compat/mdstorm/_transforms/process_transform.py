@@ -83,7 +83,7 @@ class ProcessTransform:
     transform : Transform
         The transform to call; user-defined functions may be lambdas.
     workers : int
-        Largest number of worker processes.
+        Maximum number of worker processes.
 
     Attributes
     ----------

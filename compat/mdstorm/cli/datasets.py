@@ -36,7 +36,7 @@ _LONGEST = 60
 @cli.columns_option("Names of the columns to convert, separated by commas; by default all.")
 @cli.dtype_option("Type of floating-point numbers; by default unchanged.")
 @cli.decimals_option("Type of decimals, and of the elements of arrays of them; by default decimal.")
-@click.option("--shard-size", metavar="SIZE", help="Largest size of a shard; 64mb by default.")
+@click.option("--shard-size", metavar="SIZE", help="Maximum size of a shard; 64mb by default.")
 @click.option(
     "--keep-row-groups/--fill-shards",
     default=None,

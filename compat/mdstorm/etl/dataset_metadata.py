@@ -97,7 +97,7 @@ def materialize_dataset(
     schema : Unischema
         The schema that encodes the rows. With Parquet, its codecs are Petastorm's own.
     row_group_size_mb : int, optional
-        Largest size of a row group in MiB. None and 0 leave it to Spark.
+        Maximum size of a row group in MiB. None and 0 leave it to Spark.
     use_summary_metadata : bool
         Whether to write ``_metadata`` as well, a summary of all footers. It has no effect on MDS.
     filesystem_factory : callable, optional

@@ -3,8 +3,8 @@
 # MAGIC # Preprocess in Spark, save Parquet to DBFS, train from it
 # MAGIC
 # MAGIC Spark cleans a table and writes it as Parquet to `dbfs:/ml`. Training reads the same files
-# MAGIC through `/dbfs/ml`, where every machine of a cluster sees them. Training needs no Spark, and
-# MAGIC may be another job.
+# MAGIC through `/dbfs/ml`, where every machine of a cluster sees them. Training does not need
+# MAGIC Spark, so it can run as a separate job.
 
 # COMMAND ----------
 

@@ -103,10 +103,10 @@ def _called(
 #: Called with the number of finished items, and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 
-#: Highest default number of threads. It limits the shards held in memory, and the concurrent
-#: requests to a storage.
+#: Maximum default number of threads. It limits the shards held in memory, and the concurrent
+#: requests to storage.
 _MAX_THREADS = 8
-#: Most requests to a storage at a time, if they only check files or write small ones.
+#: Maximum number of concurrent requests that only check files or write small ones.
 _MOST_REQUESTS = 16
 
 

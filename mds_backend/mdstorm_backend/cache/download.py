@@ -184,7 +184,7 @@ def mapped(path: str) -> Buffer:
 
 T = TypeVar("T")
 
-#: Longest pause between two attempts, in seconds.
+#: Maximum pause between two attempts, in seconds.
 LONGEST_PAUSE = 30.0
 #: Errors for which retrying does not help.
 _FINAL = (*ABSENT, NotADirectoryError, errors.CredentialsError, ReplacedError)
@@ -218,7 +218,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
     url : str
         The URL that `action` reads, for messages.
     attempts : int
-        Largest number of calls.
+        Maximum number of calls.
 
     Raises
     ------

@@ -42,7 +42,7 @@ _FORMATS: dict[str, Format] = {
 }
 #: The capability that allows engines outside of Databricks to read the table's files.
 _READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
-#: The largest number of names to search for a suggestion, and to list in a message.
+#: Maximum number of names to search for a suggestion, and to list in a message.
 _MOST_NAMES, _SHOWN = 1000, 20
 
 

@@ -24,7 +24,7 @@ from mdstorm_backend.read import SampleSource, batch_formats
 
 _MOST_EXAMPLES = 3
 _MOST_TEXT = 80
-#: Largest number of rows to read at a time.
+#: Maximum number of rows to read at a time.
 _MOST_ROWS = 1 << 14
 _FLOATS: dict[str | None, pa.DataType] = {"float32": pa.float32(), "float64": pa.float64()}
 

@@ -78,7 +78,7 @@ def convert_parquet(
     recode : callable, optional
         Called in the threads with every record batch; returns a batch with the columns of `plan`.
     shard_size : int, optional
-        Largest size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or with
+        Maximum size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or with
         ``cut_at="row_groups"`` the size of the row group.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
@@ -263,7 +263,7 @@ def row_batches(
     row_bytes : float
         Approximate bytes per row.
     most : int
-        Largest number of rows per batch.
+        Maximum number of rows per batch.
     recode : callable, optional
         Called with every batch; the batches that it returns are yielded instead.
     use_threads : bool

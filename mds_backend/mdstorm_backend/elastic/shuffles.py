@@ -23,7 +23,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 SHUFFLE_ALGORITHMS = ("naive", "py1s", "py2s", "py1br", "py1e")
 
 
-#: Least number of ids to sort at a time, not counting ids that may still mix with later spans.
+#: Minimum number of ids to sort at a time, not counting ids that may still mix with later spans.
 WINDOW = 1 << 20
 SORTED_AT_ONCE = 1 << 24
 

@@ -33,7 +33,7 @@ _REMEDIES = {
 #: words occur in day-time intervals.
 _NOT_STORED = "(?!:| day| hour| minute| second)"
 
-#: Largest number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.
+#: Maximum number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.
 _MAX_DEPTH = 32
 
 

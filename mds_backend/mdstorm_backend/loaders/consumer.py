@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Largest number of batches whose use has not ended: one in use, and one that was fetched ahead.
+#: Maximum number of batches whose use has not ended: one in use, and one that was fetched ahead.
 MOST_UNUSED = 2
 
 

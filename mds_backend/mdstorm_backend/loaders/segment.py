@@ -31,7 +31,7 @@ from mdstorm_backend.read.shard import warn_no_data
 
 #: Bytes of samples whose shards are opened ahead of use, if opening a shard needs no network.
 _BYTES_AHEAD = 256 << 20
-#: Largest number of epochs in a block, approximately, so that the first batch of an endless pass
+#: Maximum number of epochs in a block, approximately, so that the first batch of an endless pass
 #: over a few rows need not wait for thousands of epochs.
 _EPOCHS_PER_BLOCK = 16
 

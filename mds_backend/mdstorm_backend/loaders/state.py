@@ -29,13 +29,13 @@ VERSION = 5
 #: State keys that describe how rows are selected and transformed.
 _SELECTION = ("filters", "predicate", "transform")
 
-#: Most canonical nodes of a state; a damaged state with more could exhaust the memory, because each
-#: node gets a sample.
+#: Maximum number of canonical nodes in a state; a damaged state with more could exhaust the memory,
+#: because each node gets a sample.
 _MOST_NODES = 1_000_000
-#: Most changes of the world within an epoch of a state; a damaged state with more could exceed the
-#: recursion limit, because each change is a level of recursion in `EpochLanes`.
+#: Maximum number of changes of the world within the epoch of a state; a damaged state with more
+#: could exceed the recursion limit, because each change is a level of recursion in `EpochLanes`.
 _MOST_LANES = 256
-#: Most levels of nested mappings and lists in a state; a damaged state may have more.
+#: Maximum nesting depth of the mappings and lists in a state; a deeper state is damaged.
 _MOST_LEVELS = 32
 
 

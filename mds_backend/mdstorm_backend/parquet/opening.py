@@ -383,7 +383,7 @@ def _identity(
     infos: Sequence[footers.ParquetFileInfo],
     row_groups: Sequence[footers.RowGroup],
 ) -> str:
-    """Return an identity of the columns and the live rows, independent of the version.
+    """Return a fingerprint of the columns, files and live rows, without the table's version.
 
     It includes the fields: renaming could have swapped two columns of the same files.
     """

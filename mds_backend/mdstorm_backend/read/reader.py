@@ -131,8 +131,8 @@ class Reader:
 
     def blocks(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of whole batches."""
-        # Raises for missing columns even if nothing is read. `planned` does not: single samples may
-        # have different columns.
+        # Raises an error for missing columns even if nothing is read. `planned` raises none,
+        # because datasets that return individual samples may have different columns in each sample.
         _ = self.schema
         if not len(self.dataset):
             warn_no_data(self.dataset.url)

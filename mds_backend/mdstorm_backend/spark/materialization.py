@@ -63,7 +63,7 @@ def materialize(
         Type to which decimals and arrays of decimals are converted; None and ``"decimal"`` keep
         every digit.
     shard_size : int, optional
-        Largest size of an uncompressed shard in bytes, at most 4 GiB; None and 0 mean 64 MiB.
+        Maximum size of an uncompressed shard in bytes, at most 4 GiB; None and 0 mean 64 MiB.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 #: Bytes copied at a time: the most that the DBFS API reads in one request.
 _CHUNK = 1 << 20
-#: Largest number of attempts at a request that the workspace answers with an internal error.
+#: Maximum number of attempts at a request that the workspace answers with an internal error.
 _ATTEMPTS = 5
 
 

@@ -311,7 +311,7 @@ def as_fsspec(filesystem: Any) -> AbstractFileSystem:
 
 
 def url_in(filesystem: AbstractFileSystem, url: str) -> str:
-    """Return the URL of `url`, which may be a path, in a given file system."""
+    """Return `url`, which may be a plain path, as a full URL with the file system's scheme."""
     path = str(filesystem._strip_protocol(url)).rstrip("/")
     names = filesystem.protocol
     scheme = names if isinstance(names, str) else names[0]

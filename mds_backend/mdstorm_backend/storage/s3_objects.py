@@ -31,9 +31,9 @@ from mdstorm_backend.storage.turns import Pace, Turns
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
 RANGE, FIRST_RANGE = 8 << 20, 2 << 20
-#: Longest time, in seconds, between the first request for an object and those for other ranges.
+#: Maximum time, in seconds, between the first request for an object and those for other ranges.
 _HEAD_START = 0.05
-#: Largest number of requests for a range whose connection breaks.
+#: Maximum number of requests for a range whose connection breaks.
 _ATTEMPTS = 5
 _CHUNK = 1 << 20
 #: The queue position of ranges that a reader needs first: before the first byte of their object.
@@ -298,7 +298,7 @@ def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> 
 _BUSY = (429, 503)
 #: Seconds of the first pause after such a status, which doubles each time, and the longest pause.
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-#: Largest number of bytes that are read of an error response.
+#: Maximum number of bytes that are read of an error response.
 _LONGEST_TEXT = 4096
 
 

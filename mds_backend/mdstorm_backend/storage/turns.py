@@ -46,7 +46,7 @@ class Pace:
     Parameters
     ----------
     connections : int
-        Largest number of requests at a time: the connections of the client.
+        Maximum number of requests at a time: the connections of the client.
     is_given : bool
         Whether the user set this number: then it is used as long as the store answers, and bytes
         are only limited while the first ones arrive.

@@ -253,7 +253,7 @@ _REFUSING_TEXTS = (
     "must provide either a connection_string or account_name with credentials",
     "public access is not permitted",
 )
-#: Largest number of characters of an SDK's message that our messages repeat.
+#: Maximum number of characters of an SDK's message that our messages repeat.
 _LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-#: Largest size of an uncompressed block, which may be a thousand times its compressed size.
+#: Maximum size of an uncompressed block, which may be a thousand times its compressed size.
 _MOST_BLOCK = 256 << 20
 
 

@@ -36,9 +36,9 @@ _METADATA = re.compile(r"[^/]*\.metadata\.json(\.gz)?")
 #: number, which may be outdated, but is never ahead of the file names.
 _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
-#: Largest size of uncompressed metadata, which may be a thousand times the size of the file.
+#: Maximum size of uncompressed metadata, which may be a thousand times the size of the file.
 MOST_METADATA = 256 << 20
-#: Most rows of a deletion vector: more than nearly all data files have.
+#: Maximum number of rows in a deletion vector: more than nearly all data files have.
 _MOST_DEAD_ROWS = 1 << 26
 #: The property that a table has if its metadata are not in its directory.
 _ELSEWHERE = "write.metadata.path"

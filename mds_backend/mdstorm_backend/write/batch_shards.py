@@ -21,7 +21,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
 from mdstorm_backend.write.full_shard import FullShard, Packed, ShardFormat, ShardReport, shard_name
 
-#: Largest number of header bytes that a bitmap takes in addition to its bits.
+#: Maximum number of header bytes that a bitmap takes in addition to its bits.
 _BITMAP_ENTRY = 64
 
 #: Bytes of base64 text for each bit of a bitmap.

@@ -25,7 +25,7 @@ class ShardFormat:
     Attributes
     ----------
     size_limit : int or None
-        Largest size of an uncompressed shard in bytes; None puts everything into one shard.
+        Maximum size of an uncompressed shard in bytes; None puts everything into one shard.
     compression : str or None
         Codec of the format, such as ``"zstd:1"``.
     hashes : tuple of str

@@ -45,7 +45,7 @@ class MDSWriter(Described, OwnContext):
     hashes : list of str, optional
         Names of the hashes to record in the index for every file; unique and in sorted order.
     size_limit : int or str, optional
-        Largest size of an uncompressed shard in bytes, or a string such as ``"64mb"``. None and 0
+        Maximum size of an uncompressed shard in bytes, or a string such as ``"64mb"``. None and 0
         put everything into one shard, up to the 4 GiB that the format allows.
     progress_bar : bool
         Whether to show in a terminal or a notebook how many files and bytes have been written.

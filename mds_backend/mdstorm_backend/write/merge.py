@@ -114,7 +114,8 @@ def _find(
     files = [os.fspath(file) for file in (item if isinstance(item, tuple) else (item,)) if file]
     if not files or not all(posixpath.basename(file) == INDEX_NAME for file in files):
         raise errors.InvalidArgumentError(
-            f"each part is the path or URL of an {INDEX_NAME}, or a pair of them, found {item!r}"
+            f"each part must be the path or URL of an {INDEX_NAME}, or a (local, remote) pair of "
+            f"them; found {item!r}"
         )
     folders = [Location.of(posixpath.dirname(file) or ".", storage_options) for file in files]
     chosen = next((d for d in folders[:-1] if d.exists(INDEX_NAME)), folders[-1])

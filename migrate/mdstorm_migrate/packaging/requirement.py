@@ -57,7 +57,8 @@ def _requirement() -> re.Pattern[str]:
 _EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
 #: The version of a modified copy, such as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
-#: After a requirement: a version that cannot be parsed, or a text that is appended to it.
+#: What may follow a requirement: a version that cannot be parsed, or more text, concatenated or
+#: interpolated.
 _CONTINUATION = re.compile(
     rf"""{_GAP}(?:[=~!<>]=|=[ ]?[\d$"'])|\$[\w(]|\$?\{{|%[\w(]|["'][ \t]*[+%](?!=)""", re.VERBOSE
 )

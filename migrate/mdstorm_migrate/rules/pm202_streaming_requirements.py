@@ -27,8 +27,8 @@ _REQUIREMENT = re.compile(
 )
 #: MosaicML Streaming's extras, and mdstorm's extras that install the same.
 _EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
-#: Text that may follow a name: a key of TOML, a version of conda, a URL, or a text that is
-#: appended.
+#: What may follow a name: the value of a TOML key, a conda version, a URL, or more text,
+#: concatenated or interpolated.
 _OTHER = re.compile(r"""["']?[ \t]*(?:=(?!=)|:|@)|["'][ \t]*[+%]|\$|\{""")
 _MDSTORM = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])")
 _MESSAGE = "require mdstorm; storages such as S3 are extras, which docs/storage.md lists"

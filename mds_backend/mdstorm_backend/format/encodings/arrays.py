@@ -33,7 +33,7 @@ from mdstorm_backend.format.encodings.encoding import (
 from mdstorm_backend.format.values import arrow_types, nested_lists
 from mdstorm_backend.format.values.batch import Positions, Values, gather_binary, gather_fixed
 
-#: Largest size of a value in bytes: offsets in a shard have 32 bits, item sizes of NumPy dtypes
+#: Maximum size of a value in bytes: offsets in a shard have 32 bits, item sizes of NumPy dtypes
 #: only 31.
 _LARGEST_VALUE = np.iinfo(np.int32).max
 
@@ -171,7 +171,7 @@ def _parse_shape(text: str, shape: str) -> tuple[int, ...] | None:
     return dimensions
 
 
-#: Largest number of dimensions of a NumPy array; 32 before NumPy 2.
+#: Maximum number of dimensions of a NumPy array; 32 before NumPy 2.
 MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
 #: Upper bound of the number of elements in a shard, which has fewer bytes than this.
 _MOST_ELEMENTS = 1 << 32

@@ -145,7 +145,7 @@ def image_array(
     out : numpy.ndarray, optional
         Contiguous output array, used if it has the shape and dtype of the pixels.
     most : int
-        Largest size of the pixels in bytes.
+        Maximum size of the pixels in bytes.
 
     Returns
     -------

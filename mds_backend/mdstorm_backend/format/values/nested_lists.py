@@ -19,7 +19,7 @@ import pyarrow as pa
 from mdstorm_backend.base import arrow_compute as pc
 
 _Lengths = npt.NDArray[np.int64]
-#: Largest number of empty lists among rows that are read together.
+#: Maximum number of empty lists among rows that are read together.
 MOST_EMPTY_LISTS = 1 << 26
 
 

@@ -260,8 +260,8 @@ def v1_class() -> Any:
 
 
 _WORKERS = ("chief", "worker")
-#: Most batches that a strategy with several replicas requests ahead. Each of n replicas has two
-#: parts ready, and a thread holds one more: 2n + 1 parts, and a batch consists of n parts.
+#: Maximum number of batches that a strategy with several replicas requests ahead. Each of n
+#: replicas has two parts ready, and a thread holds one more: 2n + 1 parts. A batch has n parts.
 _REQUESTED_AHEAD = 3
 
 

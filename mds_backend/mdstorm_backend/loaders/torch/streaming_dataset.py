@@ -71,7 +71,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         default, and always in the exact order, 128 MiB of shards are downloaded ahead, in 2 to 64
         shards, or half of the `cache_limit` if that is less.
     cache_limit : int or str, optional
-        Largest size in bytes of the cached shards of each stream, also as ``"10gb"``.
+        Maximum size in bytes of the cached shards of each stream, also as ``"10gb"``.
     sampling_method, sampling_granularity, partition_algo, num_canonical_nodes, batch_size, shuffle,
     shuffle_algo, shuffle_seed, shuffle_block_size, batching_method, replication
         See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is the loader's; with a
