@@ -100,7 +100,7 @@ def get_filesystem_and_path_or_paths(
     Parameters
     ----------
     url_or_urls : str or list of str
-        One URL, or a list of URLs in the same storage.
+        One URL, or a list of URLs in the same store.
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
@@ -111,7 +111,7 @@ def get_filesystem_and_path_or_paths(
     Raises
     ------
     InvalidArgumentError
-        If a URL has no scheme, or the URLs are in different storages; also ValueError.
+        If a URL has no scheme, or the URLs are in different stores; also ValueError.
     """
     url_or_urls = checked_urls(url_or_urls)
     urls = [url_or_urls] if isinstance(url_or_urls, str) else url_or_urls

@@ -296,7 +296,7 @@ class DatasetExistsError(WriteError, FileExistsError):
 
 
 class StorageError(_UrlError, OSError):
-    """A storage, or the disk of the shard cache, failed even after retries.
+    """The storage, or the disk of the shard cache, failed even after retries.
 
     Attributes
     ----------
@@ -310,7 +310,7 @@ class NameNodeError(StorageError, RuntimeError):
 
 
 class CredentialsError(_UrlError, PermissionError):
-    """Credentials for a storage are missing, have expired, or do not allow the request.
+    """Credentials for an object store are missing, have expired, or do not allow the request.
 
     Attributes
     ----------

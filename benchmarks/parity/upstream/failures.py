@@ -11,7 +11,7 @@ _WORKERS = "docs/differences.md, workers and their queues"
 _MESSAGE = "expects the text of a message; the class is the same"
 _SHARDS = "docs/mosaicml.md: MDS only, no JSON, CSV or XSV shards"
 _SHARED = "docs/mosaicml.md: no shared memory, and no settings of it"
-_CLIENTS = "calls or patches the clients of MosaicML Streaming's storages"
+_CLIENTS = "calls or patches MosaicML Streaming's clients of object stores"
 _REGISTRY = "docs/mosaicml.md: no registries"
 
 FAILURES: dict[str, dict[str, str]] = {

@@ -183,7 +183,7 @@ def checked_urls(urls: Any) -> Any:
     Raises
     ------
     InvalidArgumentError
-        As in Petastorm, unless they name one storage.
+        As in Petastorm, unless all URLs have the same scheme and host.
     """
     several = [checked_url(url) for url in (urls if isinstance(urls, list) else [urls])]
     for url in several:
@@ -192,7 +192,7 @@ def checked_urls(urls: Any) -> Any:
     if len({(urlparse(url).scheme, urlparse(url).netloc) for url in several}) > 1:
         raise errors.InvalidArgumentError(
             f"The dataset url list must contain url with the same scheme and netloc, found "
-            f"{several}: read datasets in different storages one after the other"
+            f"{several}: read datasets in different stores one after the other"
         )
     return several if isinstance(urls, list) else several[0]
 

@@ -61,7 +61,7 @@ class CacheKey:
     """The copies that processes share under a `cache_key`.
 
     Of processes that look for a copy at the same time, one converts, and the others wait. It claims
-    the key by a file, which works on storages without locks: each process writes its name into it,
+    the key by a file, which works in stores without locks: each process writes its name into it,
     and the last one to do so converts. If a write takes longer than others wait for it, two
     processes convert; then the second one removes its copy.
 

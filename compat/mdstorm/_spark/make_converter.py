@@ -319,7 +319,7 @@ def databricks_path(path: str) -> str:
         return "file:/dbfs/" + path.removeprefix("dbfs:").lstrip("/")
     raise errors.UnsupportedURLError(
         "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
-        f"file:/dbfs/xx or dbfs:/xx, found {path!r}. Read other storages with "
+        f"file:/dbfs/xx or dbfs:/xx, found {path!r}. Read other URLs with "
         "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
         f"file_urls, number_of_rows){hint_of_parts(path)}"
     )

@@ -92,7 +92,7 @@ def download(
     return path
 
 
-#: Errors that storages raise for a file that does not exist.
+#: Errors that file systems raise for a file that does not exist.
 ABSENT = (FileNotFoundError, IsADirectoryError)
 
 
@@ -214,7 +214,7 @@ def try_again(action: Callable[[], T], *, url: str, attempts: int) -> T:
     Parameters
     ----------
     action : callable
-        Reads from a storage.
+        Reads from storage.
     url : str
         The URL that `action` reads, for messages.
     attempts : int

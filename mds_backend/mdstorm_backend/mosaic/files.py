@@ -167,7 +167,7 @@ def get_hash(algo: str, data: bytes) -> str:
 
 
 class CloudDownloader:
-    """Downloads files from any storage. One object serves all storages."""
+    """Downloads files from any store. One object serves all stores."""
 
     @classmethod
     def get(cls, remote_dir: str | None = None) -> CloudDownloader:
@@ -203,7 +203,7 @@ class CloudDownloader:
         local : str
             Path of the copy.
         timeout : float
-            Accepted for compatibility: storages have their own time limits.
+            Accepted for compatibility: the clients of object stores have their own time limits.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class CloudDownloader:
         """Do nothing: connections are closed with the process."""
 
 
-#: The names for each storage: one class serves all.
+#: The names for each object store: one class serves all.
 AzureDataLakeDownloader = CloudDownloader
 AzureDownloader = CloudDownloader
 DBFSDownloader = CloudDownloader
@@ -239,7 +239,7 @@ S3Downloader = CloudDownloader
 
 
 def download_file(remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
-    """Download a file from any storage to the path `local`, unless that exists already.
+    """Download a file from any store to the path `local`, unless that exists already.
 
     See `CloudDownloader.download`.
     """
@@ -247,7 +247,7 @@ def download_file(remote: str | None, local: str, timeout: float = DEFAULT_TIMEO
 
 
 class CloudUploader:
-    """Uploads files from a local directory to any storage.
+    """Uploads files from a local directory to any store.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ class CloudUploader:
             try:
                 check_scheme(self.remote)
             except UnsupportedURLError as error:
-                # Code that tries several storages looks for these words.
+                # Code that tries several kinds of storage looks for these words.
                 raise UnsupportedURLError(f"Invalid Cloud provider prefix: {error}") from error
         self.keep_local = keep_local
         self.progress_bar = progress_bar
@@ -374,7 +374,7 @@ class CloudUploader:
             os.remove(local)
 
 
-#: The names for each storage: one class serves all.
+#: The names for each object store: one class serves all.
 AzureDataLakeUploader = CloudUploader
 AzureUploader = CloudUploader
 DBFSUploader = CloudUploader

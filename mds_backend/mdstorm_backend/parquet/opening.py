@@ -36,7 +36,7 @@ _PATTERN = re.compile(r"[*?\[]")
 _OTHER_FILES = (".crc", "_$folder$")
 #: Key in the footers of files that belong to an Iceberg table.
 _ICEBERG = b"iceberg.schema"
-#: Storages' names for a value that changes with the content of a file.
+#: Names, in different stores, of a value that changes with the content of a file.
 _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 
@@ -81,7 +81,7 @@ def open_parquet(
     CorruptDatasetError
         If a file is not a Parquet file, or its columns do not match the other files'.
     InvalidArgumentError
-        If there is no URL, URLs are on different storages, or `as_of` is given for files that are
+        If there is no URL, URLs are in different stores, or `as_of` is given for files that are
         not a table.
     UnsupportedTableError
         If the files are part of a table, are a table of an unsupported kind, or were left
@@ -193,7 +193,7 @@ def has_same_files(dataset: ParquetDataset) -> bool:
 def _locate(
     urls: str | Sequence[str], storage_options: dict[str, Any] | None, filesystem: Any
 ) -> list[Location]:
-    """Return the locations of URLs, which must be on one storage."""
+    """Return the locations of URLs, which must be in the same store."""
     given = [urls] if isinstance(urls, str) else list(urls)
     if not given:
         raise errors.InvalidArgumentError("dataset url list must be non-empty.")

@@ -36,7 +36,7 @@ _YOUNGEST, LONGEST_YOUTH = 1 / 4, 5.0
 
 @dataclass(frozen=True)
 class Lease:
-    """Credentials for one prefix of a storage, until they expire.
+    """Credentials for one prefix in an object store, until they expire.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class CredentialProvider(ABC):
         """
 
     def refusal(self, url: str, text: str) -> str:
-        """Return the message for a storage that denies access; `text` is its answer."""
+        """Return the message for denied access; `text` is the response of the store."""
         return (
             f"{url}: the storage denies access ({text}) with the credentials of {self}. They are "
             "for one directory, and missing files are refused as well: check that the table is "
@@ -102,7 +102,7 @@ class CredentialProvider(ABC):
         return lessee_of(self).current()
 
     def renewed(self, refused: Lease) -> Lease | None:
-        """Return new credentials in place of those that a storage has refused as expired.
+        """Return new credentials in place of those that the store has refused as expired.
 
         None if they are too new to have expired.
         """

@@ -42,9 +42,9 @@ def _repeated_after_expiry(
 
 @dataclass(frozen=True)
 class Location:
-    """A directory in some storage.
+    """A directory on the local disk or in an object store.
 
-    Errors of storages are raised as `CredentialsError`, `StorageError` or `FileNotFoundError`;
+    Errors of object stores are raised as `CredentialsError`, `StorageError` or `FileNotFoundError`;
     errors of the local file system are raised unchanged.
 
     Attributes
@@ -109,7 +109,7 @@ class Location:
     def absences(self) -> tuple[type[Exception], ...]:
         """Errors of reading a file that does not exist.
 
-        With credentials for a prefix, a storage may deny access instead of reporting a missing
+        With credentials for a prefix, a store may deny access instead of reporting a missing
         file.
         """
         usual = (FileNotFoundError, NotADirectoryError)
@@ -237,7 +237,7 @@ class Location:
         # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
         names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
-        if names.keys() <= {"."}:  # a file, or nothing: some storages list nothing if denied
+        if names.keys() <= {"."}:  # a file, or nothing: some stores list nothing if denied
             described = self.describe()
             return [(".", described)] if described and described["type"] == "file" else []
         return sorted((name, found[full]) for name, full in names.items())
@@ -285,7 +285,7 @@ class Location:
     def modified(self, name: str) -> str:
         """Return the modification time of a file, in its storage's own form; "" if unknown.
 
-        Within one storage the strings are equal for equal times; nothing else is guaranteed.
+        Within one store the strings are equal for equal times; nothing else is guaranteed.
         """
         if self.is_local_disk:
             return str(os.stat(f"{self.path}/{name}").st_mtime_ns)

@@ -1,4 +1,4 @@
-"""URLs: their normal form, the secrets in them, and the errors of the storages behind them.
+"""URLs: their normal form, the secrets in them, and the errors of the stores behind them.
 
 Credentials are never pickled, printed or logged. Errors of SDKs are translated, with secrets
 removed. Storage clients retry for a minute, whether a host refuses connections, has no address, or
@@ -190,7 +190,7 @@ def _secrets(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Where a storage looks for credentials and which ones to set, for messages."""
+    """Where the client of a store looks for credentials and which ones to set, for messages."""
 
     name: str
     variables: str
@@ -258,7 +258,7 @@ _LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 
 
-#: Texts, in lower case, with which storages refuse credentials that have expired.
+#: Parts, in lower case, of the messages with which stores refuse expired credentials.
 _EXPIRED = (
     "expiredtoken",
     "token has expired",
@@ -267,7 +267,7 @@ _EXPIRED = (
     "signature has expired",
 )
 
-#: Returns the message for a refusal, from the URL and the storage's text.
+#: Returns the message for a refusal, from the URL and the store's message.
 Refusal: TypeAlias = Callable[[str, str], str]
 
 
@@ -275,7 +275,7 @@ Refusal: TypeAlias = Callable[[str, str], str]
 def storage_faults(
     url: str, options: dict[str, Any], refusal: Refusal | None = None
 ) -> Iterator[None]:
-    """Translate errors that a storage raises in the block.
+    """Translate errors that the client of a store raises in the block.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Ref
 
 
 def _is_expiry(error: Exception, url: str) -> bool:
-    """Whether a storage has refused credentials because they have expired."""
+    """Whether a store has refused credentials because they have expired."""
     text = str(error).lower()
     if OBJECT_STORES.get(scheme_of(url)) == "s3" and text.endswith("bad request"):
         # The answer to HEAD has no error code. It must mean expired credentials, since requests
@@ -342,7 +342,7 @@ def _is_expiry(error: Exception, url: str) -> bool:
 
 
 def means_expiry(text: str) -> bool:
-    """Whether a storage's answer means that credentials have expired."""
+    """Whether a store's response means that credentials have expired."""
     return any(sign in text.lower() for sign in _EXPIRED)
 
 

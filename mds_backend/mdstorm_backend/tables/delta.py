@@ -35,10 +35,10 @@ _SAID = ("path", "size_bytes", "modification_time", "num_records", "partition", 
 #: A number higher than the versions of any table.
 _MOST_VERSIONS = 10_000_000
 
-#: Texts in storages' errors about missing or wrong credentials.
+#: Parts of stores' error messages about missing or wrong credentials.
 _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 
-#: Texts in delta-rs's errors about tables that need unsupported features.
+#: Parts of delta-rs's error messages about tables that need unsupported features.
 _REFUSALS = ("not supported", "Unknown feature", "catalog-managed", "Unsupported")
 
 #: Text in delta-rs's error in a forked child of a process that has used it.
@@ -165,7 +165,7 @@ def _opened(location: Location, as_of: AsOf) -> Any:
             "complete, and that this machine may read it",
             url=shown,
         ) from error
-    except OSError as error:  # a failure of the storage, which delta-rs describes only by a text
+    except OSError as error:  # of the storage, which delta-rs describes only in its message
         said = scrub(_plain_text(error), options)
         if refused := _refused(location, said):
             raise refused from None
@@ -185,7 +185,7 @@ def _opened(location: Location, as_of: AsOf) -> Any:
 
 
 def _refused(location: Location, said: str) -> errors.CredentialsError | None:
-    """Return the error for a storage that denies access to a log; None for another failure."""
+    """Return the error for a store that denies access to a log; None for another failure."""
     is_expired = means_expiry(said)
     if not is_expired and not any(sign in said for sign in _DENIALS):
         return None

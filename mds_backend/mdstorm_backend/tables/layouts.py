@@ -55,7 +55,7 @@ def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
 def open_named(table: CatalogTable, as_of: AsOf | None) -> TableSnapshot | None:
     """Open a version of a table of a catalog; None for a table of plain Parquet files.
 
-    The catalog provides the format, so no files are listed, which a storage may refuse.
+    The catalog provides the format, so no files are listed, which a store may refuse.
     """
     if table.format == "parquet":
         return None

@@ -42,7 +42,7 @@ def merge_index(*args: Any, **options: Any) -> None:
     keep_local : bool
         With a pair, whether to write to the local directory as well.
     download_timeout : int
-        Accepted for compatibility; every storage has its own time limits.
+        Accepted for compatibility; the clients of object stores have their own time limits.
     storage_options : dict, optional
         Arguments of the fsspec file system.
 

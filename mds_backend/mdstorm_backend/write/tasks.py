@@ -272,6 +272,6 @@ def write_probe(batches: Batches, *, url: str, storage_options: dict[str, Any]) 
         location.write(PROBE_NAME, [b"Executors can write here.\n"])
     except FileNotFoundError as error:
         refused = f"executors do not see the directory that the driver created: {error}"
-    except Exception as error:  # each storage has its own errors
+    except Exception as error:  # each store has its own errors
         refused = f"{type(error).__name__}: {error}"
     yield pa.RecordBatch.from_arrays([pa.array([refused], pa.string())], names=["report"])

@@ -79,7 +79,7 @@ SECTIONS = {
     ),
     "registries-and-batching": "base.batching base.registry_utils",
     "steps-of-an-order": "*.algos *.divide_spans",
-    "storages": (
+    "storage-clients": (
         "*.DOWNLOADER_MAPPINGS *.UPLOADERS *.AlipanDownloader *.AlipanUploader *.HFDownloader "
         "*.HFUploader *.OCIDownloader *.OCIUploader *.SFTPDownloader *.SFTPUploader"
     ),

@@ -31,7 +31,7 @@ _EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
 #: concatenated or interpolated.
 _OTHER = re.compile(r"""["']?[ \t]*(?:=(?!=)|:|@)|["'][ \t]*[+%]|\$|\{""")
 _MDSTORM = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])")
-_MESSAGE = "require mdstorm; storages such as S3 are extras, which docs/storage.md lists"
+_MESSAGE = "require mdstorm; object stores such as S3 need extras, which docs/storage.md lists"
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
