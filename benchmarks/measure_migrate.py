@@ -83,7 +83,7 @@ def long_file() -> str:
 
 
 def filled(text: str, lines: int) -> str:
-    """Append functions to a text until it has a number of lines."""
+    """Append functions to Python code until it has a number of lines."""
     rest = max(lines - text.count("\n"), 0) // _PLAIN.count("\n")
     return text + "\n" + "".join(_PLAIN.format(n=number) for number in range(rest))
 

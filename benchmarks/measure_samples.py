@@ -1,4 +1,4 @@
-"""Reading samples: blobs, ragged arrays, texts, images, single samples, many shards, S3.
+"""Reading samples: blobs, ragged arrays, strings, images, single samples, many shards, S3.
 
     python measure_samples.py LIBRARY FOLDER [URL]
 
@@ -88,7 +88,7 @@ def image_speeds(folder: Path) -> dict[str, Any]:
 
 
 def texts_to_arrow(folder: Path) -> dict[str, Any]:
-    """Read texts: as Arrow batches with mdstorm, as lists of texts with Mosaic's loader."""
+    """Read strings: as Arrow batches with mdstorm, as lists with Mosaic's loader."""
     if OURS:
         from mdstorm_backend import open_dataset
 

@@ -168,7 +168,7 @@ def make_namedtuple_tf_ngram(
     *args
         Values in the order of offsets and fields.
     **kargs
-        Instead of `args`: for each offset, as text, a dict from field to value.
+        Instead of `args`: for each offset, as a string, a dict from field to value.
     """
     result: dict[int, Any] = {}
     values = iter(args)

@@ -20,7 +20,7 @@
     return short === long || (short.length > 3 && short.length / long.length > 0.6 && long.startsWith(short));
   };
 
-  // The texts that describe each page, as lists of words with their weight and place.
+  // What describes each page, as lists of words with their weight and place.
   const describe = (index) => {
     const texts = index.docnames.map((_, page) => [{ words: wordsOf(index.titles[page]), weight: TITLE, place: "" }]);
     for (const [entry, places] of Object.entries(index.indexentries))

@@ -258,7 +258,7 @@ class ThrottledLine:
         self._lock = threading.Lock()
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a text, unless another text was drawn just before."""
+        """Show a line of text, unless another line was drawn just before."""
         now = time.monotonic()
         if now - self._drawn < INTERVAL or not self._lock.acquire(blocking=False):
             return
@@ -369,7 +369,7 @@ class _TerminalLine:
         self._task = self._bar.add_task("", total=None, text="")
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a text and a bar, which shows the finished share if the total is known."""
+        """Show a line of text and a bar, which shows the finished share if the total is known."""
         what, _, rest = text.partition(": ")
         self._bar.update(self._task, description=what, text=rest, completed=done or 0, total=total)
         self._bar.refresh()

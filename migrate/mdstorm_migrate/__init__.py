@@ -5,7 +5,8 @@ migrated is parsed, never run.
 
 `sources` turns a file into `Document` objects, and `rules` yield edits and findings for them
 (`base.edits`). `run` keeps the selected ones, applies them and verifies that the result still
-parses. `migrate` does that with one text, the command ``mdstorm migrate`` with files.
+parses. `migrate` does that with the content of one file, and the command ``mdstorm migrate`` with
+files.
 """
 
 from mdstorm_migrate.api import Result, migrate

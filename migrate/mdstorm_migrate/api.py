@@ -1,4 +1,4 @@
-"""The Python function `migrate`, which takes one text and returns one `Result`."""
+"""The Python function `migrate`, which takes the content of a file and returns a `Result`."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ __all__ = ["Result", "migrate"]
 
 @dataclass(frozen=True)
 class Result:
-    """The result of migrating one text.
+    """The result of migrating the content of one file.
 
     Attributes
     ----------
     source, output : str
-        The text before and after; equal if nothing changes.
+        The content before and after; equal if nothing changes.
     edits : tuple of Edit
         The applied edits, in textual order.
     findings : tuple of Finding
         What needs attention. The class ``review`` marks edits that only ``unsafe=True``
         applies.
     errors : tuple of Problem
-        Why the text could not be parsed or changed. `output` is then `source`, unless the problem
-        is in one cell of a notebook.
+        Why the content could not be parsed or changed. `output` is then `source`, unless the
+        problem is in one cell of a notebook.
     path : str
-        The file name under which the text was read.
+        The file name under which the content was read.
     """
 
     source: str
@@ -64,12 +64,12 @@ def migrate(
     todo: bool = True,
     library: Library = "petastorm",
 ) -> Result:
-    r"""Rewrite one text that uses Petastorm so that it uses mdstorm. No file is modified.
+    r"""Rewrite code that uses Petastorm so that it uses mdstorm. No file is modified.
 
     Parameters
     ----------
     source : str or bytes
-        The text; bytes are decoded according to the kind of file.
+        The content of a file; bytes are decoded according to the kind of file.
     path : str or path, optional
         Name of the file, which determines its kind, such as ``notebook.ipynb``; by default, a
         Python file. Neighbouring files matter: a ``petastorm.py`` there shadows the library.
@@ -118,7 +118,7 @@ def migrate(
 
 
 def _encoded(source: str) -> bytes:
-    """Return the bytes of a text in the encoding that its first lines declare."""
+    """Return the bytes of a string in the encoding that its first lines declare."""
     data = source.encode("utf-8", "surrogatepass")
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)

@@ -6,7 +6,7 @@
 This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
 Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
 what the loaders yield. Of the data, the file contains only minima, maxima and sums of numbers,
-unless ``--examples`` asks for rows. It contains no arguments of the program and no texts of errors.
+unless ``--examples`` asks for rows. It contains no arguments of the program and no error messages.
 Petastorm's readers read without threads or processes, because its thread pool may end before it has
 read all rows.
 
@@ -66,7 +66,7 @@ BYTES_TOGETHER = 1 << 23
 #
 #   number, bool              float64; integers beyond 2**53 their 64 bits, decimals their digits
 #   time, date, duration      nanoseconds (since 1970 UTC), as a number
-#   text, bytes               its bytes, texts as UTF-8
+#   str, bytes                its bytes, strings as UTF-8
 #   None, NaN, NaT            one null
 #   array, list, tensor       the numbers in it, and its shape
 #
@@ -211,7 +211,7 @@ def _rows_of_numbers(array: Any) -> Rows:
 
 
 def _rows_of_texts(values: list[Any]) -> Rows:
-    """Return rows of text, bytes, decimals and nulls."""
+    """Return rows of strings, bytes, decimals and nulls."""
     null = _row_of(None).hashes.tobytes() if None in values else b""
     each = [
         null if value is None else hashlib.blake2b(_bytes_of(value), digest_size=16).digest()

@@ -176,7 +176,7 @@ def _filtered(
     filter_columns : sequence of str
         Columns that are read only for these conditions.
     selection : dict of str to str
-        Filters and predicate as text, for states.
+        Filters and predicate as strings, for states.
     """
     selection: dict[str, str] = {}
     steps: list[Transform] = []

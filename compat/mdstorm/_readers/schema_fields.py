@@ -114,7 +114,7 @@ def field_patterns(fields: Any) -> list[str]:
     if isinstance(fields, str):
         raise NoMatchingFieldsError(
             f"Fields must be either None, an iterable of regular expressions or of fields, found "
-            f"the text {fields!r}: put it in a list. No fields matching the criteria"
+            f"the string {fields!r}: put it in a list. No fields matching the criteria"
         )
     if not isinstance(fields, Collection):  # a generator could be consumed only once
         raise InvalidArgumentError(

@@ -1,9 +1,9 @@
-"""Describe selections as text, for states.
+"""Describe selections as strings, for states.
 
-A state holds its selection as text, which is compared when the state is loaded: equal selections
-have the same text in every process. The text of a function has no address and no bytecode, only its
-name and the plain values it uses: constants, defaults, variables of enclosing functions and global
-variables.
+A state describes its selection by strings, which are compared when the state is loaded: equal
+selections have the same strings in every process. The string of a function has no address and no
+bytecode, only its name and the plain values it uses: constants, defaults, variables of enclosing
+functions and global variables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from mdstorm import predicates as petastorm_predicates
 
-#: Longer texts are cut off, and a hash of the whole text is appended.
+#: Longer strings are cut off, and a hash of the whole string is appended.
 _LONGEST = 200
 _SCALARS = (int, float, complex, str, bytes, Decimal, datetime.date, datetime.time)
 _PLAIN = (*_SCALARS, datetime.timedelta, np.generic, type(None))
@@ -29,12 +29,12 @@ _HAS_DOCSTRING = 0x4000000
 
 
 def described_predicate(predicate: petastorm_predicates.PredicateBase) -> str:
-    """Return the text of a predicate."""
+    """Return the string that describes a predicate."""
     return shortened(text_of(predicate))
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a value, the same for equal numbers and for sets in any order."""
+    """Return the string of a value: the same for equal numbers, and for sets in any order."""
     if isinstance(value, petastorm_predicates.PredicateBase):
         name = type(value).__qualname__
         if type(value).__module__ == petastorm_predicates.__name__:
@@ -70,7 +70,7 @@ def name_of(function: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """Shorten a text for a state; a hash keeps different texts different."""
+    """Shorten a string for a state; a hash keeps different strings different."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -154,7 +154,7 @@ def _constants_of(code: CodeType) -> Iterator[Any]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the text of a value determines the value."""
+    """Whether the string of a value determines the value."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(map(_is_plain, value))
     if isinstance(value, dict):

@@ -97,7 +97,7 @@ class Filters:
         return reduce(np.logical_or, alternatives)
 
     def described(self) -> str:
-        """Return the conditions as text, independent of their order."""
+        """Return the conditions as a string, which does not depend on their order."""
         alternatives = [" and ".join(sorted(map(str, terms))) for terms in self.alternatives]
         return shortened(" or ".join(sorted(alternatives)))
 

@@ -208,7 +208,7 @@ def version_options(function: _Function) -> _Function:
 
 
 def _version(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
-    """Return a number if the text is one, and the name of a branch or tag otherwise."""
+    """Return a number if the value is an integer, and otherwise the name of a branch or tag."""
     if value is None or not re.fullmatch(r"-?\d+", value):
         return value
     return int(click.IntRange(min=0)(value, parameter, ctx))

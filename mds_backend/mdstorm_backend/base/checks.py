@@ -133,7 +133,7 @@ def overrides(thing: object, base: type, *names: str) -> bool:
 
 
 def parse_json(text: bytes | bytearray | memoryview | str, **options: Any) -> Any:
-    """Parse JSON like `json.loads`, but raise ValueError for any invalid text.
+    """Parse JSON like `json.loads`, but raise ValueError for any invalid string.
 
     Raises
     ------

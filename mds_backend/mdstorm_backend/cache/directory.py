@@ -47,9 +47,9 @@ class CacheOptions:
         variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the system's directory
         for temporary files.
     limit : int or None
-        Largest total size in bytes of the cache's files in the directory, including the index; may
-        be given as text such as ``"10gb"``. If the files need more, the least recently used shards
-        are removed. None means no limit.
+        Maximum total size in bytes of the cache's files in the directory, including the index; may
+        be given as a string such as ``"10gb"``. If the files need more, the least recently used
+        shards are removed. None means no limit.
     validate_hash : str or None
         Name of a hash in the index by which every shard is verified.
     retry : int
@@ -79,7 +79,7 @@ class CacheOptions:
 
 
 def _parse_limit(value: int | float | str) -> int:
-    """Return a number of bytes, given as a number or as text such as ``"10gb"``."""
+    """Return a number of bytes, given as a number or as a string such as ``"10gb"``."""
     size = 0
     with contextlib.suppress(errors.InvalidArgumentError):
         size = parse_size(value)

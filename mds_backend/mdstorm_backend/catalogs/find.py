@@ -29,7 +29,7 @@ def find_table(
     MissingDependencyError
         If the library databricks-sdk is not installed.
     DatasetNotFoundError
-        If the catalog has no such table, or the text is a missing path like ``schema.table``.
+        If the catalog has no such table, or the string is a missing path like ``schema.table``.
     UnsupportedTableError
         If the table has another format, is a view or another kind of table, or has policies.
     CredentialsError

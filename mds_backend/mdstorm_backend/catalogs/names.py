@@ -16,7 +16,7 @@ _PART = re.compile(rf"{_QUOTED}|[^`./\s]+")
 _PARTS = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 #: Matches a part of a name that cannot be mistaken for a path.
 _BARE = re.compile(rf"{_QUOTED}|[A-Za-z_][A-Za-z0-9_-]*")
-#: File extensions. A text that ends with one is not the name of a table.
+#: File extensions. A string that ends with one is not the name of a table.
 _FILES = "avro arrow csv feather gz idx json jsonl mds npy orc parquet tar txt zip zst"
 
 
@@ -45,13 +45,13 @@ class TableName(NamedTuple):
 def table_name(text: Any) -> TableName | None:
     """Parse the name of a table; return None for a path, another URL or anything else.
 
-    A text of three parts is a name unless there is a file or a directory with this path. With the
+    A string of three parts is a name unless there is a file or a directory with this path. With the
     scheme ``uc:`` it is always one.
 
     Raises
     ------
     UnsupportedURLError
-        If a text with that scheme, or with backticks, has another number of parts than three.
+        If a string with that scheme, or with backticks, does not have three parts.
     """
     if not isinstance(text, str):
         return None
@@ -74,8 +74,8 @@ def table_name(text: Any) -> TableName | None:
 def hint_of_parts(text: Any) -> str:
     """Return a hint for a missing path that may be meant as the name of a table.
 
-    Empty unless the text has two parts, as in ``schema.table``, there is nothing at that path, and
-    it has no file extension.
+    Empty unless the string has two parts, as in ``schema.table``, there is nothing at that path,
+    and it has no file extension.
     """
     parts = text.split(".") if isinstance(text, str) else []
     is_name = len(parts) == 2 and all(map(_BARE.fullmatch, parts))

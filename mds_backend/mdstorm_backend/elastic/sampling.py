@@ -169,12 +169,12 @@ def parse_epoch_size(value: int | str | None) -> int | None:
 
 
 def count_of(name: str, text: str) -> int:
-    """Return the integer that a text such as ``"5000"``, ``"10k"`` or ``"1.5m"`` denotes.
+    """Return the integer that a string such as ``"5000"``, ``"10k"`` or ``"1.5m"`` denotes.
 
     Raises
     ------
     InvalidArgumentError
-        If it is not such a text; the message begins with `name`.
+        If it is not such a string; the message begins with `name`.
     """
     number = text.strip().lower()
     factor = _FACTORS.get(number[-1:])

@@ -1,4 +1,4 @@
-"""Index entries of shards, sizes in bytes (also as text such as ``"64mb"``), and shard names."""
+"""Index entries of shards, sizes in bytes (also as strings such as ``"64mb"``), and shard names."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class ShardInfo:
     hashes : tuple of str
         Names of the hashes that `raw_data` and `zip_data` carry.
     size_limit : int, str or None
-        The writer's size limit in bytes, as stored in the index: the format also allows a text
-        such as ``"64mb"``.
+        The writer's size limit in bytes, as stored in the index: the format also allows a
+        string such as ``"64mb"``.
     """
 
     column_names: tuple[str, ...]
@@ -95,7 +95,7 @@ _TEXT = re.compile(r"(?P<number>[^a-df-z]+?)\s*(?P<unit>[kmgtpezy]?b)?")
 
 
 def parse_size(value: float | str) -> int:
-    """Return the number of bytes for a number or a text such as ``"1.5mb"``.
+    """Return the number of bytes for a number or a string such as ``"1.5mb"``.
 
     A kilobyte has 1024 bytes; case does not matter.
 

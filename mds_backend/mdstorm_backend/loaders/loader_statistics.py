@@ -231,7 +231,7 @@ class Statistics(Described):
 
     @property
     def delivered(self) -> str:
-        """The numbers of passes, batches and rows yielded, as text."""
+        """The numbers of passes, batches and rows yielded, as a string."""
         counts = [counted(self.passes, "pass", "passes"), counted(self.batches, "batch", "batches")]
         return ", ".join([*counts, counted(self.rows, "row")])
 

@@ -273,7 +273,7 @@ def describe_data(source: object, *, full: bool) -> Description:
 
 
 def _share(order: ExactOrder | ElasticShare, num_rows: int | None) -> str:
-    """Return the share of this rank as text; empty if it reads all rows."""
+    """Return the share of this rank as a string; empty if it reads all rows."""
     if order.follows_world:
         try:
             order = order.share_of(find_world())

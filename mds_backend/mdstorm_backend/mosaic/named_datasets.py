@@ -1,4 +1,4 @@
-"""The named datasets of texts and images, which keep older defaults of `StreamingDataset`."""
+"""The named datasets of text and images, which keep older defaults of `StreamingDataset`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class TokenizedTexts(FormerDefaults):
     ----------
     tokenizer_name : str
         Name of the tokenizer, for ``transformers.AutoTokenizer.from_pretrained``. A tokenizer
-        without a padding token pads with the token that ends a text.
+        without a padding token pads with the token that ends a document.
     max_seq_len : int
-        Number of tokens of each sample: texts are truncated or padded.
+        Number of tokens of each sample: documents are truncated or padded.
     group_method : str
         ``"truncate"``, the only method.
     **settings
@@ -56,7 +56,7 @@ class TokenizedTexts(FormerDefaults):
         if group_method != "truncate":
             raise InvalidArgumentError(
                 f"group_method is {group_method!r}, but only group_method='truncate' exists: "
-                "override get_item for another way to group texts"
+                "override get_item for another way to group documents"
             )
         super().__init__(**settings)
         self.tokenizer_name = tokenizer_name
@@ -80,11 +80,11 @@ class TokenizedTexts(FormerDefaults):
 
 
 class StreamingC4(TokenizedTexts):
-    """C4, the cleaned Common Crawl: tokenized texts."""
+    """C4, the cleaned Common Crawl: tokenized text."""
 
 
 class StreamingPile(TokenizedTexts):
-    """The Pile: tokenized texts."""
+    """The Pile: tokenized text."""
 
 
 class StreamingEnWiki(FormerDefaults):

@@ -53,12 +53,12 @@ get_shuffle_py2s = functools.partial(get_shuffle, "py2s")
 
 
 def get_list_arg(text: str) -> list[str]:
-    """Split a list argument of a command line at its commas; an empty text is an empty list."""
+    """Split a list argument of a command line at its commas; an empty string is an empty list."""
     return text.split(",") if text else []
 
 
 def bytes_to_int(bytes_str: float | str) -> int:
-    """Return the number of bytes in a size: a number, or a text such as ``"1.5mb"``.
+    """Return the number of bytes in a size: a number, or a string such as ``"1.5mb"``.
 
     A kilobyte has 1024 bytes; case and blanks do not matter.
 
@@ -74,7 +74,7 @@ def bytes_to_int(bytes_str: float | str) -> int:
 
 
 def number_abbrev_to_int(abbrev_str: float | str) -> int:
-    """Return the integer for a number, or for a text such as ``"1.5m"``.
+    """Return the integer for a number, or for a string such as ``"1.5m"``.
 
     ``k``, ``m``, ``b`` and ``t`` are thousands, millions, billions and trillions; case and blanks
     do not matter. Fractions are cut off.

@@ -37,7 +37,7 @@ def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
     """Convert the batch to Arrow, without a copy where Arrow can wrap NumPy.
 
     Images and pickles stay stored bytes; JSON, and decimals without a Spark
-    type, as text.
+    type, as strings.
 
     Raises
     ------

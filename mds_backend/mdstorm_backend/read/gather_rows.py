@@ -290,7 +290,7 @@ class Packing:
 def _packed(columns: Sequence[str], batch: Batch) -> _Records:
     """Pack columns into records."""
     formats = [(batch[name].dtype, batch[name].shape[1:]) for name in columns]
-    # In this form of a dtype, names may be any text, even empty.
+    # In this form of a dtype, names may be any strings, even empty.
     dtype = np.dtype({"names": list(columns), "formats": formats})
     records = np.empty(num_rows(batch), dtype)
     for start, stop in _chunks(len(records), dtype.itemsize):

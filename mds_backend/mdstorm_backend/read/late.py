@@ -1,4 +1,4 @@
-"""Decode images, pickles and texts, which shards return as stored.
+"""Decode images, pickles and strings, which shards return as stored.
 
 Decoding late lets them be shuffled and passed on undecoded. Images are decoded in threads, as
 their decoders release the GIL.

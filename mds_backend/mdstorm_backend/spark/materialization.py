@@ -370,7 +370,7 @@ def write_progress(
 
 
 def _written(location: Location | None) -> str:
-    """Return a text with the number and the size of the written shards; empty if unknown."""
+    """Return a string with the number and the size of the written shards; empty if unknown."""
     if location is None:
         return ""
     try:

@@ -194,8 +194,8 @@ _CONDITIONS = frozenset(
         "NOT_SUPPORTED_WITH_SERVERLESS",
     }
 )
-#: Texts of such errors without a condition: on clusters with table access control, and about
-#: configuration in older releases of Spark.
+#: Parts of the messages of such errors without a condition: on clusters with table access control,
+#: and about configuration in older releases of Spark.
 _NOT_ALLOWED = ("Py4JSecurityException", "Cannot modify the value of a")
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")

@@ -165,7 +165,7 @@ def _opened(location: Location, as_of: AsOf) -> Any:
             "complete, and that this machine may read it",
             url=shown,
         ) from error
-    except OSError as error:  # of the storage, which delta-rs describes only in its message
+    except OSError as error:  # a storage failure, described only by its message
         said = scrub(_plain_text(error), options)
         if refused := _refused(location, said):
             raise refused from None

@@ -20,7 +20,7 @@ from mdstorm_backend.tables.delta import is_delta, open_delta
 from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
 from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
-#: Texts that the patterns below need, for a quick check: most directories contain none of them.
+#: Strings that the patterns below need, for a quick check: most directories contain none of them.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
 #: The kind of a directory, by a pattern for the paths of its files.
 _KINDS = {

@@ -17,7 +17,7 @@ from mdstorm_backend.base import check_integer
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 
-#: A text of this form is not the name of a branch or tag: it may have been meant as a number.
+#: A string of this form is not the name of a branch or tag: it may have been meant as a number.
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
 

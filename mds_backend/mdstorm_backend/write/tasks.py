@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-#: Spark schema of a task's result: one JSON text per shard.
+#: Spark schema of a task's result: one JSON string per shard.
 REPORT_SCHEMA = "report string"
 
 #: Small record batches are joined to this many rows or bytes before they are encoded.
@@ -118,7 +118,7 @@ class PartitionJob:
         Returns
         -------
         list of str
-            A JSON text for each shard: partition, sequence and `ShardReport`.
+            A JSON string for each shard: partition, sequence and `ShardReport`.
         """
         from pyspark import TaskContext
 
@@ -262,7 +262,7 @@ def write_probe(batches: Batches, *, url: str, storage_options: dict[str, Any]) 
     Yields
     ------
     pyarrow.RecordBatch
-        One text: the error, or an empty string.
+        One string: the error, or empty.
     """
     for _ in batches:
         pass

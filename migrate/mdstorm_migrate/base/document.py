@@ -1,6 +1,6 @@
 """The text of a file, and the documents in it that rules check.
 
-A `Document` is one text of one kind: a Python file; all Python cells of a notebook together, since
+A `Document` is text of one kind: a Python file; all Python cells of a notebook together, since
 they share their names; one ``%pip`` line; a requirements file. It consists of segments, and each
 segment knows its place in the file and how new text is written there: plain in most files, with
 JSON escapes in a notebook.
@@ -139,7 +139,7 @@ class SourceError(ValueError):
 
 @dataclass
 class Document:
-    """A text of one kind, with its position in the file.
+    """Text of one kind, with its position in the file.
 
     Attributes
     ----------
@@ -150,7 +150,7 @@ class Document:
     needs : Needs
         The project's needs for the requirements in the document.
     text : str
-        The texts of all segments, concatenated.
+        The text of all segments, concatenated.
     lines : Lines
         Lines of `text`.
     code : str

@@ -1,8 +1,8 @@
-"""Edits and findings, which rules yield; applying edits to a text, and showing them as a diff.
+"""Edits and findings, which rules yield; applying edits to a string, and showing them as a diff.
 
-An `Edit` replaces a span of a text. Files change only through edits, so every byte outside of their
-spans is preserved. A `Finding` describes a span and changes nothing by itself; a finding with a
-`remedy` becomes a ``# TODO(mdstorm)`` comment, which is inserted by an edit.
+An `Edit` replaces a span of a document. Files change only through edits, so every byte outside of
+their spans is preserved. A `Finding` describes a span and changes nothing by itself; a finding with
+a `remedy` becomes a ``# TODO(mdstorm)`` comment, which is inserted by an edit.
 
 Rules count characters in the text of their `Document`. `run.migration` converts these to positions
 in the file, fills in `line`, `column` and `cell`, and drops results that were not selected.
@@ -37,7 +37,7 @@ NAMES = "names in strings"
 
 @dataclass(frozen=True)
 class Edit:
-    """The replacement of a span of a text.
+    """The replacement of a span of a document.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 @dataclass
 class Lines:
-    r"""The lines of a text as Python counts them: only ``\n``, ``\r\n`` and ``\r`` end a line.
+    r"""The lines of a string as Python counts them: only ``\n``, ``\r\n`` and ``\r`` end a line.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Lines:
         Where each line begins, in characters from 0.
     newline : str
         The first line ending other than ``\r``, which only some kinds of files treat as one;
-        ``\r`` if there is no other, ``"\n"`` if the text has only one line.
+        ``\r`` if there is no other, ``"\n"`` if the string has only one line.
     """
 
     text: str
@@ -177,7 +177,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     Raises
     ------
     EditError
-        If two edits overlap, or one lies outside the text.
+        If two edits overlap, or one lies outside the string.
     """
     pieces = []
     position = 0
@@ -195,7 +195,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def unified_diff(before: str, after: str, path: str) -> str:
-    """Return a unified diff with paths as git writes them; empty if the texts are equal."""
+    """Return a unified diff with paths as git writes them; empty if both strings are equal."""
     import difflib  # slow to import, and only needed for diffs
 
     name = path.lstrip("/")

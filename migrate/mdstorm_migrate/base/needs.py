@@ -26,7 +26,7 @@ class Wanted:
     version: str = ""
 
     def __str__(self) -> str:
-        """Return the requirement as text."""
+        """Return the requirement as a string."""
         extras = f"[{','.join(self.extras)}]" if self.extras else ""
         return f"mdstorm{extras}{self.version}"
 

@@ -84,7 +84,7 @@ _OPTION = re.compile(
 
 
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the install commands of a text: ``pip`` or ``conda``, and the span."""
+    """Yield the install commands in a string: ``pip`` or ``conda``, and the span."""
     for tool, pattern in _patterns():
         at = 0
         while match := pattern.search(text, at):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a text; the tables of this folder are written as texts."""
+    """Return the words of a string; the tables of this folder are written as strings."""
     return frozenset(text.split())
 
 

@@ -139,7 +139,7 @@ class FileReport:
         return Item(found, region, _hash(self.path, *key, str(seen[key])))
 
     def _line_of(self, found: Edit | Finding, number: int) -> str:
-        """Return the line of an item as text that is equal before and after the migration.
+        """Return the line of an item as a string that is equal before and after the migration.
 
         For a TODO comment, it is the line below the comment.
         """

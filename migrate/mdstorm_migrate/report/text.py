@@ -165,7 +165,7 @@ def before_running(conditions: Sequence[Condition]) -> list[str]:
 
 
 def to_text(report: Report) -> str:
-    """Return the whole terminal output of a run, including notes, as one text."""
+    """Return the whole terminal output of a run, including notes, as one string."""
     stream = io.StringIO()
     printer = Printer(verbose=True, write=report.write, stream=stream)
     for skipped in report.skipped:

@@ -37,7 +37,7 @@ _COMMENTED = re.compile(
     rf"""[ \t]*\#[ \t]*(?:-[ \t]+)?["']?{OLD_ROOT}(?:\[[^\]\n]*\])?[ \t]*[=<>~!]=""", re.IGNORECASE
 )
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
-#: Arguments of command definitions that are help texts.
+#: Arguments of command definitions that are their help.
 _HELP = frozenset({"description", "epilog", "help"})
 #: Maximum number of lines that are reported of a file other than Python; further lines are only
 #: counted.
@@ -93,7 +93,7 @@ def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_help(module: PythonModule, string: ast.AST) -> bool:
-    """Whether a string is a help text of a command."""
+    """Whether a string is the help of a command."""
     word = module.scopes.parents.get(string)
     return isinstance(word, ast.keyword) and word.arg in _HELP
 

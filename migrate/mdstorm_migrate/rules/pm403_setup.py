@@ -25,8 +25,8 @@ KIND = ("python", "setup_cfg")
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
-#: Uses of Petastorm in a text that also installs it. The text is edited only if all its uses can be
-#: edited.
+#: Uses of Petastorm in a string that also installs it. The string is edited only if all its uses
+#: can be edited.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
 _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 #: Functions and arguments that install packages, such as ``dbutils.library.installPyPI``.
@@ -102,7 +102,7 @@ def _is_key(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _listed(value: str) -> Iterator[requirement.Requirement]:
-    """Yield the requirements with a version or an extra that are lines of a longer text."""
+    """Yield the requirements with a version or an extra that are lines of a longer string."""
     for line in re.finditer(r"[^\n]+", value):
         if (
             "\n" in value

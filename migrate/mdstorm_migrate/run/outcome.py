@@ -136,7 +136,7 @@ class Outcome:
     named: frozenset[str] = frozenset()
 
     def texts(self) -> tuple[str, str]:
-        """Return `before` and `after` as text; undecodable bytes become surrogates."""
+        """Return `before` and `after` as strings; undecodable bytes become surrogates."""
         before, after = (
             data.decode(self.encoding, "surrogateescape") for data in (self.before, self.after)
         )

@@ -168,7 +168,7 @@ def with_review(
 
 
 def _quoted(held: str) -> str:
-    """Return a remaining use as text for a message: a path as code, other texts unchanged."""
+    """Return a remaining use as a string for a message: a path as code, others unchanged."""
     return held if " " in held else f"`{held}`"
 
 

@@ -211,7 +211,7 @@ def strings_of(text: str) -> Iterator[tuple[Path, int, int]]:
 
 @dataclass(frozen=True)
 class JsonStrings:
-    """A text that is written as one JSON string, or as a list of them.
+    """Text that is written as one JSON string, or as a list of them.
 
     Attributes
     ----------

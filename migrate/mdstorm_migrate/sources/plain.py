@@ -75,8 +75,8 @@ _SKIPPED_SUFFIX = re.compile(
     | crt )""",
     re.VERBOSE,
 )
-#: Pattern of the beginning of mdstorm's own reports in JSON or SARIF; their texts quote other
-#: files.
+#: Pattern of the beginning of mdstorm's own reports in JSON or SARIF; their messages quote
+#: other files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
 #: Number of characters that are searched for that pattern.
 _REPORT_HEAD = 512
@@ -175,7 +175,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
 
 
 def _encoded(text: str, encoding: str) -> bytes | None:
-    """Return the bytes of a text; None if the encoding cannot represent it."""
+    """Return the bytes of a string; None if the encoding cannot represent it."""
     try:
         return text.encode(encoding)
     except ValueError:
@@ -200,12 +200,12 @@ def decode_python(data: bytes) -> tuple[str, bytes, str]:
 
 
 def is_wide(data: bytes) -> bool:
-    """Whether a text is UTF-16 with a byte order mark, as PowerShell writes lists and scripts."""
+    """Whether a file is UTF-16 with a byte order mark, as PowerShell writes lists and scripts."""
     return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
 def decode_text(data: bytes) -> tuple[str, bytes, str]:
-    """Return a text, its byte order mark and its encoding: UTF-8, or UTF-16 with a mark.
+    """Return a file's text, byte order mark and encoding: UTF-8, or UTF-16 with a byte order mark.
 
     Raises
     ------

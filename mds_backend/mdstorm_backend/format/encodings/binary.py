@@ -61,7 +61,7 @@ class Pickle(Encoding):
         return pickle.dumps(value)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Pickle values one by one, times as texts; binaries are stored as they are, as pickles."""
+        """Pickle values one by one, times as strings; binaries are pickles: they stay unchanged."""
         is_temporal = pa.types.is_temporal(values.type)
         return super().encode_values(values.cast(pa.string()) if is_temporal else values)
 
@@ -97,7 +97,7 @@ class UserEncoding(Encoding):
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the text if all encodings have the same one; others may not be compatible."""
+        """Return the string that all encodings share; None if they differ: they may not match."""
         return self.text if {encoding.text for encoding in encodings} == {self.text} else None
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
@@ -168,10 +168,10 @@ def _shown(coder: Any) -> str:
 
 
 def user_encoding(make: MakeCoder, text: str) -> Encoding | None:
-    """Return the encoding for a text, with a coder made by the class registered for its name.
+    """Return the encoding for a string, with a coder made by the class registered for its name.
 
-    If the text has parameters, after a colon, the class method ``from_str(parameters)`` creates the
-    coder. None if the class does not accept parameters.
+    If the string has parameters, after a colon, the class method ``from_str(parameters)`` creates
+    the coder. None if the class does not accept parameters.
 
     Raises
     ------

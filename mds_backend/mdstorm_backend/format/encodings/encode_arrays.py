@@ -112,7 +112,7 @@ def encode_lists(
     name : str
         Name of the column.
     encoding : Encoding
-        The encoding of the column, of which dtype, shape and text are used.
+        The encoding of the column, of which the dtype, the shape and `text` are used.
     lists : pyarrow.ListArray
         The rows.
     cast : bool

@@ -19,7 +19,7 @@ from mdstorm_backend.format.values.batch import Positions, Values, gather_binary
 #: Predicate on an Arrow type.
 _Check: TypeAlias = Callable[[pa.DataType], bool]
 
-#: Functions that return the bytes of a value, and the value of stored text or bytes.
+#: Functions that return the bytes of a value, and the value of a stored string or bytes.
 Encode: TypeAlias = Callable[[Any], bytes]
 Decode: TypeAlias = Callable[..., Any]
 
@@ -36,15 +36,15 @@ class Encoding(ABC):
 
     Each kind of encoding is a subclass, listed in `registry`. If its values are numbers or arrays
     of one dtype and shape, `parse` sets these, and values are returned as arrays of them, without
-    `decode`. Other values are returned as stored, bytes or text, and decoded later if objects are
-    wanted. If these all have one size, the class states it, such as ``size = 4``.
+    `decode`. Other values are returned as stored, bytes or strings, and decoded later if objects
+    are wanted. If all of them have the same size, the class states it, such as ``size = 4``.
 
     To write, a subclass overrides
 
     - `encode`, always: one Python value, of a sample or of an Arrow array.
-    - `encode_values`, if Arrow can encode other types than binaries, and texts if `is_text`, which
-      are stored as they are by default. `encode_each`, which is used for all others, passes each
-      row to `encode`.
+    - `encode_values`, if Arrow can encode other types than those that are stored as they are by
+      default: binaries, and strings if `is_text`. `encode_each`, which is used for all others,
+      passes each row to `encode`.
     - `encode_column`, for full control, as for numbers and arrays: casts, fixed sizes, and the
       nulls inside of arrays.
     - `encoder`, if work can be done once per column, or if `encode` accepts ``bytes`` itself.
@@ -76,11 +76,11 @@ class Encoding(ABC):
     is_text : bool
         Whether values are stored as UTF-8.
     is_cast : bool
-        Whether Arrow values other than binaries are stored as the text that Arrow casts them to.
+        Whether Arrow values other than binaries are stored as the strings that Arrow casts them to.
     is_array, is_image : bool
         Whether a value is a numeric array, or one image.
     is_verbatim : bool
-        Whether a value equals its stored text or bytes, also for a null.
+        Whether a value equals its stored string or bytes, also for a null.
     is_unsafe : bool
         Whether decoding a value may run code in it.
     in_threads : bool
@@ -101,8 +101,8 @@ class Encoding(ABC):
     holds : frozenset of str
         Other kinds of encodings whose values this kind holds without loss.
     rows_per_batch : int
-        Most rows that Spark may put into an Arrow batch, which holds less than 2 GiB: 128 allow 16
-        MiB per value, 512 allow 4 MiB.
+        Maximum number of rows that Spark may put into an Arrow batch, which holds less than 2 GiB:
+        128 allow 16 MiB per value, 512 allow 4 MiB.
     """
 
     text: str
@@ -186,7 +186,7 @@ class Encoding(ABC):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding for a text; None if its `parameters`, after a colon, are unknown.
+        """Return the encoding for a string; None if its `parameters`, after a colon, are unknown.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class Encoding(ABC):
         """Raise UnsupportedEncodingError if the values of `column` cannot be decoded."""
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the text of an encoding that can store the values of all `encodings` and this one.
+        """Return the string of an encoding that can store the values of this and all `encodings`.
 
         None if no encoding of this kind does.
         """
@@ -272,7 +272,7 @@ class Encoding(ABC):
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
         """Return the bytes of values, whose type is plain (see `plain_type`).
 
-        Binaries are stored as they are, and so are texts if `is_text`.
+        Binaries are stored as they are, and so are strings if `is_text`.
         """
         is_binary = pa.types.is_binary(values.type)
         if self.is_cast and not is_binary:
@@ -291,7 +291,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def decode(self, stored: Any) -> Any:
-        """Return the value of a stored text, if `is_text`, or else of stored bytes.
+        """Return the value of a stored string, if `is_text`, or else of stored bytes.
 
         Raises
         ------
@@ -335,7 +335,7 @@ class Encoding(ABC):
         return self.parse_texts(texts)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Convert a column's texts, which have no nulls, to the values that are returned."""
+        """Convert a column's strings, which have no nulls, to the values that are returned."""
         return texts
 
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:

@@ -1,6 +1,6 @@
 """Conversion of nested Arrow values to JSON text and back.
 
-``json.loads`` can read the text: structs are objects, lists are arrays. Other types are
+``json.loads`` can read it: structs are objects, lists are arrays. Other types are
 written without loss: decimals, dates and timestamps (UTC) as strings, durations as integers,
 binaries as base64 strings, maps as arrays of ``[key, value]`` pairs.
 """
@@ -37,7 +37,7 @@ def json_text(values: pa.Array) -> pa.Array:
     Returns
     -------
     pyarrow.Array
-        ``large_string`` of the same length, without nulls: a null is the text ``null``.
+        ``large_string`` of the same length, without nulls: a null is the string ``null``.
     """
     if pa.types.is_null(values.type):
         return pa.array(["null"] * len(values), _TEXT)
@@ -109,7 +109,7 @@ def _struct(values: pa.StructArray) -> pa.Array:
 
 
 def _list_of(values: pa.Array, elements: pa.Array) -> pa.Array:
-    """Join the texts of each row's elements in brackets; a null row stays null."""
+    """Join the strings of each row's elements in brackets; a null row stays null."""
     offsets = np.zeros(len(values) + 1, np.int32)
     if pa.types.is_map(values.type):
         offsets = np.asarray(values.offsets) - values.offsets[0].as_py()
@@ -129,12 +129,12 @@ _Restore: TypeAlias = Callable[[Any], Any] | None
 
 
 def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Parse one JSON text per row, all in one call, into Arrow values of `type_`.
+    """Parse one JSON string per row, all in one call, into Arrow values of `type_`.
 
     Raises
     ------
     ValueError
-        If a text does not hold a value of that type.
+        If a string does not hold a value of that type.
     """
     joined = ",".join("null" if text is None else text for text in texts.to_pylist())
     rows = json.loads(f"[{joined}]")
@@ -142,19 +142,19 @@ def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     try:
         values = pa.array([restore(row) for row in rows] if restore else rows, type_)
     except (ArithmeticError, AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"a text is not a value of type {type_} ({error!r})") from error
+        raise ValueError(f"a JSON string is not a value of type {type_} ({error!r})") from error
     if len(values) != len(texts):
-        raise ValueError(f"{len(texts)} texts hold {len(values)} values of type {type_}")
+        raise ValueError(f"{len(texts)} JSON strings hold {len(values)} values of type {type_}")
     return values
 
 
 def decode_lists(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Parse nested lists, one text per row, with Arrow's parser if it supports their elements.
+    """Parse nested lists, one JSON string per row, by Arrow if it supports the type of elements.
 
     Raises
     ------
     ValueError
-        If a text does not hold a value of that type.
+        If a string does not hold a value of that type.
     """
     element = element_type(type_)
     if pa.types.is_string(element):
@@ -184,7 +184,7 @@ def _parsed_by_arrow(texts: pa.Array, type_: pa.DataType) -> pa.ListArray:
     )
     values = table.column("v").combine_chunks()
     if len(values) != len(texts):
-        raise ValueError(f"{len(texts)} texts hold {len(values)} values of type {type_}")
+        raise ValueError(f"{len(texts)} JSON strings hold {len(values)} values of type {type_}")
     return values
 
 

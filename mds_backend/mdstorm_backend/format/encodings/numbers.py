@@ -56,7 +56,7 @@ class Number(Encoding):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding for a text; None if it has parameters."""
+        """Return the encoding for a string; None if it has parameters."""
         dtype = DTYPES.get(text.partition(":")[0], DTYPES["int64"])
         return None if parameters else cls(text, dtype, ())
 
@@ -96,7 +96,7 @@ class Number(Encoding):
         return STRUCT_CODES[self.stored.name]
 
     def encode(self, value: Any) -> bytes:
-        """Encode a number, a numeric text, or an array of one element.
+        """Encode a number, a numeric string, or an array of one element.
 
         ``None`` is stored as NaN in floating-point columns, as by MosaicML Streaming's writer. A
         float is rounded to the nearest of the dtype; everything else must fit exactly.
@@ -171,7 +171,7 @@ def check_no_mask(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert one value with NumPy; return it as a Python number, text or other object."""
+    """Convert one value with NumPy; return it as a Python number, string or other object."""
     check_no_mask(value)
     array = np.asarray(value)
     if array.size != 1:

@@ -1,6 +1,6 @@
-"""The registry of encodings: maps names to classes, and texts to encodings.
+"""The registry of encodings: maps names to classes, and strings to encodings.
 
-A text that no class can decode maps to an opaque encoding: its name is unknown, somebody else has
+A string that no class can parse maps to an opaque encoding: its name is unknown, somebody else has
 redefined it, or it names several encodings of one column.
 """
 
@@ -138,13 +138,13 @@ def encoding_names() -> list[str]:
 
 
 def sized_encoding(text: str, size: int | None) -> Encoding:
-    """Return the encoding for a text and the value size in bytes that an index states."""
+    """Return the encoding for a string and the value size in bytes that an index states."""
     return parse_encoding(text).sized(size) or Redefined(f"redefined:{text}").sized(size)
 
 
 @lru_cache(maxsize=1024)
 def parse_encoding(text: str) -> Encoding:
-    """Return the encoding for a text; unknown encodings are opaque and variable-size.
+    """Return the encoding for a string; unknown encodings are opaque and variable-size.
 
     Raises
     ------
@@ -158,13 +158,13 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def format_encoding(text: str) -> Encoding | None:
-    """Return the format's own encoding for a text, ignoring users' encodings; None if unknown."""
+    """Return the format's own encoding for a string, ignoring users' encodings; None if unknown."""
     name, _, parameters = text.partition(":")
     return FORMAT[name].parse(text, parameters) if name in FORMAT else None
 
 
 def general_encoding(texts: Sequence[str]) -> str:
-    """Return the text of an encoding that holds the values of several encodings.
+    """Return the string of an encoding that holds the values of several encodings.
 
     Shards of one dataset may store a column differently. If no encoding holds all values without
     loss, the result is opaque.
@@ -214,7 +214,7 @@ class Opaque(Encoding):
 class Redefined(Opaque):
     """An encoding of the format for which the index states a different value size.
 
-    Its text is ``redefined:`` and the encoding: the writer had registered a class under that name.
+    Its string is ``redefined:`` and the encoding: the writer had registered a class for that name.
     """
 
     @property
@@ -247,5 +247,5 @@ class Mixed(Opaque):
         )
 
 
-#: Opaque encodings that mdstorm itself creates, by the name in their text.
+#: Opaque encodings that mdstorm itself creates, by the name in their string.
 _OPAQUE = {"redefined": Redefined, "mixed": Mixed}

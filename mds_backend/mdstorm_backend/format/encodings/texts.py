@@ -31,7 +31,7 @@ class String(Encoding):
     stores = (pa.types.is_temporal, pa.types.is_boolean)
 
     def encode(self, value: Any) -> bytes:
-        """Return the text as UTF-8; ``bytes`` are returned unchanged."""
+        """Return the string as UTF-8; ``bytes`` are returned unchanged."""
         if isinstance(value, str):
             return value.encode()
         if isinstance(value, bytes):
@@ -39,15 +39,15 @@ class String(Encoding):
         raise TypeError(f"expected a str, found {type(value).__name__}")
 
     def encoder(self) -> Encode:
-        """Return `encode`, which itself returns ``bytes`` unchanged, but checks for texts first."""
+        """Return `encode`, which itself returns ``bytes`` unchanged, but checks for `str` first."""
         return self.encode
 
     def decode(self, stored: Any) -> Any:
-        """Return the text itself."""
+        """Return the string itself."""
         return stored
 
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
-        """Return the function that decodes the text between two positions."""
+        """Return the function that decodes the string between two positions."""
         return lambda start, stop: str(data[start:stop], "utf-8")
 
 
@@ -55,11 +55,11 @@ class _ParsedText(Encoding):
     """A value stored as text, which a Python function parses."""
 
     is_text = True
-    #: The function that parses a text.
+    #: The function that parses a string.
     parser: ClassVar[Callable[[str], Any]]
 
     def decode(self, stored: Any) -> Any:
-        """Parse the text, and return its value."""
+        """Parse the string, and return its value."""
         return type(self).parser(stored)
 
     def decoder(self, form: Form = "object") -> Decode:
@@ -106,7 +106,7 @@ class IntegerText(_NumberText):
         return super().encode_values(values.cast(pa.uint8()) if is_boolean else values)
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Parse texts like Python's ``int``: to int64, or to Python integers if one is larger."""
+        """Parse strings like Python's ``int``: to int64, or to Python integers if one is larger."""
         content = memoryview(texts.buffers()[2] or b"").tobytes()
         if b"x" not in content and b"X" not in content:  # Arrow also accepts hexadecimal numbers
             try:
@@ -162,7 +162,7 @@ class DecimalText(_NumberText):
     placeholder = b"NaN"
 
     def encode(self, value: Any) -> bytes:
-        """Return the text of a decimal."""
+        """Return the string of a decimal."""
         if not isinstance(value, Decimal):
             raise TypeError(f"expected a decimal.Decimal, found {type(value).__name__}")
         return str(value).encode()
@@ -194,11 +194,11 @@ class Json(_ParsedText):
         return json.dumps(value).encode()
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Encode values, including binaries, as JSON texts; a null becomes ``null``."""
+        """Encode values, including binaries, as JSON strings; a null becomes ``null``."""
         return json_text(values).cast(pa.large_binary())
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Parse the texts to values of their Spark type."""
+        """Parse the strings to values of their Spark type."""
         return (
             decode_lists(values, type_) if pa.types.is_list(type_) else decode_json(values, type_)
         )

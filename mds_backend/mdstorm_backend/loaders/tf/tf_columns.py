@@ -231,8 +231,8 @@ def made_of(types: Any, tensors: Sequence[Any]) -> Any:
 def to_tf(values: Values, spec: ColumnSpec) -> Any:
     """Convert one column of a batch to the TensorFlow type declared by `spec`.
 
-    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their text, strings UTF-8
-    bytes. Numbers are cast to the declared dtype.
+    Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their string form,
+    strings UTF-8 bytes. Numbers are cast to the declared dtype.
 
     Raises
     ------
