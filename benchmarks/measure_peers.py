@@ -104,7 +104,7 @@ def pixels(image: bytes, turbo: bool) -> Any:
 
 
 def decoded(batch: list[bytes], turbo: bool = False) -> Any:
-    """Decode images of one size to a tensor."""
+    """Decode images of equal size to a tensor."""
     import torch
 
     return torch.from_numpy(np.stack([pixels(image, turbo) for image in batch]))

@@ -117,8 +117,8 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     - Strings are ``<U`` arrays. If one is null or ends with NUL, which such arrays cannot hold,
       they are objects with None for null. Binaries, decimals and dates are always such objects.
     - Timestamps are ``datetime64[ns]``.
-    - Arrays are one array of shape ``(rows, …)`` if all rows have one shape and none is null, and
-      otherwise an object per row. Nested arrays are converted by the engine's `column_to_numpy`.
+    - Arrays are one array of shape ``(rows, …)`` if all rows have the same shape and none is null,
+      and otherwise an object per row. The engine's `column_to_numpy` converts nested arrays.
 
     Parameters
     ----------

@@ -375,7 +375,7 @@ def _decimals(field: DecodedField, dtype: str) -> DecodedField:
     is_text = column.encoding == "str_decimal" and column.spark_type is None
     target = replace(column, encoding=dtype, spark_type=None)
     if pa.types.is_list(column.arrow_type):
-        # Whether arrays have one length is only known for a batch.
+        # Whether arrays have the same length is only known for a batch.
         origin = replace(column.origin, lengths="unknown")
         target = replace(target, encoding=f"ndarray:{dtype}", origin=origin)
 

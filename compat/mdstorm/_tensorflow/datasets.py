@@ -29,8 +29,8 @@ def dataset_of_rows(reader: Any) -> Any:
 
     by_shard = dataset(by_shard=True)
     # Elements may have any number of rows if the user does not see row-group boundaries. But in a
-    # column of arrays of any length, all arrays of an element must have one length, which only row
-    # groups ensure.
+    # column of arrays of any length, all arrays of an element must have the same length, which only
+    # row groups ensure.
     is_fixed = all(spec.is_fixed for spec in specs)
     anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
     _, rows, batches = _adapters()

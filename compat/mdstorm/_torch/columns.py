@@ -18,7 +18,7 @@ from mdstorm_backend.format import num_rows
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.torch import to_torch
 
-#: The columns of some rows: tensors, arrays or lists of one length.
+#: The columns of some rows: tensors, arrays or lists of the same length.
 Columns: TypeAlias = dict[str, Any]
 #: Returns the integers below its argument in random order.
 Permutation: TypeAlias = Callable[[int], npt.NDArray[np.int64]]
@@ -91,7 +91,7 @@ def no_tensor(name: str, found: object) -> UnsupportedTypeError:
     return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
         f"{_DECODE.format(name) if found == 'bytes' else ''}Leave it out with schema_fields=[…], "
-        "turn it into numbers or arrays of one length in a transform_spec, or use "
+        "turn it into numbers or arrays of the same length in a transform_spec, or use "
         "mdstorm.pytorch.DataLoader, which returns such columns as "
         f"lists{_OR_AS_FLOATS if found == 'Decimal' else ''}",
         columns={name: str(found)},

@@ -139,7 +139,7 @@ def _declared_type(field: EditedField) -> pa.DataType | None:
 
 
 def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> mds.Values:
-    """Return a DataFrame's column in NumPy if all values have one size, otherwise in Arrow.
+    """Return a DataFrame's column in NumPy if all values have the same size, otherwise in Arrow.
 
     Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
     timedeltas become microseconds.
@@ -189,7 +189,7 @@ def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
 
 
 def _cells_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
-    """Convert a column of Python objects: arrays of one shape are stacked, others become Arrow."""
+    """Convert a column of Python objects: stack arrays of the same shape, others become Arrow."""
     cells = [None if is_missing(cell) else cell for cell in cells]
     sample = next((cell for cell in cells if cell is not None), None)
     if sample is None:
@@ -235,8 +235,8 @@ def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
 def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
     """Return arrays, lists and None as a matrix, as an Arrow list, or as objects.
 
-    Arrays that have one length in this shard become a matrix, as in Petastorm: a function that pads
-    arrays need not declare their shape.
+    Arrays that have the same length in this shard become a matrix, as in Petastorm: a function that
+    pads arrays need not declare their shape.
     """
     if not all(cell is None or isinstance(cell, _ARRAYS) for cell in cells):
         raise TypeError("some of its cells are arrays and some are not")
@@ -299,7 +299,7 @@ def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Va
 
 
 def _matrix(lists: pa.ListArray) -> mds.Values:
-    """Return lists of one length as a matrix, if elements are numbers or non-null booleans."""
+    """Return lists of the same length as a matrix, if elements are numbers or non-null booleans."""
     elements = lists.flatten()
     type_ = elements.type
     is_bool = pa.types.is_boolean(type_) and not elements.null_count

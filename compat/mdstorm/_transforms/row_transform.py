@@ -206,7 +206,7 @@ class RowTransform(DeclaredTransform):
     """The transform of a row reader.
 
     The function takes and returns a dict with one value per field, in the form that the reader
-    returns. pandas is not used; arrays of one shape are stacked once.
+    returns. pandas is not used; arrays of the same shape are stacked once.
     """
 
     keeps_rows = True

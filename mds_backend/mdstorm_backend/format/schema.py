@@ -40,8 +40,8 @@ class Origin:
         Whether the caller explicitly allows unpickling values.
     lengths : {"stated", "unknown", "differ"}
         Whether the schema states how long the arrays of a column are, as in MDS. If not, as in
-        Parquet, the rows of a batch may all have one length, and are then returned as one array;
-        ``"differ"`` means that some lengths are known to differ, but not in which rows.
+        Parquet, the rows of a batch may all have the same length, and are then returned as one
+        array; ``"differ"`` means that some lengths are known to differ, but not in which rows.
     counts_nulls : bool
         Whether the null counts of the column are known. If not, they are 0, and each batch is
         returned according to the nulls in it.
@@ -184,7 +184,7 @@ class Column:
 
     @property
     def may_have_one_length(self) -> bool:
-        """Whether all arrays of a batch may have one length that the schema does not state."""
+        """Whether all arrays of a batch may have the same length, unknown to the schema."""
         return self.origin.lengths != "stated" and self.value_shape is None
 
     @property

@@ -212,7 +212,7 @@ class ReaderOptions:
         nulls_stay = not self.fill_nulls and not self.null_masks
         most_rows = _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
         if self.images is not None and self.images.size is None:
-            most_rows = 1  # one batch per block: images have one shape only within a batch
+            most_rows = 1  # one batch per block: images have the same shape only within a batch
         return {
             "transform": self.transform,
             "prepare": None if nulls_stay else self.nulls,

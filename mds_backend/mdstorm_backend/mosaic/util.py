@@ -144,11 +144,11 @@ def retry(
     clean_up_fn : callable, optional
         Called after each of these errors.
     num_attempts : int
-        The most calls of the function. The last error is raised.
+        Maximum number of calls of the function. The last error is raised.
     initial_backoff : float
         Seconds to wait after the first failure; twice as long after each further one.
     max_jitter : float
-        The most seconds that are added to each wait, at random.
+        Maximum number of seconds that are added to each wait, at random.
 
     Raises
     ------

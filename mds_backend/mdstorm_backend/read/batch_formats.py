@@ -104,9 +104,9 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
     binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
     Nested arrays are multidimensional arrays, or lists of arrays throughout if the column is
-    uneven. Where the schema does not state shapes, arrays of one shape in the batch are stacked.
-    Images are decoded: ``(rows, height, width[, channels])`` if all have one shape, otherwise
-    objects. Values of JSON and pickles are loaded into objects.
+    uneven. Where the schema does not state shapes, arrays of the same shape in the batch are
+    stacked. Images are decoded: ``(rows, height, width[, channels])`` if all have the same shape,
+    otherwise objects. Values of JSON and pickles are loaded into objects.
     """
     return {column.name: column_to_numpy(batch[column.name], column) for column in schema}
 
@@ -169,7 +169,7 @@ def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
 
 
 def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
-    """Stack arrays if they have one shape and no row is null; otherwise return objects."""
+    """Stack arrays if they have the same shape and no row is null; otherwise return objects."""
     shape = column.value_shape
     if column.may_have_one_length and not values.null_count:
         shape = nested_lists.shapes_of(values).common()

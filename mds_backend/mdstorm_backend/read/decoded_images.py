@@ -258,7 +258,7 @@ class _EncodedImages:
         return errors.InvalidArgumentError(
             f"{self._place(row)} has {found[0]} by {found[1]} pixels, but "
             f"{self._place(self._present[0])} {shape[0]} by {shape[1]}: give size= to resize and "
-            "crop all images to one size"
+            "crop all images to the same size"
         )
 
     def _place(self, row: int) -> str:

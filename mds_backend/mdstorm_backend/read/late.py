@@ -96,8 +96,8 @@ class LateDecoder:
         Returns
         -------
         numpy.ndarray
-            Images of one shape: ``(rows, height, width[, channels])``. Arrays and numbers that a
-            user's encoding returns: one array if they share dtype and shape. Anything else: shape
+            Images of the same shape: ``(rows, height, width[, channels])``. Arrays and numbers that
+            a user's encoding returns: one array if they share dtype and shape. Anything else: shape
             ``(rows,)`` and dtype object.
 
         Raises
@@ -137,7 +137,7 @@ def joined(values: list[Any]) -> npt.NDArray[Any]:
 
 def objects(values: list[Any]) -> npt.NDArray[Any]:
     """Return the values as a one-dimensional array of dtype object, even if they are sequences."""
-    # Not np.array: it would turn lists of one length into a second dimension.
+    # Not np.array: it would turn lists of the same length into a second dimension.
     return np.fromiter(values, object, len(values))
 
 

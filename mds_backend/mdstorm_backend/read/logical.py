@@ -203,7 +203,7 @@ class ValueDecoder:
         return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
 
     def of_row(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
-        """Return a function that returns the value of a row, for samples of one size.
+        """Return a function that returns the value of a row, for fixed-size samples.
 
         Parameters
         ----------

@@ -3,8 +3,8 @@
 Columns of one dtype are a `Matrix`, whose rows are copied from the bytes of records without
 transposing. Columns of several dtypes are read one by one, and then cast. Columns of a record
 that are copied together are a `Strip`. Copying one column out of records is one NumPy call, and so
-is copying many adjacent columns with values of one size: the records are then a matrix, and the
-columns its transpose. One call has less overhead and keeps the GIL released for longer.
+is copying many adjacent columns whose values have the same size: the records are then a matrix,
+and the columns its transpose. One call has less overhead and keeps the GIL released for longer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _VALUES_PER_RUN = 4
 
 @dataclass(frozen=True)
 class Matrix:
-    """Columns of one dtype that are copied as one matrix.
+    """Columns of the same dtype that are copied into one matrix.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Strip:
-    """One column, or several with adjacent values of one size in every record.
+    """One column, or several adjacent columns of fixed-size values, in every record.
 
     Attributes
     ----------

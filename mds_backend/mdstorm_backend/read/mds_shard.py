@@ -350,7 +350,7 @@ def _sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
 
 
 def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> SampleDecoder:
-    """Return a decoder for samples of one size, whose values are at equal distances."""
+    """Return a decoder for fixed-size samples, whose values are at equal distances."""
     sizes = [encoding.size or 0 for encoding in shard.layout.encodings]
     starts = accumulate(sizes, initial=int(shard.offsets[0]))
     # `starts` has one more item, the end of the sample.

@@ -66,7 +66,7 @@ class Reader:
     prefetch : int
         Blocks that may be ready ahead of use; memory grows with it.
     block_rows : int
-        Most rows of a block, rounded to whole batches.
+        Maximum number of rows in a block, rounded to whole batches.
     sends : bool
         Whether blocks are sent to another process, so that the first one should be small.
     samples_ahead : int

@@ -64,7 +64,7 @@ class RecordGatherer:
         self._names = [*schema.names, *(matrix.name for matrix in matrices)]
         wanted = {name: viewed.get(name) or dtype[name].base for name in schema.names}
         self._strips: tuple[Strip | Matrix, ...] = (*strips_of(dtype, wanted), *matrices)
-        #: Whether the batch is one matrix whose rows are the records.
+        #: Whether the batch consists of one matrix whose rows are the records.
         self._is_whole = not schema.names and len(matrices) == 1 and matrices[0].is_whole(dtype)
         self._view = record_view(dtype, self._strips)
 

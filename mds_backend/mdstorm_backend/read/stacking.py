@@ -25,7 +25,7 @@ _SUGGESTED = ("float32", "float64", "int64", "uint64")
 
 @dataclass(frozen=True)
 class Stack:
-    """Columns that are one matrix in a batch.
+    """Columns that a batch returns as one matrix.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ A value is ``[dtype code][shape header][numbers]``, without the parts that the e
 header is a byte ``dimensions << 2 | w``, then the size of each dimension in ``1 << w`` bytes. An
 array without elements is stored like any other, which other readers can decode.
 
-Lists of one length, or nested lists of one shape, are stored without headers, as
+Lists of the same length, or nested lists of the same shape, are stored without headers, as
 ``ndarray:<dtype>:<shape>``. Nested lists that are not rectangular, because inner lists have various
 lengths or are null, are stored as JSON.
 """

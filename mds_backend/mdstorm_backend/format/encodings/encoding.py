@@ -51,9 +51,9 @@ class Encoding(ABC):
 
     To read, it overrides
 
-    - `decode`, always: one stored value. Numbers and arrays of one shape are not decoded by it.
+    - `decode`, always: one stored value. Numbers and arrays of a fixed shape are not decoded by it.
     - `decoder`, if `decode` should be replaced by a faster function, or depends on the image form.
-    - `decode_column`, if columns are returned neither as stored nor as arrays of one shape.
+    - `decode_column`, if columns are returned neither as stored nor as arrays of a fixed shape.
     - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
     - `span_decoder`, if one value can be read directly from the shard, without `decode`.
 

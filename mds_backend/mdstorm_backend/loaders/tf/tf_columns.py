@@ -62,7 +62,7 @@ class ColumnSpec:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all values of the dataset have one shape."""
+        """Whether all values of the dataset have the same shape."""
         return not self.ragged and None not in self.shape and self.image is None
 
     @property
@@ -308,8 +308,8 @@ def _images(values: Values, column: Column) -> npt.NDArray[Any]:
         raise errors.UnsupportedTypeError(
             f"column {column.name!r} of {column.origin.url} holds images of different shapes in "
             f"one batch, or of more than 8 bits: {', '.join(shapes[:4])}. TensorFlow needs 8-bit "
-            "images of one shape in each batch: convert and resize them before writing, or read "
-            "them with PyTorch or as NumPy",
+            "images of the same shape in each batch: convert and resize them before writing, or "
+            "read them with PyTorch or as NumPy",
             columns={column.name: ", ".join(shapes[:4])},
         )
     return pixels.astype(np.uint8, copy=False)
@@ -322,15 +322,15 @@ def _shape_error(
         return errors.UnsupportedTypeError(
             f"column {spec.name!r} of {spec.stored_at} holds {found}, which do not fit into one "
             f"tensor of {len(spec.shape) + 1} dimensions. Convert the files with `mdstorm convert`,"
-            " which makes the column a RaggedTensor, pad its arrays to one length in a "
+            " which makes the column a RaggedTensor, pad its arrays to the same length in a "
             "TransformSpec, or leave it out with schema_fields=[…]",
             columns={spec.name: str(found)},
         )
     expected = "arrays of varying length" if spec.ragged else f"shape {spec.shape}"
     return errors.TransformError(
         f"column {spec.name!r} is declared to TensorFlow with {expected}, but the transform "
-        f"returned {found}: declare its shape in edit_fields, and pad arrays to one length in the "
-        "function"
+        f"returned {found}: declare its shape in edit_fields, and pad arrays to the same length in "
+        "the function"
     )
 
 

@@ -40,11 +40,11 @@ def batches_of(
     element : callable
         Makes the structure of a batch from its columns by name.
     claim : int or None
-        The most batches of any iteration, or `INFINITE`; None if that is not known.
+        Maximum number of batches in any iteration, or `INFINITE`; None if that is not known.
     prefetch : int or None
         Batches that TensorFlow keeps ready; None if it decides.
     """
-    # Python cuts batches if arrays have one length only within a batch, rather than in a block, or
+    # Python cuts batches if arrays have the same length only within a batch, not in a block, or
     # if batches are so large that blocks have no advantage.
     cut_here = runs.loader.batching.batch_size >= BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
@@ -165,7 +165,7 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
     kind : int or None
         None if the number of elements is not known, 1, `INFINITE`, or another number for any other.
     batches : tf.Tensor
-        The most elements of any iteration.
+        Maximum number of elements in any iteration.
     """
     if kind is None:
         return dataset

@@ -178,7 +178,7 @@ class TFRuns:
         self._numbers = count()
         #: Runs of iterators that Python code holds, some of which have begun.
         self._announced: deque[weakref.ref[TFRun]] = deque()
-        #: The cardinality declared to TensorFlow: the most batches of any iteration.
+        #: The cardinality declared to TensorFlow: the maximum number of batches in any iteration.
         self._claimed: int | None = None
         self._lock = threading.Lock()
 

@@ -103,8 +103,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         arrays ``(height, width, 3)``, which batches stack. A transform gets them decoded.
     size : int or (int, int), optional
         Height and width of these images. Each is resized until it covers the size, and its centre
-        is cut out. Without it, all images of a batch must have one shape. As an attribute, `size`
-        is the number of samples.
+        is cut out. Without it, all images of a batch must have the same shape. As an attribute,
+        `size` is the number of samples.
     max_image_bytes : int
         Bytes that one of these images may decode to, by default 256 MiB: a small file can declare
         any size.

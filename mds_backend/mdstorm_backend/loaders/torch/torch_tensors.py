@@ -62,10 +62,10 @@ def to_torch(
     microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors, nested
     arrays a list of lists of tensors where inner arrays of the column have several lengths;
     strings, binaries, decimals, dates and nested values become lists of Python objects. Images
-    become one uint8 tensor ``(rows, height, width[, channels])`` if all have one shape, otherwise a
-    list of tensors. The same holds for arrays without a Spark type, as in PyTorch's default
-    collation, and for arrays of Parquet, as in Petastorm. Tensors share the memory of `values`
-    where the types allow.
+    become one uint8 tensor ``(rows, height, width[, channels])`` if all have the same shape,
+    otherwise a list of tensors. The same holds for arrays without a Spark type, as in PyTorch's
+    default collation, and for arrays of Parquet, as in Petastorm. Tensors share the memory of
+    `values` where the types allow.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ def tensor_batches(
 def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
     """Split a column of a block into batches; tensors are views.
 
-    Images or arrays that have one shape within a batch become one tensor, even if other batches of
-    the block have other shapes.
+    Images or arrays that have the same shape within a batch become one tensor, even if other
+    batches of the block have other shapes.
     """
     if isinstance(values, torch.Tensor):
         if len(sizes) == 1:
@@ -182,7 +182,7 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
 
 
 class _Alike(list[Any]):
-    """Tensors, None for null, to be stacked if all tensors of a batch have one shape."""
+    """Tensors, None for null, to be stacked if all tensors of a batch have the same shape."""
 
 
 class _Objects(list[Any]):
