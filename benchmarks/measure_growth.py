@@ -53,7 +53,7 @@ SHARDS = [10**2, 10**4, 10**5, 10**6]
 #: Maximum seconds of an order to measure, and the estimated seconds per row of the own node and of
 #: other nodes.
 _LIMIT, _PER_SAMPLE, _PER_DRAW = 60, 250e-9, 15e-9
-#: GETs a second that S3 answers below one prefix.
+#: GET requests per second that S3 serves for one prefix.
 _REQUESTS_OF_S3 = 5500
 
 
@@ -269,10 +269,10 @@ def print_requests() -> None:
     hosts = 4096 // RANKS_PER_HOST
     asked = found["index"] + found["shards"] + found["others"]
     print(
-        f"A host of {RANKS_PER_HOST} ranks asks {found['index']} times for the index and "
-        f"{found['shards']} times for {found['different']} shards, and {found['others']} times for "
-        f"something else: {asked} requests. {hosts} hosts: {asked * hosts:,}, or "
-        f"{asked * hosts / _REQUESTS_OF_S3:.1f} s of what S3 answers below one prefix."
+        f"A host of {RANKS_PER_HOST} ranks sends {found['index']} requests for the index, "
+        f"{found['shards']} for {found['different']} shards, and {found['others']} others: {asked} "
+        f"requests. {hosts} hosts: {asked * hosts:,}, or "
+        f"{asked * hosts / _REQUESTS_OF_S3:.1f} s at S3's request rate for one prefix."
     )
 
 

@@ -3,9 +3,9 @@
     python benchmarks/measure_trainers.py [--rows 1000000] [--batch-size 1024]
 
 Needs Accelerate and transformers: constraints/trainers.txt. Prints a line per loader with the
-median of several passes, and its ratio to our own loader. The last lines are whole trainings with
-the Trainer, of a model that is one weight: with the mixin, and with batches that are in memory,
-which shows what the Trainer itself takes for its steps.
+median of several passes, and its ratio to our own loader. The last lines are whole training runs
+with the Trainer, of a model with a single weight: with the mixin, and with batches that are in
+memory, which shows how long the Trainer itself takes for its steps.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Patience:
     seconds : float
         Seconds to wait without progress.
     progress : object
-        A value that changes with each progress.
+        A value that changes whenever there is progress.
     """
 
     def __init__(self, seconds: float, progress: object = None) -> None:

@@ -3,7 +3,7 @@
 s3fs by itself requests an object's size before it reads it, and does not notice if the object is
 replaced between two ranges. Its client resolves, checks, signs and parses every call, which takes
 several times the CPU of the request itself. Here an object's URL is signed once, and requests for
-its ranges are sent over the client's connections. If the store answers with anything but the
+its ranges are sent over the client's connections. If the store returns anything but the
 content, the request is repeated by the client, which handles regions, expired credentials and
 errors.
 """
@@ -310,7 +310,7 @@ class _BusyError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a store to a GET.
+    """The response of a store to a GET.
 
     Attributes
     ----------

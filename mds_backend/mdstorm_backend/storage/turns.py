@@ -41,14 +41,14 @@ class Pace:
     request``, from sending it to the last byte. While the link is not full, twice the measured
     capacity is more than was under way, so the next round requests more; once it is full, the
     number stays. If the store refuses a request, the number of requests at a time is halved; it
-    grows by about one for each round of answers.
+    grows by about one for each round of responses.
 
     Parameters
     ----------
     connections : int
         Maximum number of requests at a time: the connections of the client.
     is_given : bool
-        Whether the user set this number: then it is used as long as the store answers, and bytes
+        Whether the user set this number: then it is used as long as the store responds, and bytes
         are only limited while the first ones arrive.
 
     Attributes
