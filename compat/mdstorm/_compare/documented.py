@@ -128,7 +128,7 @@ DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
         "an integer column with nulls is float64 throughout the dataset",
         _became_float,
     ),
-    ("readers", "a null string is the string 'None' in Petastorm", _is_null_of_text),
+    ("readers", "a null in a string column is the string 'None' in Petastorm", _is_null_of_text),
     ("parquet", "Petastorm drops unsigned integers and float16", _is_new_unsigned),
     ("loaders", "Petastorm leaves out this type of column", _is_new_column),
     ("parquet", "timestamps are truncated to microseconds", _is_truncated_time),

@@ -121,7 +121,7 @@ class NDArray(OfFormat):
 
     @classmethod
     def from_str(cls, text: str) -> NDArray:
-        """Return the encoding for the string after ``"ndarray:"``."""
+        """Return the encoding whose parameters are the string after ``"ndarray:"``."""
         dtype, _, shape = text.partition(":")
         return cls(dtype or None, tuple(map(int, shape.split(","))) if shape else None)
 

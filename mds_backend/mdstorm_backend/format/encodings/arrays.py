@@ -47,7 +47,7 @@ class Array(Encoding):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding for a string; None for an unknown dtype."""
+        """Return the encoding that a string names; None for an unknown dtype."""
         if not parameters:
             return cls(text)
         dtype, _, shape = parameters.partition(":")

@@ -97,7 +97,7 @@ class UserEncoding(Encoding):
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the string that all encodings share; None if they differ: they may not match."""
+        """Return the `text` that all encodings share; None if they differ: they may not match."""
         return self.text if {encoding.text for encoding in encodings} == {self.text} else None
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
@@ -168,7 +168,7 @@ def _shown(coder: Any) -> str:
 
 
 def user_encoding(make: MakeCoder, text: str) -> Encoding | None:
-    """Return the encoding for a string, with a coder made by the class registered for its name.
+    """Return the encoding that a string names, with a coder of the class registered for the name.
 
     If the string has parameters, after a colon, the class method ``from_str(parameters)`` creates
     the coder. None if the class does not accept parameters.

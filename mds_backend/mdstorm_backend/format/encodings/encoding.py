@@ -186,7 +186,7 @@ class Encoding(ABC):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding for a string; None if its `parameters`, after a colon, are unknown.
+        """Return the encoding that a string names; None if its `parameters` are unknown.
 
         Raises
         ------
@@ -206,7 +206,7 @@ class Encoding(ABC):
         """Raise UnsupportedEncodingError if the values of `column` cannot be decoded."""
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the string of an encoding that can store the values of this and all `encodings`.
+        """Return the `text` of an encoding that stores the values of all `encodings` and this one.
 
         None if no encoding of this kind does.
         """

@@ -56,7 +56,7 @@ class Number(Encoding):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding for a string; None if it has parameters."""
+        """Return the encoding that a string names; None if it has parameters."""
         dtype = DTYPES.get(text.partition(":")[0], DTYPES["int64"])
         return None if parameters else cls(text, dtype, ())
 

@@ -1,4 +1,4 @@
-"""The registry of encodings: maps names to classes, and strings to encodings.
+"""The registry of encodings: maps names to classes, and strings such as ``"int32"`` to encodings.
 
 A string that no class can parse maps to an opaque encoding: its name is unknown, somebody else has
 redefined it, or it names several encodings of one column.
@@ -138,13 +138,13 @@ def encoding_names() -> list[str]:
 
 
 def sized_encoding(text: str, size: int | None) -> Encoding:
-    """Return the encoding for a string and the value size in bytes that an index states."""
+    """Return the encoding for the string and the value size in bytes that an index states."""
     return parse_encoding(text).sized(size) or Redefined(f"redefined:{text}").sized(size)
 
 
 @lru_cache(maxsize=1024)
 def parse_encoding(text: str) -> Encoding:
-    """Return the encoding for a string; unknown encodings are opaque and variable-size.
+    """Return the encoding that a string names; unknown ones are opaque and variable-size.
 
     Raises
     ------
@@ -158,13 +158,13 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def format_encoding(text: str) -> Encoding | None:
-    """Return the format's own encoding for a string, ignoring users' encodings; None if unknown."""
+    """Return the encoding of the format, not of a user, that a string names; None if unknown."""
     name, _, parameters = text.partition(":")
     return FORMAT[name].parse(text, parameters) if name in FORMAT else None
 
 
 def general_encoding(texts: Sequence[str]) -> str:
-    """Return the string of an encoding that holds the values of several encodings.
+    """Return the `text` of an encoding that holds the values of several encodings.
 
     Shards of one dataset may store a column differently. If no encoding holds all values without
     loss, the result is opaque.

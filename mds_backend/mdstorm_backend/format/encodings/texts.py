@@ -162,7 +162,7 @@ class DecimalText(_NumberText):
     placeholder = b"NaN"
 
     def encode(self, value: Any) -> bytes:
-        """Return the string of a decimal."""
+        """Return a decimal as a string in UTF-8."""
         if not isinstance(value, Decimal):
             raise TypeError(f"expected a decimal.Decimal, found {type(value).__name__}")
         return str(value).encode()
