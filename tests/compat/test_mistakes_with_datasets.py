@@ -141,7 +141,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: mdstorm.convert(p, beside(p, "others")), FileExistsError, "such as 0.parquet"),
     (lambda p, m: convert(p, columns="id"), TypeError, "put it in a list"),
     (lambda p, m: convert(p, columns=["ID"]), KeyError, "among ['id', 'x', 's']"),
-    (lambda p, m: convert(p, columns=["x", "x"]), ValueError, "each once; found ['x', 'x']"),
+    (lambda p, m: convert(p, columns=["x", "x"]), ValueError, "each only once; found ['x', 'x']"),
     (lambda p, m: convert(p, dtype="float16"), ValueError, "Use 'float32' or float64, or None"),
     (lambda p, m: convert(p, shard_size="1gb"), ValueError, "found '1gb'"),
     (lambda p, m: convert(p, compression="lzma"), ValueError, "'lzma' is unknown: use None or one"),

@@ -50,7 +50,7 @@ def test_joined_datasets_number_samples_and_shards_consecutively(tmp_path: Path)
 
 def test_joined_datasets_without_common_columns_read_single_samples(tmp_path: Path) -> None:
     dataset = joined(tmp_path, ({"a": [1]}, {"a": "long"}), ({"b": [2]}, {"b": "long"}))
-    with pytest.raises(InvalidArgumentError, match=r"columns from each\. Read single samples"):
+    with pytest.raises(InvalidArgumentError, match=r"batch need the same columns\. Read single"):
         read(dataset, [0])
     assert dataset.sample(1) == {"b": 2}
 

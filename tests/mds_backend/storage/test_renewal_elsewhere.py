@@ -84,7 +84,7 @@ def test_delta_table_on_azure_is_read_by_a_signature(
     files = open_delta(place, AsOf()).files
     assert sum((file.num_rows or 0) - len(file.dead) for file in files) == 3
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", azure.key)
-    with pytest.raises(errors.CredentialsError, match="AZURE_STORAGE_ACCOUNT_KEY of the enviro"):
+    with pytest.raises(errors.CredentialsError, match="AZURE_STORAGE_ACCOUNT_KEY from the env"):
         open_delta(place, AsOf())
 
 
