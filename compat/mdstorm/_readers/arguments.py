@@ -398,7 +398,7 @@ _ELSEWHERE = {
     "num_replicas": "use cur_shard and shard_count",
     "persistent_workers": f"rows are read by threads of this process: {_NOT_OURS}",
     "pin_memory": (
-        "call pin_memory() of the tensors as you iterate, or use "
+        "call the tensors' pin_memory() as you iterate, or use "
         "mdstorm_backend.StreamingDataLoader(dataset, pin_memory=True)"
     ),
     "prefetch_factor": "use results_queue_size, the results that may be ready ahead of use",

@@ -65,7 +65,7 @@ class PredicateFilter:
         self.fields = frozenset(predicate.get_fields())
         if not self.fields:
             raise InvalidArgumentError(
-                "At least one field name must be returned by get_fields() of the predicate, found "
+                "At least one field name must be returned by the predicate's get_fields(), found "
                 "none: name the fields that it uses"
             )
         unknown = sorted(str(name) for name in self.fields if name not in schema)

@@ -152,9 +152,9 @@ class Elements:
         passes = self._own_passes()
         if passes is None:
             raise StateMismatchError(
-                "this dataset takes the items of a reader that was already used, or that is not a "
-                "reader of mdstorm: call state_dict() of the reader, or create the dataset over an "
-                "unused reader"
+                "this dataset cannot save or load its position, because its reader was already "
+                "used or is not an mdstorm reader: call the reader's own state_dict() or "
+                "load_state_dict(), or create the dataset from an unused reader"
             )
         return passes
 

@@ -42,7 +42,7 @@ class LoaderBase:
     """Base class of loaders: passes over ``self.reader`` by the subclass's method ``_iter_impl``.
 
     A second pass resets the reader, as does a first pass over a reader that is at its end. All
-    passes take the items of one reader, so a pass has to end before the next one begins.
+    passes read from one reader, so a pass has to end before the next one begins.
     """
 
     reader: Any
@@ -71,7 +71,7 @@ class LoaderBase:
         if self._in_iter:
             raise RuntimeError(
                 "You must finish a full pass of Petastorm DataLoader before making another pass "
-                "from the beginning: both would take the items of one reader. Open a reader, and "
+                "from the beginning: both would read from one reader. Open a reader, and "
                 "create a loader, for each pass"
             )
         if self._in_iter is not None or getattr(self.reader, "last_row_consumed", False):
@@ -191,7 +191,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         passes = self._mdstorm_own_passes()
         if passes is None:
             raise StateMismatchError(
-                "this loader has no state, because it takes the items of its reader one by one. "
+                "this loader has no state, because it gets items one by one from its reader. "
                 "Create it over an unused reader from make_reader or make_batch_reader, without "
                 "n-grams"
             )

@@ -88,7 +88,7 @@ class Index:
 def _refusal(url: str, error: Exception) -> str:
     return (
         f"{url} is not the index of an MDS dataset ({describe(error)}). Write the dataset again, "
-        "or restore this file from where it was copied"
+        "or copy this file again from the original dataset"
     )
 
 

@@ -49,7 +49,7 @@ def schema_of(index: Index, *, url: str) -> Schema:
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptDatasetError(
             f"{url} holds a schema that does not match its shards ({error}). Write the dataset "
-            "again, or restore this file from where it was copied",
+            "again, or copy this file again from the original dataset",
             url=url,
         ) from error
     return _with_redefined(schema, index.shards)

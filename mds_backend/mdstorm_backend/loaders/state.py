@@ -271,7 +271,9 @@ def _check_position(position: Position, options: ReaderOptions, *, is_of_rank: b
     num_rows, num_epochs = len(options.dataset), options.num_epochs
     epochs = position.epoch - position.pass_epoch
     if num_epochs is not None and epochs >= num_epochs:
-        raise damaged(f"it is in epoch {epochs} (from 0) of a pass of {num_epochs}")
+        raise damaged(
+            f"its epoch in the pass is {epochs}, counting from 0, but num_epochs is {num_epochs}"
+        )
     if position.consumed > num_rows and not (options.drops_rows or is_of_rank):
         raise damaged(f"it is {position.consumed} samples into an epoch of {num_rows}")
     if not position.lanes:

@@ -92,7 +92,7 @@ def number_abbrev_to_int(abbrev_str: float | str) -> int:
 def wait_for_file_to_exist(
     filename: str, poll_interval: float, timeout: float, err_msg: str
 ) -> None:
-    """Wait until a file exists, which another process creates.
+    """Wait for another process to create a file.
 
     Parameters
     ----------

@@ -453,6 +453,7 @@ def check_batch_size(batch_size: object) -> None:
 def check_num_epochs(num_epochs: object) -> None:
     """Raise InvalidArgumentError unless `num_epochs` is a positive integer or None."""
     if num_epochs is not None and not (is_integer(num_epochs) and num_epochs >= 1):
+        # The text up to the comma is Petastorm's own.
         raise InvalidArgumentError(
             f"iterations must be positive integer or None, found num_epochs={num_epochs!r}"
         )

@@ -22,7 +22,7 @@ from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
 #: Strings that the patterns below need, for a quick check: most directories contain none of them.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
-#: The kind of a directory, by a pattern for the paths of its files.
+#: Kinds of directories, each with a pattern that matches paths of its files.
 _KINDS = {
     "delta": re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*"),
     "iceberg": re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?"),

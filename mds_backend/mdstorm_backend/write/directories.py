@@ -202,8 +202,8 @@ def _lock(location: Location) -> FileLock | None:
         with suppress(OSError):
             holder = f" by {bytes(location.read(CLAIM_NAME)).decode().strip()}"
         raise errors.DatasetExistsError(
-            f"another writer has the same directory, {location.url}: {CLAIM_NAME} in it is locked"
-            f"{holder}. Write to another directory, from one process only, or finish that writer "
+            f"another writer is using the same directory, {location.url}: {CLAIM_NAME} in it is "
+            f"locked{holder}. Write to another directory, from one process only, or finish that writer "
             "first"
         )
     return lock

@@ -319,8 +319,8 @@ class ShardStore:
                 if directories.retried(location, partial(location.exists, name), self.retry):
                     raise DatasetExistsError(
                         f"{location.file_url(name)} appeared while this dataset was being written: "
-                        "another writer has the same directory. It is left as it is; write to "
-                        "another directory"
+                        "another writer is using the same directory. It is left as it is; write "
+                        "to another directory"
                     )
                 self._written.append((location, name))
                 directories.retried(location, partial(location.write, name, content), self.retry)

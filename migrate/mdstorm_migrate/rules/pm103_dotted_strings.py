@@ -37,7 +37,8 @@ _SAME_LOGGERS = (names.OLD_ROOT, f"{names.OLD_ROOT}.spark.spark_dataset_converte
 _MOCKED = "autodoc_mock_imports"
 #: Functions that find an installed distribution by name.
 _DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
-#: A regular expression that matches the library's modules.
+#: A value of ``filterwarnings(module=…)``, itself a regular expression, that matches Petastorm's
+#: modules.
 _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset({"getLogger", "get_logger"})
 #: Functions that return the module that their first argument names.
@@ -119,7 +120,7 @@ def _renamed(
 
 
 def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return why the edit of a name that is looked up needs review; None if it is exact.
+    """Return why renaming a name resolved at run time needs review; None if the edit is exact.
 
     All files that such a name affects must use the same library; the run checks that. A patch of an
     internal name only works if the library itself looks the name up there.

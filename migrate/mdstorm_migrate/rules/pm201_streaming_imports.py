@@ -76,7 +76,8 @@ def _renamed(
         return
     for one in node.names:
         if names.is_streaming(one.name):
-            # Without a name, the import binds the package, whose modules are attributes.
+            # Without "as", the import binds the top-level package, and modules are reached as its
+            # attributes.
             target = one.name if one.asname else names.ROOT
             new = f"{names.mirrored(target)} as {one.asname or names.ROOT}"
             message = f"`import {one.name}` becomes `import {new}`{why}"

@@ -163,7 +163,8 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
         raise SourceError("a binary file: it contains null bytes")
     try:
         text = data[len(mark) :].decode(encoding)
-        b" ".decode(encoding, "surrogateescape")  # reports decode like this
+        # This raises if the codec does not have this error handler, which `Outcome.texts` uses.
+        b" ".decode(encoding, "surrogateescape")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise SourceError(f"not valid {encoding}: byte {data[error.start]:#04x}", line) from None

@@ -179,7 +179,7 @@ class TestStates:
     def test_state_of_loader_over_a_used_reader_raises_error(self, ten: str) -> None:
         reader = batch_reader(ten)
         next(reader)
-        with pytest.raises(StateMismatchError, match="takes the items of its reader"):
+        with pytest.raises(StateMismatchError, match="gets items one by one from its reader"):
             DataLoader(reader, 4).state_dict()
 
 

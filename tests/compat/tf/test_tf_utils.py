@@ -249,7 +249,7 @@ class TestStates:
     ) -> None:
         reader = batch_reader(ten)
         next(reader)
-        with pytest.raises(StateMismatchError, match=r"call state_dict.. of the reader"):
+        with pytest.raises(StateMismatchError, match=r"call the reader's own state_dict\(\)"):
             make_petastorm_dataset(reader).state_dict()
 
 

@@ -431,7 +431,7 @@ def test_claim_of_another_writer_keeps_its_shards(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / KILLED).write_bytes(b"x")
     claim = Claim(dataset.location)
-    with pytest.raises(DatasetExistsError, match="another writer has the same directory"):
+    with pytest.raises(DatasetExistsError, match="another writer is using the same directory"):
         claim_directory(dataset.location)
     claim.release()
     assert KILLED in names(tmp_path)

@@ -123,7 +123,9 @@ def test_second_writer_to_one_url_fails_and_the_first_completes() -> None:
     first, second = start(url), start(url)
     write_all(first, 100)
     second.write({"n": -1})
-    with pytest.raises(errors.DatasetExistsError, match="another writer has the same directory"):
+    with pytest.raises(
+        errors.DatasetExistsError, match="another writer is using the same directory"
+    ):
         second.finish()
     assert numbers_in(url) == list(range(100))
 

@@ -156,7 +156,7 @@ def test_only_conditions_outside_of_cells_have_lines_in_sarif(
     assert region == (None if cell else {"startLine": 3})
 
 
-def test_text_report_contains_output_of_command(in_folder: Path) -> None:
+def test_text_report_has_errors_diff_findings_and_summary_without_colours(in_folder: Path) -> None:
     text = to_text(report_of(in_folder))
     for part in ("gone.py: error:", "broken.py: error: line 2", "--- a/", "PM109 note", "1 file "):
         assert part in text

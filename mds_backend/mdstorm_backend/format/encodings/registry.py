@@ -227,11 +227,11 @@ class Redefined(Opaque):
         stated = self.text.partition(":")[2]
         name = stated.partition(":")[0]
         raise UnsupportedEncodingError(
-            f"column {column!r} has encoding {stated!r}, but the index states a different size "
-            "of its values. If the writer has redefined the encoding, register the class that "
+            f"column {column!r} has encoding {stated!r}, but the index states a different value "
+            "size. If the writer has redefined the encoding, register the class that "
             f"decodes it with mdstorm_backend.register_encoding({name!r}, TheClass), before the "
             "dataset is opened, or leave the column out with columns=[…]. Otherwise the index is "
-            "damaged: restore it from where it was copied"
+            "damaged: copy it again from the original dataset"
         )
 
 

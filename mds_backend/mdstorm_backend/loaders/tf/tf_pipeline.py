@@ -173,8 +173,9 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
         # No iteration has fewer elements. `take` would not request the end, so an iteration would
         # look like a peek.
         return dataset.apply(tf.data.experimental.assert_cardinality(1))
-    # A choice between datasets counts as infinite if one of them is infinite. Here the first one
-    # is always chosen, and the choice ends when it does. TensorFlow also begins the second one.
+    # choose_from_datasets is infinite if any of its inputs is. Here it always chooses `dataset`,
+    # and stops when that ends. TensorFlow starts an iterator over `never` as well, so `never` is
+    # small; its elements only need the types of `dataset`.
     first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
     never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
     endless = tf.data.Dataset.choose_from_datasets(

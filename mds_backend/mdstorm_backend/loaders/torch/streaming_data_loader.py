@@ -378,8 +378,8 @@ def check_arguments(
         isinstance(dataset, IterableDataset) or hasattr(dataset, "__getitem__")
     ):
         raise ArgumentTypeError(
-            f"a loader reads a dataset, found {dataset!r}: create one with StreamingDataset or "
-            "open_dataset; a Spark converter has make_torch_dataloader"
+            f"a loader takes a dataset, found {dataset!r}: create one with StreamingDataset or "
+            "open_dataset; for a Spark converter, call its make_torch_dataloader()"
         )
     if batch_size is not None:
         check_batch_size(batch_size)
