@@ -66,7 +66,7 @@ def exact(ranks: int, rows: int, shards: int) -> None:
 
 
 def elastic(ranks: int, rows: int, shards: int, *, shuffle: bool = True) -> None:
-    """Compute the elastic order of the last rank, which draws the random numbers of all nodes."""
+    """Compute the last rank's elastic order, which requires the random numbers of all nodes."""
     order = ElasticOrder(BATCH_SIZE, shuffle=shuffle)
     world = World(ranks - 1, ranks, RANKS_PER_HOST)
     rank_work(order, [StreamShape((rows // shards,) * shards)], world, epoch=1)

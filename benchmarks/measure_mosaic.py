@@ -24,7 +24,7 @@ ROWS_PER_EPOCH = 100_000
 
 
 def open_loader(loader: StreamingDataLoader) -> Loader:
-    """Return a context that gives the loader, which itself is not a context."""
+    """Return a context manager for the loader, because the loader itself is not one."""
     return nullcontext(loader)
 
 

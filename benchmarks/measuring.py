@@ -161,7 +161,7 @@ def pillow_alone() -> AbstractContextManager[Any]:
 
 
 def in_a_process(measure: Callable[..., _Measured], *arguments: Any) -> _Measured:
-    """Call `measure` in a new process, which other measurements have not affected."""
+    """Call `measure` in a new process, unaffected by other measurements."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as executor:
         return executor.submit(measure, *arguments).result()

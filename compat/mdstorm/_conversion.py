@@ -242,7 +242,7 @@ def _plan(
 
 
 def _check_no_parquet(target: Location) -> None:
-    """Raise DatasetExistsError for a directory with Parquet files, which readers would ignore."""
+    """Raise DatasetExistsError if a directory has Parquet files: readers would ignore them."""
     for name in target.list_names():
         if name.endswith(".parquet") and not is_hidden(name):
             raise errors.DatasetExistsError(

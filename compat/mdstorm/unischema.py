@@ -154,7 +154,7 @@ class Unischema(Described):
         return self._get_namedtuple()(*args, **kwargs)
 
     def _get_namedtuple(self) -> type[tuple[Any, ...]]:
-        """Return the type of the rows, which all schemas of the same name and fields share."""
+        """Return the type of the rows, shared by all schemas with the same name and fields."""
         return row_type(self._name, tuple(self._fields))
 
     def as_spark_schema(self) -> Any:
@@ -346,7 +346,7 @@ def warn_of_prefixes(
 
 @lru_cache(maxsize=512)
 def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-    """Return the namedtuple type of a schema's rows, which are pickled by schema name and fields.
+    """Return the namedtuple type of a schema's rows; they are pickled with its name and fields.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Train in several processes of several hosts, which torchrun starts on each of them.
+"""Train on several hosts, with several processes on each; torchrun starts the processes.
 
-On each of them::
+On each host::
 
     torchrun --nnodes=2 --nproc-per-node=2 --rdzv-backend=c10d --rdzv-endpoint=HOST:29400 \
         train_torchrun.py s3://bucket/numbers s3://bucket/checkpoint.pt

@@ -42,7 +42,7 @@ def run(program: Program, folder: Path, spark: Any = None) -> Any:
 
 
 def run_in(place: Any, program: Program, spark: Any = None) -> Any:
-    """Run a program with a place, which need not be a `Place`."""
+    """Run a program with a place of any class, not only a `Place`."""
     arguments = [place, spark] if needs_spark(program) else [place]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

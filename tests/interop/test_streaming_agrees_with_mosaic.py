@@ -71,7 +71,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three datasets in shards of several sizes, which have no common divisor."""
+    """Three datasets whose sizes have no common divisor, in shards of several sizes."""
     directory = tmp_path_factory.mktemp("data")
     for start, name, rows in ((0, "a", 90), (1000, "b", 41), (2000, "c", 64)):
         write_dataset(

@@ -40,7 +40,7 @@ def test_modules_with_names_of_petastorm_load_no_framework() -> None:
 
 
 def test_writing_shards_in_spark_workers_imports_few_modules() -> None:
-    """Each worker imports these modules, which takes most of the time of the first conversion."""
+    """Each worker imports these modules: that takes most of the time of the first conversion."""
     loaded = loaded_after("import mdstorm_backend.write.tasks")
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")
     assert not loaded.intersection(f"mdstorm_backend.{room}" for room in unneeded)

@@ -112,7 +112,7 @@ def launch(
     warning: str = "",
     **environment: str,
 ) -> Run:
-    """Run a program in a directory for its records, which may have records of an earlier run.
+    """Run a program in a directory for its records; records of an earlier run may be in it.
 
     Parameters
     ----------

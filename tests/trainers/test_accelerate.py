@@ -134,7 +134,7 @@ class ByNumber(Dataset[Any]):
 
 @pytest.fixture(autouse=True)
 def own_state() -> Iterator[None]:
-    """Reset Accelerate's global state, which forks for other tests would inherit."""
+    """Reset Accelerate's global state; otherwise forks for other tests would inherit it."""
     yield
     pytest.importorskip("accelerate.state").AcceleratorState._reset_state(reset_partial_state=True)
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 
 class Program:
-    """Epochs on one rank or two, which stop after random batches and resume in other loaders.
+    """Epochs on one rank or two that stop after random batches and resume in other loaders.
 
     `prepare_data_loader` wraps loaders in `_WrappedDataLoader`. Its other work needs a cluster.
     """

@@ -400,7 +400,7 @@ class Pass:
             self._keep(whole, columns)
 
     def _keep(self, hashes: Any, columns: dict[str, Any]) -> None:
-        """Keep the rows with the smallest hashes, which are the same rows for any order."""
+        """Keep the rows with the smallest hashes, so the same rows are kept for any order."""
         plain = {name: _plain(values) for name, values in columns.items()}
         for row in np.argsort(hashes[:, 0], kind="stable")[: self._examples]:
             shown = {name: _shown(values[row]) for name, values in plain.items()}
@@ -818,7 +818,7 @@ def _items(loader: Loader, iterator: Iterator[Any]) -> Iterator[Any]:
 
 
 def _enter(loader: Loader, enter: Callable[[], Any]) -> Any:
-    """Enter a ``with`` statement, which may return another object."""
+    """Enter a loader's ``with`` statement; ``__enter__`` may return another object."""
     with RECORDER.nested():
         entered = enter()
     return entered if RECORDER.loader_of(entered) else watched(entered, loader)
@@ -1120,7 +1120,7 @@ def _default_output(target: str) -> str:
 
 
 def _path_of_rank(path: str) -> str:
-    """Return the path of this rank's recording, which includes the rank if there are several."""
+    """Return the path of this rank's recording; with several ranks, it contains the rank."""
     rank, count = rank_and_count()
     stem, suffix = os.path.splitext(path)
     return "{}.rank-{}{}".format(stem, rank, suffix) if count > 1 else path

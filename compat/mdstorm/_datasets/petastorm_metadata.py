@@ -228,7 +228,7 @@ def counts_entry(source: ParquetDataset) -> bytes:
 
 
 def _note(source: ParquetDataset, indexes: bytes) -> bytes:
-    """Return a digest of the row groups and indexes, which is the same for copies of the files."""
+    """Return a digest of the row groups and indexes; it is the same for copies of the files."""
     groups = [(group.path, group.ordinal, group.num_rows) for group in source.row_groups]
     return _digest(repr(groups).encode()) + b" " + _digest(indexes)
 

@@ -97,7 +97,7 @@ class Filters:
         return reduce(np.logical_or, alternatives)
 
     def described(self) -> str:
-        """Return the conditions as a string, which does not depend on their order."""
+        """Return the conditions as a string that does not depend on their order."""
         alternatives = [" and ".join(sorted(map(str, terms))) for terms in self.alternatives]
         return shortened(" or ".join(sorted(alternatives)))
 
@@ -262,7 +262,7 @@ def _exact(values: Values, column: Column | None) -> pa.Array:
 
 
 def _in_utc(array: pa.Array) -> pa.Array:
-    """Return timestamps without their time zone, which is UTC; anything else unchanged."""
+    """Return timestamps in UTC without a time zone; anything else unchanged."""
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         return array.cast(pa.timestamp(array.type.unit))
     return array

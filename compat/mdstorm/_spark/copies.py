@@ -184,7 +184,7 @@ def checked_directory(url: str | os.PathLike[str], what: str = "directory") -> s
 
 
 def _warn_if_not_shared(session: SparkSession, url: str) -> None:
-    """Warn about a local directory on a Databricks cluster, which executors cannot see."""
+    """Warn if a directory is on the disk of a Databricks driver: executors cannot see it."""
     on_cluster = "DATABRICKS_RUNTIME_VERSION" in os.environ and not is_local(session)
     shared = url.startswith(("file:///dbfs/", "file:///Volumes/", "file:///Workspace/"))
     if on_cluster and url.startswith("file:") and not shared:

@@ -166,7 +166,7 @@ def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDAr
 
 
 def _wraps(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether integers would wrap around, which casting back does not reveal."""
+    """Whether integers would wrap around; casting them back would not detect that."""
     if not values.size or dtype.kind not in "iu":
         return False
     limits = np.iinfo(dtype)

@@ -271,7 +271,7 @@ class PassThreads:
         return PassThreads, ()  # a copy has its own passes
 
     def follow(self, generator: Generator[_Item, None, None]) -> Iteration[_Item]:
-        """Return an iterator over a generator's batches, which `end` closes."""
+        """Return an iterator over a generator's batches; `end` closes it."""
         iteration = Iteration(generator)
         self._running.add(iteration)
         return iteration
@@ -423,7 +423,7 @@ class Prefetcher(PoolContext):
 
 
 def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:
-    """Yield items until `items` raises an error, which is appended to `failure`."""
+    """Yield items until `items` raises an error, and append the error to `failure`."""
     try:
         yield from items
     except Exception as error:

@@ -280,7 +280,7 @@ def _differing_rows(
 def _in_step(
     left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
-    """Yield pairs of batches with the same rows of both sides, which may differ in batch sizes."""
+    """Cut the batches of both sides to the same sizes, and yield them in pairs."""
     for first in left:
         while first.num_rows:
             second = next(right)

@@ -325,7 +325,7 @@ class SampleDataset(Described, ABC):
 
 
 def _warn_of_whole_passes(url: str) -> None:
-    """Warn if each of several processes reads all rows, which is rarely intended."""
+    """Warn if each of several processes reads all rows: that is rarely intended."""
     if (world := find_world()).size > 1:
         warn_user(
             f"every process reads all rows of {url}, and this is process {world.rank} of "

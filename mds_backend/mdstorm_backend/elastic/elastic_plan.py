@@ -294,7 +294,7 @@ class ElasticPlan(Plan):
 
     @cached_property
     def _counts(self) -> list[int]:
-        """Number of samples of each part, which stays known after their ids have been dropped."""
+        """Number of samples of each part; it stays known after their ids have been dropped."""
         return self._dealt.counts
 
     @cached_property

@@ -99,7 +99,7 @@ def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
 
 
 def _consumer_in_ray(wrapped: Any) -> Consumer:
-    """Return the `Consumer` of one of Ray's loaders, which has one iteration at a time."""
+    """Return the `Consumer` of one of Ray's loaders; each has one iteration at a time."""
     from mdstorm_backend.loaders import Consumer
 
     if (known := _in_ray.get(wrapped)) is None:

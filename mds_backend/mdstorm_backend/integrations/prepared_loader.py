@@ -235,7 +235,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         return self._batches.loader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after the latest batch, which is the same on all ranks."""
+        """Return the state after the latest batch; it is the same on all ranks."""
         loader = self._batches.loader
         return loader._mdstorm.of(loader).state_dict()
 

@@ -353,7 +353,7 @@ class Ranks:
 
 
 def _kind(segment: Segment) -> str:
-    """Return the kind of a loader as a string, which does not depend on the rows of its dataset."""
+    """Return the kind of a loader as a string that does not depend on the rows of its dataset."""
     options = segment.options
     selection = {**selection_of(options), "columns": options.columns, "splits": options.splits}
     settings = {key: value for key, value in selection["settings"].items() if key != "weights"}

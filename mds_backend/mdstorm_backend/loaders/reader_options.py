@@ -227,7 +227,7 @@ class ReaderOptions:
 
     @cached_property
     def has_images(self) -> bool:
-        """Whether images are read, which take far more memory decoded than in their shards."""
+        """Whether images are read: decoded, they take far more memory than in their shards."""
         if self.images is not None:
             return True
         chosen = self.dataset.schema.names if self.columns is None else self.columns

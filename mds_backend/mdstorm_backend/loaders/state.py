@@ -434,7 +434,7 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
 
 
 def damaged(what: str) -> StateMismatchError:
-    """Return the error for a damaged state, which no loader has written."""
+    """Return the error for a damaged state: no loader or dataset has returned such a state."""
     return StateMismatchError(
         f"the state cannot be continued: {what}. Load the state exactly as state_dict() returned "
         "it, or start again without it"

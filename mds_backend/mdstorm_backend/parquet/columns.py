@@ -141,7 +141,7 @@ def _mixed(what: str, url: str) -> CorruptDatasetError:
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return the wider of two types, which holds all values of both exactly; None if neither does.
+    """Return whichever of two types holds all values of both exactly; None if neither does.
 
     Fixed-size lists become lists, as lengths may differ. Tensors of differing shapes have no such
     type.

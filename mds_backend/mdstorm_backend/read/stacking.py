@@ -227,7 +227,7 @@ def _changed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
 def _does_not_fit(
     name: str, value: Any, dtype: np.dtype[Any], arrays: Mapping[str, npt.NDArray[Any]]
 ) -> InvalidArgumentError:
-    """Return the error for a value of a column, which a matrix of `dtype` would change."""
+    """Return the error for a column with a value that a matrix of `dtype` would change."""
     has_floats = any(values.dtype.kind == "f" for values in arrays.values())
     for suggested in map(np.dtype, _SUGGESTED):
         is_exact = not len(_lost(arrays[name], suggested))

@@ -203,8 +203,8 @@ def _lock(location: Location) -> FileLock | None:
             holder = f" by {bytes(location.read(CLAIM_NAME)).decode().strip()}"
         raise errors.DatasetExistsError(
             f"another writer is using the same directory, {location.url}: {CLAIM_NAME} in it is "
-            f"locked{holder}. Write to another directory, from one process only, or finish that writer "
-            "first"
+            f"locked{holder}. Write to another directory, from one process only, or finish that "
+            "writer first"
         )
     return lock
 

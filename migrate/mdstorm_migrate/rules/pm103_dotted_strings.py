@@ -245,7 +245,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_for_programs(path: str) -> bool:
-    """Whether a mock of a name affects programs, which find it under that name in both libraries.
+    """Whether programs find a name at this path in both libraries, so that a mock affects them.
 
     Names of the package `petastorm` itself are: Petastorm's own code imports them from its modules.
     """

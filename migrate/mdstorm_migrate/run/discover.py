@@ -232,7 +232,7 @@ def _is_directory(link: Path) -> bool:
 
 
 def _globs(patterns: Sequence[str]) -> GitIgnoreSpec:
-    """Return the matcher of the globs, which also matches everything below a matching directory."""
+    """Return the matcher of the globs; it also matches everything below a matching directory."""
     from pathspec import GitIgnoreSpec
 
     for pattern in patterns:

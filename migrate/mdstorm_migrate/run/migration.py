@@ -148,7 +148,7 @@ class _Results:
         return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
-        """Add findings, which replace open TODOs at `comments` that another document has found."""
+        """Add findings; they replace open TODOs at `comments` that another document has found."""
         self.findings = [
             found for found in self.findings if not (found.is_open_todo and found.start in comments)
         ]

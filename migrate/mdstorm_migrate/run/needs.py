@@ -232,7 +232,7 @@ def _lists(
 
 
 def _runners(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
-    """Yield the notebooks that ``%run`` a notebook, which also installs for them."""
+    """Yield the notebooks that ``%run`` the notebook `path`: it installs packages for them."""
     run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + re.escape(path.stem.encode()) + rb"(?![\w-])")
     for one in outcomes if is_code(path) else ():
         if one.path != path and is_code(one.path) and run.search(one.outcome.before):

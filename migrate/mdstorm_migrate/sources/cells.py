@@ -363,7 +363,7 @@ def _end_of_logical_line(text: str, position: int) -> int:
 
 
 def _end_of_magic(text: str, position: int) -> int:
-    """Return the end of a magic, which a backslash at the end of a line continues."""
+    """Return the end of a magic; a backslash at the end of a line continues it."""
     while True:
         line = _LINE.match(text, position)
         assert line is not None

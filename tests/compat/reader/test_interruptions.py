@@ -135,7 +135,7 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows of a loop before an error, which it raises itself after `stop` items."""
+    """Return the rows before an error, raised here after `stop` items unless that is None."""
     found: list[int] = []
     with suppress(error):
         for number, item in enumerate(loader, 1):

@@ -1,4 +1,4 @@
-"""Batches and epochs, shares and orders, which are the same in both frameworks."""
+"""Batches, epochs, shares and orders are the same in both frameworks."""
 
 from itertools import chain, islice
 from pathlib import Path

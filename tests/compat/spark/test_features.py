@@ -59,7 +59,7 @@ FIELDS = {
 
 @pytest.fixture(scope="module", params=["records", "with strings", "parquet"])
 def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
-    """MDS shards of samples of one size, MDS shards of samples of any size, or row groups."""
+    """MDS shards of fixed-size samples, MDS shards of samples of varying size, or row groups."""
     folder = tmp_path_factory.mktemp("data") / "data"
     columns, fields = COLUMNS, FIELDS
     if request.param == "parquet":

@@ -83,7 +83,7 @@ def taken_until(
     interrupt_after: Callable[[float], None] = lambda seconds: None,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Return the items of a loop before an error, which it raises itself at item `stop`."""
+    """Return the items before an error, raised here at item `stop` unless that is None."""
     items: list[Any] = []
     item = None
     with suppress(error):

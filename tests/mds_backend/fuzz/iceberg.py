@@ -73,7 +73,7 @@ def attack_manifests(kind: str, random: Random) -> bool:
 
 
 def _copied(kind: str, folder: str) -> Path:
-    """Copy a table, which mdstorm reads where the copy is; return its metadata file."""
+    """Copy a table, and return the metadata file of the copy: mdstorm can read copied tables."""
     source = _table(kind)
     table = copytree(source, Path(folder, "table"))
     return max(table.glob("metadata/*.metadata.json"))

@@ -1,4 +1,4 @@
-"""Random chains of worlds with peeks, states, resumes and epochs, which read each row once."""
+"""Random chains of worlds with peeks, states, resumes and epochs that read each row once."""
 
 import json
 import random

@@ -101,7 +101,7 @@ def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -
 
 
 def drop_schema(directory: Path) -> None:
-    """Remove the schema from the index, which MosaicML Streaming does not write."""
+    """Remove mdstorm's schema from the index; indexes of MosaicML Streaming have none."""
     index = json.loads((directory / "index.json").read_text())
     del index["mdstorm"]
     (directory / "index.json").write_text(json.dumps(index))

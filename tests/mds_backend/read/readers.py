@@ -43,7 +43,7 @@ def exact(
 def numbered(
     dataset: SampleSource, numbers: Chunk | Sequence[int], batch_size: int = 4, **options: Any
 ) -> Iterator[Block]:
-    """Blocks of the samples with the given numbers, which are read in two chunks."""
+    """Blocks of the samples with the given numbers, read in two chunks."""
     chunk = numbers if isinstance(numbers, range) else np.array(numbers, np.int64)
     full, rest = divmod(len(chunk), batch_size)
     sizes = chain(repeat(batch_size, full), [rest] if rest else [])
@@ -64,7 +64,7 @@ def pieces(
     slices: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
-    """Blocks of the results of a transform, which gets a rank's rows shard by shard."""
+    """Blocks of the results of a transform that gets a rank's rows shard by shard."""
     plan = RefilledPlan(order.resolved(), dataset.bounds, num_epochs, part[1], start)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return reader.refilled(Refill(plan, dataset, batch_size, slices=slices), part[0])

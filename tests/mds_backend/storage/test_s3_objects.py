@@ -177,7 +177,7 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
 def test_signed_url_that_is_refused_after_it_was_accepted_is_renewed(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    """Its credentials have expired, which only Amazon's S3 reports as ExpiredToken."""
+    """The URL's credentials have expired: only Amazon's S3 reports that as ExpiredToken."""
     signed = failing(s3, "403 Forbidden", lambda signed: len(signed) == 3)
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT

@@ -310,7 +310,7 @@ def _chain(count: int) -> dict[str, str]:
 
 
 def _star(count: int) -> dict[str, str]:
-    """Return a file that imports from all other files, and these files, which import from it."""
+    """Return a file that imports from all others, and the others, each of which imports from it."""
     names = range(count - 1)
     hub = "from base import SCHEMA\n" + "".join(f"from m{n} import S{n}\n" for n in names)
     return {f"m{n}.py": f"from hub import SCHEMA\nS{n} = SCHEMA\n" for n in names} | {

@@ -136,7 +136,7 @@ class Array(Encoding):
         return encode_arrays.encode_as_json(name, arrow_types.plain_values(values), self.dtype)
 
     def decode(self, stored: Any) -> Any:
-        """Return a NumPy array, which is writable."""
+        """Return a writable NumPy array."""
         if self.shape is None:
             return array_decoder(memoryview(stored), self.dtype)(0, len(stored))
         return np.frombuffer(stored, self.dtype).reshape(self.shape).copy()

@@ -93,7 +93,7 @@ class UserEncoding(Encoding):
         return self.value_size
 
     def sized(self, size: int | None) -> Encoding:
-        """Return the encoding with another size, which the class may have had at writing."""
+        """Return the encoding with the size that its values had when they were written."""
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:

@@ -94,7 +94,7 @@ def unregister_encoding(name: str) -> None:
 
 
 def user_classes() -> dict[str, binary.MakeCoder]:
-    """Return the classes that users registered, by name, which other processes need."""
+    """Return the classes that users registered, by name, to send them to other processes."""
     return dict(_users)
 
 

@@ -157,7 +157,7 @@ def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
 
 
 def _is_text(column: Column) -> bool:
-    """Whether decoded values are strings or bytes, which need no conversion."""
+    """Whether decoded values are strings or bytes: they need no conversion."""
     type_ = column.arrow_type
     return not column.is_late and (pa.types.is_string(type_) or pa.types.is_binary(type_))
 

@@ -332,7 +332,7 @@ def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:
 
 
 def _has_own_states(dataset: object) -> bool:
-    """Whether a subclass of `StreamingDataset` overrides its state methods, which then apply."""
+    """Whether a dataset overrides the state methods of `StreamingDataset`; then its own apply."""
     return isinstance(dataset, StreamingDataset) and overrides(
         dataset, StreamingDataset, "state_dict", "load_state_dict"
     )

@@ -349,7 +349,7 @@ def _is_read_by_sample(dataset: StreamingDataset) -> bool:
 
 
 def makes_samples(dataset: object) -> bool:
-    """Whether a dataset overrides how single samples are made, which whole batches would bypass."""
+    """Whether a dataset overrides how single samples are made; whole batches would bypass that."""
     return overrides(dataset, StreamingDataset, "__getitem__", "get_item")
 
 

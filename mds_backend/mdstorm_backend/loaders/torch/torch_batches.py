@@ -191,7 +191,7 @@ class NotedItems:
 
 
 class Workers:
-    """Worker processes, which make the batches of one pass after another.
+    """Worker processes that make the batches of one pass after another.
 
     Each process receives what to read next through its own queue.
 
