@@ -29,7 +29,7 @@ ROOT = HERE.parent
 #: Links that lead out of `docs/` are plain text while it is empty.
 REPOSITORY_URL = ""
 
-#: Files outside of `docs/` that are pages of the site, by the page that includes them.
+#: Files outside of `docs/` that are pages of the site, each with the page that includes it.
 _INCLUDED = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",

@@ -22,7 +22,8 @@ from mdstorm_backend import errors
 
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
-#: Scheme of an object store → the store, by the name of the extra that installs its file system.
+#: For each URL scheme of an object store, the store: the name of the extra that installs its file
+#: system.
 #: Stores have buckets and no directories: a missing bucket is not created implicitly, since its
 #: name may be a typo.
 OBJECT_STORES = {

@@ -13,7 +13,7 @@ class RequirementError(ValueError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requirement of mdstorm to write, as given by ``--requirement``.
+    """The requirement for mdstorm to write, as given by ``--requirement``.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class Wanted:
         Raises
         ------
         RequirementError
-            If `text` is not a requirement of mdstorm.
+            If `text` is not a requirement for mdstorm.
         """
         from packaging.requirements import InvalidRequirement, Requirement
 
@@ -64,7 +64,7 @@ def _with_name(text: str) -> str:
     return f"{Path(text).name.partition('-')[0]} @ {url}"
 
 
-#: A requirement of any version, without extras.
+#: A requirement for any version, without extras.
 ANY = Wanted()
 
 

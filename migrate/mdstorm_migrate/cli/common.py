@@ -38,7 +38,7 @@ class Config:
     unsafe, todo : bool
     select, ignore, include, exclude : tuple of str
     requirement : str
-        The requirement of mdstorm to write.
+        The requirement for mdstorm to write.
     index : str
         The index on which pip also finds mdstorm; empty if no other index is needed.
     """

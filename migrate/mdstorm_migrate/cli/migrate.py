@@ -49,7 +49,7 @@ def _codes(
 
 
 def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
-    """Return the value if it is a valid requirement of mdstorm."""
+    """Return the value if it is a valid requirement for mdstorm."""
     if value is not None:
         try:
             Wanted.parse(value)

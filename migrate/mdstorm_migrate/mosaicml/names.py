@@ -25,7 +25,7 @@ FRONT_NAMES = _words(
     """
 )
 
-#: Mirrored modules, by their paths below the package.
+#: Mirrored modules, as paths below the package.
 MODULES = _words(
     """
     _version base base.array base.compression base.constant base.converters

@@ -1,1 +1,1 @@
-"""Requirements of Petastorm, wherever projects declare or install them."""
+"""Requirements for Petastorm, wherever projects declare or install them."""

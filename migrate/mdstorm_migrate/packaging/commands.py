@@ -97,7 +97,7 @@ def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def installed(text: str) -> Iterator[tuple[str, Requirement]]:
-    """Yield the requirements of Petastorm in install commands, each with its tool."""
+    """Yield the requirements for Petastorm in install commands, each with its tool."""
     if OLD_ROOT not in text.lower():
         return
     for tool, start, stop in install_commands(text):

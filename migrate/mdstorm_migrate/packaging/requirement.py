@@ -82,7 +82,7 @@ _CONDA_VERSION = re.compile(r"[ \t]*=(?![=\s])")
 
 @dataclass(frozen=True)
 class Requirement:
-    """A requirement of Petastorm in a string.
+    """A requirement for Petastorm in a string.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Requirement:
 
 
 def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
-    """Yield the requirements of Petastorm in a span of a string."""
+    """Yield the requirements for Petastorm in a span of a string."""
     for match in _requirement().finditer(text, start, len(text) if stop is None else stop):
         if _EXTRA_OF.search(text, max(match.start() - 80, 0), match.start()):
             continue
@@ -133,7 +133,7 @@ def is_local_version(version: str) -> bool:
 
 
 def is_requirement(text: str) -> bool:
-    """Whether a string, such as an item of a list, is a requirement of Petastorm.
+    """Whether a string, such as an item of a list, is a requirement for Petastorm.
 
     Only an environment marker or a comment may follow.
     """

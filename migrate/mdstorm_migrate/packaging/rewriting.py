@@ -1,4 +1,4 @@
-"""Edits of requirements of Petastorm, and requirements to add next to them."""
+"""Edits of requirements for Petastorm, and requirements to add next to them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def old_python_finding(found: Requirement, rule: str) -> Finding:
 
 
 def requirement_of(document: Document, extras: Iterable[str]) -> str:
-    """Return the requirement of mdstorm that replaces one with some of Petastorm's extras."""
+    """Return the requirement for mdstorm that replaces one with some of Petastorm's extras."""
     needs = document.needs
     if needs.is_constraint:  # constraints have no extras
         return f"mdstorm{needs.wanted.version}"

@@ -10,16 +10,15 @@ from functools import lru_cache
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 
-#: Functions that import or look up the object that their first argument names, by the last part of
-#: the function's name.
+#: Last parts of the names of functions that import or look up the object that their first argument
+#: names.
 IMPORTING = frozenset(
     [
         *("__import__", "find_loader", "find_spec", "get_loader", "import_module"),
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
-#: Functions that replace the object that a dotted path names, by the last part of the function's
-#: name.
+#: Last parts of the names of functions that replace the object that a dotted path names.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions that call their first argument with all their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})

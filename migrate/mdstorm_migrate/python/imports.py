@@ -31,7 +31,7 @@ _CONVERSIONS = re.compile(
 _DECIDING = re.compile(
     r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
 )
-#: A requirement of Petastorm that names one of its versions.
+#: A requirement for Petastorm that names one of its versions.
 PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 
 

@@ -90,7 +90,7 @@ def _version_in_requirement(module: PythonModule, node: ast.AST) -> Iterator[Fin
 
 
 def _is_required(module: PythonModule, node: ast.AST) -> bool:
-    """Whether a version is inserted into the text of a requirement of the library."""
+    """Whether a version is inserted into the text of a requirement for the library."""
     around = (one for one in module.ancestors(node) if isinstance(one, ast.BinOp | ast.JoinedStr))
     return any(PIN.search(ast.unparse(one)) for one in around)
 

@@ -1,4 +1,4 @@
-"""PM202: requirements of MosaicML Streaming become requirements of mdstorm."""
+"""PM202: requirements for MosaicML Streaming become requirements for mdstorm."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mdstorm_migrate.packaging.requirement import VERSIONS, quoted_word
 from mdstorm_migrate.python.module import PythonModule
 
 CODE = "PM202"
-TITLE = "Requirements of MosaicML Streaming name mdstorm"
+TITLE = "Requirements for MosaicML Streaming name mdstorm"
 CLASS: Class = "exact"
 KIND = (
     *("requirements", "pyproject", "setup_cfg", "conda", "pipfile", "docker", "shell", "magic"),

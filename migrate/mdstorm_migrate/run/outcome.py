@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.python.exchange import Exchange
 
-#: Findings, by rule and class, which mean that a file continues to import Petastorm.
+#: Rules and classes of the findings that mean that a file continues to import Petastorm.
 _KEEPING = frozenset(
     {
         ("PM101", "review"),
@@ -42,7 +42,7 @@ class Settings:
     todo : bool
         Whether to insert TODO comments for manual review.
     wanted : Wanted
-        The requirement of mdstorm to write.
+        The requirement for mdstorm to write.
     index : str or None
         The index on which pip also finds mdstorm.
     library : {"petastorm", "streaming"}

@@ -1,4 +1,4 @@
-"""Settings in ``pyproject.toml``, and the options for the requirement of mdstorm."""
+"""Settings in ``pyproject.toml``, and the options for the requirement for mdstorm."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""PM201 and PM202: imports and requirements of MosaicML Streaming."""
+"""PM201 and PM202: imports of MosaicML Streaming, and requirements for it."""
 
 from functools import partial
 from pathlib import Path
