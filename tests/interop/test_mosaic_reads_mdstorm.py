@@ -87,7 +87,7 @@ KINDS = {
     "empty array": arrays("array<double>", "float64", [[]]),
     # Lengths that are stored in one byte and in two bytes.
     "long array": arrays("array<tinyint>", "int8", [[1] * 255, [2] * 256]),
-    "array of one length at first": arrays(
+    "arrays of the same length at first": arrays(
         "array<double>",
         "float64",
         [[float(i), 0.5] if i < ROWS // 2 else [0.5] * (i % 3) for i in range(ROWS)],
@@ -202,6 +202,6 @@ def test_written_dataset_has_several_shards_with_different_encodings(
 ) -> None:
     assert len(read["none"]["samples_per_shard"]) > 2
     shards = json.loads((datasets["none"] / "index.json").read_text())["shards"]
-    name = "array of one length at first"
+    name = "arrays of the same length at first"
     encodings = {s["column_encodings"][s["column_names"].index(name)] for s in shards}
     assert encodings == {"ndarray:float64:2", "ndarray:float64"}

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: The conversions of this process, by the identity of their content from `identify`: the copy, and
-#: the frame if plans are compared.
+#: The conversions of this process: for each identity of content from `identify`, the copy, and the
+#: frame if plans are compared.
 _conversions: dict[str, tuple[str, DataFrame | None]] = {}
 #: Held during the look-up and the conversion, so that equal frames in several threads are written
 #: only once.

@@ -296,7 +296,7 @@ def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> 
 
 #: HTTP statuses of a store that receives too many requests.
 _BUSY = (429, 503)
-#: Seconds of the first pause after such a status, which doubles each time, and the longest pause.
+#: Seconds of the first pause after such a status and of the longest one; each pause doubles.
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 #: Maximum number of bytes that are read of an error response.
 _LONGEST_TEXT = 4096

@@ -369,7 +369,7 @@ def _refusal(url: str, text: str) -> str:
     )
 
 
-#: Seconds after which a host counts as slow, which the client's own time limits handle.
+#: Seconds after which a host counts as slow; the client's own time limits handle slow hosts.
 _PATIENCE = 5.0
 _PORTS = {"http": 80, "https": 443}
 _UNREACHABLE = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}

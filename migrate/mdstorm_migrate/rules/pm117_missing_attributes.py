@@ -28,7 +28,7 @@ _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
 #: Usual names of a reader that a function gets as an argument.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 _PARTS = frozenset().union(*absent.MISSING.values(), *absent.MISSING_BEHIND.values())
-#: A call of a codec without a dataset, which has the same result with any library.
+#: A call of a codec without a dataset. Its result is the same with both libraries.
 _CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
 _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
 #: The position of the codec among the arguments of a field.

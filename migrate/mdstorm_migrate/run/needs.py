@@ -41,7 +41,7 @@ _INSTALLED = {
     "torchvision": "torchvision",
     "zmq": "pyzmq",
 }
-#: Configuration that names objects to create, which no rule edits.
+#: Configuration that names objects to create; no rule edits it.
 _CONFIGURES = re.compile(
     rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?{OLD_ROOT}\.""".encode()
 )

@@ -93,7 +93,7 @@ class TextDataset(StreamingDataset):
 
 
 class ConcatTokens(IterableDataset):  # type: ignore[type-arg]
-    """Concatenates tokenized texts and cuts them into samples of one length."""
+    """Concatenates tokenized texts and cuts them into samples of the same length."""
 
     def __init__(self, texts: Sequence[str], tokenizer: Tokenizer, max_length: int) -> None:
         self.texts = texts

@@ -23,7 +23,7 @@ PICKLE = pickle.dumps(["b"])
 
 
 def fixed(encoding: str, *values: Any) -> Shard:
-    """A shard of scalars or of arrays of one shape."""
+    """A shard of scalars, or of arrays of the same shape."""
     dtype = np.dtype(
         "<i8" if encoding == "int" else encoding.split(":")[-2 if ":" in encoding else 0]
     )

@@ -120,7 +120,7 @@ def _reported(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _left(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that import Petastorm; not in notebooks, which are no Python."""
+    """Yield the lines that import Petastorm; none for notebooks, because they are not Python."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except SyntaxError:

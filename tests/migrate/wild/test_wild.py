@@ -56,7 +56,7 @@ def test_migrated_file_equals_expectation(name: str) -> None:
     assert (wrong, missed) == ((), ())
 
 
-#: Of these a file still uses Petastorm, which keeps others back.
+#: Projects with a file that still uses Petastorm, so other files are not migrated either.
 _WAITING = {"tests_and_conftest"}
 
 
@@ -82,11 +82,11 @@ def test_strings_and_imports_wait_together_for_held_file(tmp_path: Path) -> None
     assert "petastorm==0.12.1" in (project / "tox.ini").read_text()
 
 
-#: The remaining work of these fails without Petastorm, with an error of the program itself.
+#: Programs that need more manual work: without Petastorm, they fail with an error of their own.
 _LEFT_TO_PEOPLE = {"config_yaml_factory"}
 
 
-#: These use names that NumPy 2 removed, which the command leaves to NumPy's own rules.
+#: Programs that use names that NumPy 2 removed; the command leaves these to NumPy's own rules.
 _OLD_NUMPY = {"old_python_idioms"}
 
 
