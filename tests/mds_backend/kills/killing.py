@@ -1,15 +1,21 @@
 """Programs that are killed at their n-th change of a directory, and the files that may remain."""
 
-import re
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from tests.programs import run_program
+from tests.conftest import SECONDS_PER_TEST
 
 from mdstorm_backend import open_dataset
 
-#: Kills the process before its n-th change of a directory; prints the number of changes at its end.
+#: Kills the process before its n-th change of a directory.
 KILLS_ITSELF = """
-import atexit, os, signal, sys
+import os, signal, sys
 watched, kill_at, changes = sys.argv[1], int(sys.argv[2]), [0]
 
 def count(event, arguments):
@@ -23,19 +29,40 @@ def count(event, arguments):
             os.kill(os.getpid(), signal.SIGKILL)
 
 sys.addaudithook(count)
-atexit.register(lambda: print("changes:", changes[0]))
 """
 
 
-def run_killed(program: str, target: Path, kill_at: int, *arguments: object) -> int | None:
-    """Run a program; return how often it changed the directory, or None if it was killed."""
-    cwd = target.parent
-    done = run_program(
-        KILLS_ITSELF + program, target, kill_at, *arguments, cwd=cwd, expect_success=False
-    )
-    found = re.search(r"^changes: (\d+)$", done.stdout, re.MULTILINE)
-    assert found or done.returncode == -9, done.stderr
-    return int(found[1]) if found else None
+#: Modules that a conversion imports when it needs them.
+_IMPORTED_LATER = ("fsspec.implementations.local", "pandas", "pyarrow.parquet", "zstandard")
+
+
+def run_killed(convert: partial[None], target: Path, kill_at: int) -> int | None:
+    """Convert in a new process; return how often it changed `target`, or None if it was killed.
+
+    The process is a fork of one that has imported everything and has not started any thread.
+    """
+    forks = get_context("forkserver")
+    forks.set_forkserver_preload([convert.func.__module__, *_IMPORTED_LATER])
+    receiver, sender = forks.Pipe(duplex=False)
+    process = forks.Process(target=_count_changes, args=(convert, target, kill_at, sender))
+    process.start()
+    sender.close()
+    process.join(SECONDS_PER_TEST)
+    if process.exitcode == -signal.SIGKILL:
+        return None
+    assert process.exitcode == 0
+    changes: int = receiver.recv()
+    return changes
+
+
+def _count_changes(
+    convert: Callable[[], object], target: Path, kill_at: int, sender: Connection
+) -> None:
+    sys.argv = ["", str(target), str(kill_at)]
+    program: dict[str, Any] = {}
+    exec(KILLS_ITSELF, program)
+    convert()
+    sender.send(program["changes"][0])
 
 
 def ids_of(directory: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,16 +10,17 @@ from tests.mds_backend.convert.parquet_files import numbers, write
 from tests.mds_backend.kills.killing import ids_of, leftovers, run_killed
 
 from mdstorm_backend.convert import convert_parquet
+from mdstorm_backend.parquet import open_parquet
 
 pytestmark = pytest.mark.long
 
 #: The rows of the dataset that is replaced, and of the new one.
 OLD, NEW = list(range(60)), list(range(1000, 1060))
-CONVERT = """
-from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.parquet import open_parquet
-convert_parquet(open_parquet(sys.argv[3]), watched, shard_size=1300, overwrite=True)
-"""
+
+
+def convert(source: Path, target: Path) -> None:
+    """Replace the dataset at `target`."""
+    convert_parquet(open_parquet(str(source)), str(target), shard_size=1300, overwrite=True)
 
 
 @pytest.fixture(scope="module")
@@ -37,22 +39,22 @@ def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     """Return how often a conversion changes the directory; it is killed at one of the changes."""
     target = tmp_path_factory.mktemp("counted") / "mds"
     shutil.copytree(place / "dataset", target)
-    found = run_killed(CONVERT, target, 0, place / "new")
+    found = run_killed(partial(convert, place / "new", target), target, 0)
     assert found is not None
     assert found > 20
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_conversions_killed_while_overwriting_keep_the_old_dataset_or_the_new(
     seed: int, place: Path, changes: int, tmp_path: Path
 ) -> None:
     draw, target = random.Random(seed), tmp_path / "mds"
     shutil.copytree(place / "dataset", target)
     for _ in range(2):
-        run_killed(CONVERT, target, draw.randint(1, changes), place / "new")
+        run_killed(partial(convert, place / "new", target), target, draw.randint(1, changes))
         assert ids_of(target) in (OLD, NEW)
         assert len(leftovers(target)) < changes
-    assert run_killed(CONVERT, target, 0, place / "new") is not None
+    assert run_killed(partial(convert, place / "new", target), target, 0) is not None
     assert ids_of(target) == NEW
     assert leftovers(target) == set()

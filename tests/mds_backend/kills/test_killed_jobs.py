@@ -61,7 +61,7 @@ def old(client: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("victim", ["driver", "jvm", "client"])
 def test_jobs_killed_while_overwriting_keep_the_old_dataset_or_the_new(
     victim: str, seed: int, old: Path, client: str, tmp_path: Path
