@@ -82,6 +82,7 @@ def test_python_blocks_of_pages_run(
         spark.conf.unset(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)
 
 
+@of_values
 def test_documented_program_that_resumes_reads_each_row_once_per_epoch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
