@@ -226,14 +226,7 @@ class Location:
             if self.is_in_file_tree:
                 local_files.wait_until_current(path, is_mount=not self.is_local_disk)
             fs.invalidate_cache(root)
-            try:
-                if self.is_in_file_tree:
-                    listed = local_files.describe_files(fs, root)
-                    found = {info["name"]: info for info in listed}
-                else:
-                    found = fs.find(root, detail=True)
-            except (FileNotFoundError, NotADirectoryError):
-                found = {}
+            found = self._described_files(fs, root)
         # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
         names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
@@ -241,6 +234,15 @@ class Location:
             described = self.describe()
             return [(".", described)] if described and described["type"] == "file" else []
         return sorted((name, found[full]) for name, full in names.items())
+
+    def _described_files(self, fs: Any, path: str) -> dict[str, dict[str, Any]]:
+        """Return fsspec's descriptions of all files below a directory by path; {} if missing."""
+        try:
+            if self.is_in_file_tree:
+                return {file["name"]: file for file in local_files.describe_files(fs, path)}
+            return dict(fs.find(path, detail=True))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
 
     @_repeated_after_expiry
     def list_matches(self, pattern: str) -> list[str]:
@@ -423,9 +425,7 @@ class Location:
             fs.invalidate_cache(path)
             if urls.scheme_of(self.url) in urls.OBJECT_STORES or not fs.exists(path):
                 return
-            found = fs.find(path)
-            # The listing of a mount may include removed files.
-            if any(map(os.path.lexists, found)) if self.is_in_file_tree else found:
+            if self._described_files(fs, path):
                 return
             if not self.is_in_file_tree:
                 fs.rm(path, recursive=True)

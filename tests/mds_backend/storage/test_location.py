@@ -13,7 +13,13 @@ from fsspec.implementations.local import LocalFileSystem
 
 from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
-from mdstorm_backend.storage import Location, check_no_secrets, has_scheme, normalize_url
+from mdstorm_backend.storage import (
+    Location,
+    check_no_secrets,
+    has_scheme,
+    local_files,
+    normalize_url,
+)
 from mdstorm_backend.storage.filesystems import options_in_use
 
 
@@ -192,11 +198,11 @@ def test_file_that_appears_while_its_directory_is_removed_is_kept(
     late = tmp_path / "data" / "below" / "late"
     late.parent.mkdir(parents=True)
 
-    def find(*_: object, **__: object) -> list[str]:
+    def describe_files(*_: object) -> list[dict[str, object]]:
         late.write_bytes(b"1")
         return []
 
-    monkeypatch.setattr(LocalFileSystem, "find", find)
+    monkeypatch.setattr(local_files, "describe_files", describe_files)
     Location.of(str(tmp_path / "data")).remove_directory_if_empty()
     assert late.read_bytes() == b"1"
 
