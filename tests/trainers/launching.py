@@ -163,9 +163,12 @@ def fork(program: str, *args: object, at: Path, processes: int = 1, warning: str
 
     Starting Python for each rank, as users do, would take longer than the programs themselves.
     """
-    count = str(processes)
-    several = {"WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count, "NODE_RANK": "0"}
-    several["MASTER_PORT"] = str(free_port())
+    several = {
+        "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes),
+        "NODE_RANK": "0",
+        "MASTER_PORT": str(free_port()),
+    }
     ranks = []
     for rank in map(str, range(processes)):
         own = {"RANK": rank, "LOCAL_RANK": rank, **several} if processes > 1 else {}

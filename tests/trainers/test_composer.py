@@ -31,13 +31,13 @@ def composer_is_imported() -> Iterator[None]:
             del sys.modules[name]
 
 
-def launch_composer(*args: object, at: Path, processes: int = 1) -> Run:
+def launch_composer(program: str, *args: object, at: Path, processes: int = 1) -> Run:
     """Run a program as `launch` does, but Composer starts the processes."""
     launcher = [sys.executable]
     if processes > 1:
         launcher += ["-m", "composer.cli.launcher", "--nproc", str(processes)]
     path = os.pathsep.join([STAND_IN, *filter(None, [os.environ.get("PYTHONPATH")])])
-    return launch(*map(str, args), at=at, launcher=launcher, PYTHONPATH=path)
+    return launch(program, *args, at=at, launcher=launcher, PYTHONPATH=path)
 
 
 def fit(

@@ -3,7 +3,6 @@
 import signal
 import sys
 from collections.abc import Callable
-from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,21 +29,22 @@ def count(event, arguments):
 
 sys.addaudithook(count)
 """
-
-
 #: Modules that a conversion imports when it needs them.
 _IMPORTED_LATER = ("fsspec.implementations.local", "pandas", "pyarrow.parquet", "zstandard")
 
 
-def run_killed(convert: partial[None], target: Path, kill_at: int) -> int | None:
+def run_killed(
+    convert: Callable[[Path, Path], None], source: Path, target: Path, kill_at: int
+) -> int | None:
     """Convert in a new process; return how often it changed `target`, or None if it was killed.
 
     The process is a fork of one that has imported everything and has not started any thread.
     """
     forks = get_context("forkserver")
-    forks.set_forkserver_preload([convert.func.__module__, *_IMPORTED_LATER])
+    forks.set_forkserver_preload([convert.__module__, *_IMPORTED_LATER])
     receiver, sender = forks.Pipe(duplex=False)
-    process = forks.Process(target=_count_changes, args=(convert, target, kill_at, sender))
+    arguments = (convert, source, target, kill_at, sender)
+    process = forks.Process(target=_count_changes, args=arguments)
     process.start()
     sender.close()
     process.join(SECONDS_PER_TEST)
@@ -56,12 +56,16 @@ def run_killed(convert: partial[None], target: Path, kill_at: int) -> int | None
 
 
 def _count_changes(
-    convert: Callable[[], object], target: Path, kill_at: int, sender: Connection
+    convert: Callable[[Path, Path], None],
+    source: Path,
+    target: Path,
+    kill_at: int,
+    sender: Connection,
 ) -> None:
     sys.argv = ["", str(target), str(kill_at)]
     program: dict[str, Any] = {}
     exec(KILLS_ITSELF, program)
-    convert()
+    convert(source, target)
     sender.send(program["changes"][0])
 
 

@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
     """Return how often a conversion changes the directory; it is killed at one of the changes."""
     target = tmp_path_factory.mktemp("counted") / "mds"
     shutil.copytree(place / "dataset", target)
-    found = run_killed(partial(convert, place / "new", target), target, 0)
+    found = run_killed(convert, place / "new", target, 0)
     assert found is not None
     assert found > 20
     return found
@@ -52,9 +51,9 @@ def test_conversions_killed_while_overwriting_keep_the_old_dataset_or_the_new(
     draw, target = random.Random(seed), tmp_path / "mds"
     shutil.copytree(place / "dataset", target)
     for _ in range(2):
-        run_killed(partial(convert, place / "new", target), target, draw.randint(1, changes))
+        run_killed(convert, place / "new", target, draw.randint(1, changes))
         assert ids_of(target) in (OLD, NEW)
         assert len(leftovers(target)) < changes
-    assert run_killed(partial(convert, place / "new", target), target, 0) is not None
+    assert run_killed(convert, place / "new", target, 0) is not None
     assert ids_of(target) == NEW
     assert leftovers(target) == set()
