@@ -60,7 +60,7 @@ def test_gather_for_metrics_gives_each_row_once(
 def test_training_resumes_by_states_or_by_skipping_batches(
     even_url: str, processes: int, tmp_path: Path
 ) -> None:
-    run = launch("accelerate_training.py", even_url, at=tmp_path, processes=processes)
+    run = fork("accelerate_training.py", even_url, at=tmp_path, processes=processes)
 
     batches = EVEN_ROWS // 63 // processes
     synced = [[int(n % 3 == 0 or n == batches)] for n in range(1, batches + 1)]
@@ -81,9 +81,7 @@ def test_state_resumes_in_another_world(url: str, before: int, after: int, tmp_p
     checkpoint = tmp_path / "checkpoint"
 
     for processes, action in ((before, "stop"), (after, "go-on")):
-        run = launch(
-            "accelerate_state.py", url, checkpoint, action, at=tmp_path, processes=processes
-        )
+        run = fork("accelerate_state.py", url, checkpoint, action, at=tmp_path, processes=processes)
 
     assert run.recorded().rows == each_once(ROWS)
 
@@ -92,7 +90,7 @@ def test_state_resumes_in_another_world(url: str, before: int, after: int, tmp_p
 def test_each_row_is_read_once_if_some_ranks_have_no_rows(
     few_url: str, url: str, tmp_path: Path
 ) -> None:
-    run = launch("accelerate_edges.py", few_url, url, at=tmp_path, processes=2)
+    run = fork("accelerate_edges.py", few_url, url, at=tmp_path, processes=2)
 
     for part in ("few", "same", "other", "next-same", "next-other"):
         for rank in run.recorded(part).batches:
@@ -104,7 +102,7 @@ def test_each_row_is_read_once_if_some_ranks_have_no_rows(
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
 def test_random_programs_read_each_row_once(url: str, processes: int, tmp_path: Path) -> None:
-    launch("random_accelerate.py", url, 0, 100, at=tmp_path, processes=processes)
+    fork("random_accelerate.py", url, 0, 100, at=tmp_path, processes=processes)
 
 
 class Shard(IterableDataset[Any]):

@@ -2,24 +2,41 @@
 
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import SAVED_AT, Run, each_once, fork, launch
+from tests.trainers.launching import SAVED_AT, Run, Start, each_once, fork, launch
+
+# Imported here once, instead of in each fork.
+pytest.importorskip("lightning.pytorch")
 
 CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
 
+#: Runs a program as `launch` does, but Lightning starts the processes.
+launch_by_lightning: Start = partial(launch, launcher=[sys.executable])
+
+
 def fit(
-    url: str, kind: str, at: Path, *, fails: bool = False, warning: str = "", **options: Any
+    url: str,
+    kind: str,
+    at: Path,
+    *,
+    start: Start | None = None,
+    fails: bool = False,
+    warning: str = "",
+    **options: Any,
 ) -> Run:
-    """Train two epochs and write a checkpoint in the first; Lightning starts the processes."""
+    """Train two epochs and write a checkpoint in the first; by default in forks of this process."""
+    if start is None:
+        start = launch_by_lightning if options.get("strategy") == "ddp_spawn" else fork
     arguments = {"epochs": 2, "save-at": SAVED_AT, **options}
     named = [f"--{name}={value}" for name, value in arguments.items() if value is not None]
-    program = ("lightning_fit.py", url, kind, *named)
-    return launch(*program, at=at, launcher=[sys.executable], fails=fails, warning=warning)
+    how = {"processes": options.get("devices", 1), "fails": fails, "warning": warning}
+    return start("lightning_fit.py", url, kind, *named, at=at, **how)
 
 
 def resume(url: str, kind: str, at: Path, **options: Any) -> Run:
@@ -29,8 +46,7 @@ def resume(url: str, kind: str, at: Path, **options: Any) -> Run:
 
 
 def test_data_module_reads_each_row_once_on_two_processes(url: str, tmp_path: Path) -> None:
-    options = ("--strategy=ddp", "--devices=2", "--epochs=2")
-    run = fork("lightning_fit.py", url, "module", *options, at=tmp_path, processes=2)
+    run = fit(url, "module", tmp_path, devices=2, strategy="ddp", **{"save-at": None})
 
     validated = ("train0_validation", "train1_validation")
     for part in ("train0", "train1", *validated, "test", "predict"):
@@ -52,7 +68,8 @@ def test_data_module_reads_each_row_once_on_two_processes(url: str, tmp_path: Pa
 def test_data_module_resumes_within_an_epoch(
     url: str, tmp_path: Path, devices: int, strategy: str, package: str
 ) -> None:
-    how = {"devices": devices, "strategy": strategy, "package": package}
+    how: dict[str, Any] = {"devices": devices, "strategy": strategy, "package": package}
+    how["start"] = launch_by_lightning
     fit(url, "module", tmp_path, **how)
     run = resume(url, "module", tmp_path, **how)
 
@@ -73,11 +90,9 @@ def test_data_module_resumes_within_an_epoch(
 def test_two_ranks_whose_model_counts_steps_resume_with_their_next_rows(
     url: str, tmp_path: Path, kind: str
 ) -> None:
-    options = ("--strategy=ddp", "--devices=2", "--epochs=2", "--schedule=yes")
-    saving, resuming = f"--save-at={SAVED_AT}", f"--resume={tmp_path / CHECKPOINT}"
-    fork("lightning_fit.py", url, kind, saving, *options, at=tmp_path, processes=2)
-    again = (resuming, "--part=resumed", *options)
-    run = fork("lightning_fit.py", url, kind, *again, at=tmp_path, processes=2)
+    how: dict[str, Any] = {"devices": 2, "strategy": "ddp", "schedule": "yes"}
+    fit(url, kind, tmp_path, **how)
+    run = resume(url, kind, tmp_path, **how)
 
     run.check_resumes_exactly()
     if kind != "streaming":  # its order repeats a row for equal shares

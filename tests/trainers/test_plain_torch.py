@@ -1,10 +1,10 @@
-"""User-written training loops, without a framework, under torchrun: on ranks and meshes."""
+"""User-written training loops, without a framework: on ranks and meshes."""
 
 from pathlib import Path
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import NumberedBatches, each_once, launch, torchrun
+from tests.trainers.launching import NumberedBatches, each_once, fork, launch, torchrun
 
 pytestmark = pytest.mark.long
 
@@ -17,11 +17,14 @@ def train(
     In a mesh, which has tensor-parallel groups of this many ranks, the rows of each group are
     returned once.
     """
-    states = [at / f"state-{n}" for n in (number, number + 1)]
-    program = ["plain_torch.py", url] if tensor is None else ["mesh.py", url, data, tensor]
     group = tensor or 1
-    launcher = torchrun(data * group)
-    run = launch(*program, steps, *states, at=at / f"run-{number}", launcher=launcher).recorded()
+    ranks, place = data * group, at / f"run-{number}"
+    states = [at / f"state-{n}" for n in (number, number + 1)]
+    program = ("plain_torch.py", url) if tensor is None else ("mesh.py", url, data, tensor)
+    if ranks == 1:  # torchrun makes a group of one rank as well
+        run = launch(*program, steps, *states, at=place, launcher=torchrun(1)).recorded()
+    else:
+        run = fork(*program, steps, *states, at=place, processes=ranks).recorded()
     groups = [run.batches[first : first + group] for first in range(0, data * group, group)]
     assert all(ranks == [ranks[0]] * group for ranks in groups)
     return NumberedBatches([ranks[0] for ranks in groups])

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Start, each_once, fork, launch
+from tests.trainers.launching import each_once, fork
 
 from mdstorm_backend import ExactOrder, StreamingDataset
 
 
 def resumes_exactly(
-    start: Start, url: str, at: Path, cases: list[str], processes: int = 1, warning: str = ""
+    url: str, at: Path, cases: list[str], processes: int = 1, warning: str = ""
 ) -> None:
-    run = start("stateful_loader.py", url, *cases, at=at, processes=processes, warning=warning)
+    run = fork("stateful_loader.py", url, *cases, at=at, processes=processes, warning=warning)
     for case in cases:
         whole, resumed = (run.recorded(f"{case}-{part}") for part in ("whole", "resumed"))
         assert resumed == whole, case
@@ -26,7 +26,7 @@ def resumes_exactly(
 
 
 def test_epoch_resumes_at_the_position_of_each_worker(url: str, tmp_path: Path) -> None:
-    resumes_exactly(fork, url, tmp_path, ["exact:2:5", "elastic:2:5"])
+    resumes_exactly(url, tmp_path, ["exact:2:5", "elastic:2:5"])
 
 
 @pytest.mark.long
@@ -39,7 +39,7 @@ def test_state_of_any_position_in_an_epoch_resumes_exactly(
     cases = [f"{order}:{workers}:{stop}" for workers, stop in places]
     is_odd = order == "exact" and ROWS % processes
     warning = "and others one more" if is_odd else ""
-    resumes_exactly(launch, url, tmp_path, cases, processes, warning)
+    resumes_exactly(url, tmp_path, cases, processes, warning)
 
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata itself calls it

@@ -36,7 +36,7 @@ def test_trainer_with_mixin_reads_each_row_once_and_resumes_exactly(
 @pytest.mark.long
 def test_checkpoint_of_another_world_raises_error(url: str, even_url: str, tmp_path: Path) -> None:
     for processes, part in ((2, "converter"), (1, "refused")):
-        run = launch("trainer_with_mixin.py", url, even_url, part, at=tmp_path, processes=processes)
+        run = fork("trainer_with_mixin.py", url, even_url, part, at=tmp_path, processes=processes)
 
     assert not run.recorded("refused").rows
 
@@ -44,8 +44,8 @@ def test_checkpoint_of_another_world_raises_error(url: str, even_url: str, tmp_p
 @pytest.mark.long
 def test_trainer_without_mixin_reads_dataset_only_in_one_process(url: str, tmp_path: Path) -> None:
     alone = ("trainer_with_mixin.py", url, url, "alone")
-    assert launch(*alone, at=tmp_path / "1").recorded("alone").rows == each_once(ROWS)
-    run = launch(*alone, at=tmp_path / "2", processes=2, fails=True)
+    assert fork(*alone, at=tmp_path / "1").recorded("alone").rows == each_once(ROWS)
+    run = fork(*alone, at=tmp_path / "2", processes=2, fails=True)
 
     assert "class MyTrainer(StreamingTrainerMixin, Trainer)" in run.output
     assert not run.recorded("alone").rows

@@ -1,19 +1,19 @@
-"""Programs under torchrun whose two ranks behave differently lose no rows."""
+"""Programs whose two ranks behave differently lose no rows."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.trainers.conftest import EVEN_ROWS, ROWS
-from tests.trainers.launching import Run, each_once, launch, torchrun
+from tests.trainers.launching import Run, each_once, fork, launch, torchrun
 
 in_either_order = pytest.mark.parametrize(
     "order", ["exact", pytest.param("elastic", marks=pytest.mark.long)]
 )
 
 
-def run(program: str, url: str, order: str, at: Path, **options: Any) -> Run:
-    return launch("two_ranks.py", url, program, order, at=at, processes=2, **options)
+def run(program: str, url: str, order: str, at: Path) -> Run:
+    return fork("two_ranks.py", url, program, order, at=at, processes=2)
 
 
 def check_epochs(found: Run, order: str, epochs: int = 2, part: str = "epoch") -> None:
@@ -59,9 +59,10 @@ def test_ranks_restarted_by_torchrun_lose_no_rows(
     even_url: str, tmp_path: Path, order: str
 ) -> None:
     # Otherwise, ranks find Gloo's old addresses in the agent's store and fail to connect to them.
-    options = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    launcher = [*torchrun(2), "--max-restarts=1"]
-    found = run("is_started_again", even_url, order, tmp_path, launcher=launcher, **options)
+    options: dict[str, Any] = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    options["launcher"] = [*torchrun(2), "--max-restarts=1"]
+    program = ("two_ranks.py", even_url, "is_started_again", order)
+    found = launch(*program, at=tmp_path, **options)
     found.check_resumes_in_another_world(EVEN_ROWS)
 
 
@@ -75,5 +76,5 @@ def test_ranks_restarted_by_torchrun_lose_no_rows(
 def test_random_worlds_with_filters_and_transforms_lose_no_row_and_do_not_hang(
     url: str, tmp_path: Path, processes: int, first: int, stop: int
 ) -> None:
-    found = launch("random_worlds.py", url, first, stop, at=tmp_path, processes=processes)
+    found = fork("random_worlds.py", url, first, stop, at=tmp_path, processes=processes)
     assert "worlds: " in found.output
