@@ -149,13 +149,15 @@ def convert(
     name = table_name(source)
     check_parts(source)
     given = Location.of(source, read_with).url if name is None else name.url
-    _check_apart(given, target)
+    if name is None:
+        _check_apart(given, target)
     # Checked before the catalog is queried for the table and its credentials.
     _check_no_parquet(target)
     index_to_replace(target, overwrite=overwrite)
     as_of = AsOf(version, timestamp)
     parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)
-    if name is not None:
+    if name is not None or parquet.table_version is not None:
+        # The directory of a table that is given by its name or by its metadata.
         _check_apart(parquet.location.url, target)
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)

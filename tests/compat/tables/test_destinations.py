@@ -58,3 +58,17 @@ def test_destination_in_the_table_raises_error_before_anything_is_written(
     with pytest.raises(InvalidArgumentError, match="source and destination overlap at s3://"):
         convert(NAME, f"s3://{BUCKET}/tables/{NAME}/mds", storage_options=keys)
     assert list(orders.behind.keys) == before
+
+
+@pytest.mark.parametrize("named_by", ["its object in pyiceberg", "its metadata file"])
+def test_destination_in_an_iceberg_table_raises_error_before_anything_is_written(
+    named_by: str, tmp_path: Path
+) -> None:
+    tables = pytest.importorskip("tests.iceberg_tables")
+    table = tables.catalog(tmp_path).create_table("n.t", pa.schema({"n": pa.int64()}))
+    table.append(pa.table({"n": [1]}))
+    source = table if named_by == "its object in pyiceberg" else table.metadata_location
+    destination = tables.path_of(table) / "data" / "mds"
+    with pytest.raises(InvalidArgumentError, match="source and destination overlap at file://"):
+        convert(source, destination)
+    assert not destination.exists()
