@@ -153,7 +153,7 @@ def describe_files(fs: Any, path: str) -> Iterator[dict[str, Any]]:
         ) from error
     with entries:
         for entry in entries:
-            with suppress(FileNotFoundError):  # removed in the meantime
+            with suppress(FileNotFoundError, NotADirectoryError):  # removed in the meantime
                 described = fs.info(entry)
                 if described["type"] == "directory":
                     yield from describe_files(fs, entry.path)

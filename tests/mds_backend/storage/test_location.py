@@ -245,6 +245,23 @@ def test_file_removed_while_its_directory_is_listed_is_not_in_the_list(
     assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
 
 
+def test_directory_replaced_by_a_file_while_it_is_listed_hides_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / name).touch()
+    describe = LocalFileSystem.info
+
+    def info(fs: LocalFileSystem, path: Any, **options: Any) -> dict[str, Any]:
+        described = dict(describe(fs, path, **options))
+        if isinstance(path, os.DirEntry) and path.name == "b":
+            described["type"] = "directory"  # which it was a moment ago
+        return described
+
+    monkeypatch.setattr(LocalFileSystem, "info", info)
+    assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
+
+
 def test_failed_write_keeps_the_previous_file_or_leaves_none(tmp_path: Path) -> None:
     def failing() -> Iterator[bytes]:
         yield b"the first half"
