@@ -1,4 +1,4 @@
-"""Fixtures for tests in all folders: the Spark session of the process, and its settings."""
+"""Fixtures shared by all test folders: the process's Spark session and its settings."""
 
 import faulthandler
 import gc
@@ -17,20 +17,20 @@ from hypothesis import settings
 from tests import refusing
 from tests.programs import free_port
 
-# Every run uses the same examples, so that failures can be reproduced. `make test-all` draws more
-# and different examples; one that fails there is kept as an `@example`. There is no time limit,
-# because a loaded machine would exceed it.
+# Every run uses the same examples, so that failures are reproducible. `make test-all` draws more
+# and different examples; any that fail there are kept as `@example`. There is no deadline because
+# a loaded machine would exceed it.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("random", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
-#: After this many seconds a test fails, and the next one runs. If the test cannot be interrupted,
-#: ``faulthandler_timeout`` ends the run later.
+#: A test that takes longer than this fails, and the run continues. If the test cannot be
+#: interrupted, ``faulthandler_timeout`` ends the run later.
 SECONDS_PER_TEST = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
-#: A classic session and a Spark Connect session cannot coexist in one process: each run of pytest
-#: has one. Either kind can be configured to refuse the calls that serverless compute refuses, and
-#: Python on the executors as well.
+#: A classic session and a Spark Connect session cannot coexist in one process, so each pytest run
+#: has only one of them. Either kind can be configured to refuse the calls that serverless compute
+#: refuses, and also Python on the executors.
 SESSION_KIND = os.environ.get("MDSTORM_TEST_SESSION", "classic")
 SESSION_KINDS = (
     *("classic", "connect", "refusing", "refusing-connect"),
@@ -39,23 +39,23 @@ SESSION_KINDS = (
 IS_CONNECT = SESSION_KIND.endswith("connect")
 IS_REFUSING = SESSION_KIND.startswith("refusing")
 
-#: For tests that run Python on executors, which some kinds of sessions refuse.
+#: For tests that run Python on executors, which some session kinds refuse.
 runs_python_on_executors = pytest.mark.skipif(
     "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
 )
 
-#: For tests of values: in the short tests, one kind of session is enough.
+#: For tests that check values. One session kind is enough in the short test run.
 of_values = pytest.mark.long if IS_CONNECT else pytest.mark.spark_session
 
 # Spark's driver and workers must run the same Python, even if pytest is started by hand.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
-# JVMs that run for some minutes do not benefit from the optimizing compiler.
+# JVMs that run for only a few minutes do not benefit from the optimizing compiler.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _SPARK_CONF = {
-    # Each partition is a task; tests that need several set the number.
+    # Each partition is a task. Tests that need several tasks override this.
     "spark.default.parallelism": "1",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
@@ -74,7 +74,7 @@ def _within_limit() -> Generator[None, Any, Any]:
 
 def _end_test(*_: object) -> None:
     faulthandler.dump_traceback(sys.__stderr__)
-    pytest.fail(f"has not ended after {SECONDS_PER_TEST} s")
+    pytest.fail(f"still running after {SECONDS_PER_TEST} s")
 
 
 pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_within_limit)
@@ -86,7 +86,7 @@ _NAMES_SESSION = re.compile(r'spark: |"spark"|\bspark_session\b|\bof_values\b')
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """If only tests with a session run, skip modules without it: importing them is slow."""
+    """Skip modules without Spark tests if only Spark tests run, because importing is slow."""
     leaves_out = config.option.markexpr.startswith("spark_session") and collection_path.match(
         "test_*.py"
     )
@@ -99,7 +99,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            assert _NAMES_SESSION.search(item.path.read_text("utf-8")), f"{item}: would be left out"
+            assert _NAMES_SESSION.search(item.path.read_text("utf-8")), f"{item} would be skipped"
             item.add_marker(pytest.mark.spark_session)
 
 
@@ -118,7 +118,7 @@ def cache_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def ctrl_c_raises() -> Iterator[None]:
-    """Make SIGINT raise KeyboardInterrupt, even in a background process of a shell."""
+    """Make SIGINT raise KeyboardInterrupt, even if pytest runs in the background of a shell."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -126,7 +126,7 @@ def ctrl_c_raises() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The mount point of a volume that behaves like Databricks'."""
+    """The mount point of a volume that behaves like a Databricks volume."""
     from tests.servers.volume import MountedVolume
 
     try:
@@ -139,9 +139,9 @@ def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(params=["as a disk", "as a volume"])
 def volume(request: Any, mounted_volume: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory on the volume, under an ordinary path, and under a path below ``/Volumes/``.
+    """A directory on the volume, treated as a local disk or as a path under ``/Volumes/``.
 
-    Processes that Spark starts take it for a disk in both cases.
+    Processes that Spark starts treat it as a local disk in both cases.
     """
     from mdstorm_backend.storage import urls
 
@@ -155,14 +155,14 @@ def volume(request: Any, mounted_volume: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    """The session of this process, of the kind that MDSTORM_TEST_SESSION names."""
+    """The process's session, of the kind set by MDSTORM_TEST_SESSION."""
     from pyspark.sql import SparkSession
 
-    assert SESSION_KIND in SESSION_KINDS, f"MDSTORM_TEST_SESSION is one of {SESSION_KINDS}"
+    assert SESSION_KIND in SESSION_KINDS, f"MDSTORM_TEST_SESSION must be one of {SESSION_KINDS}"
     conf, port = dict(_SPARK_CONF), free_port()
     if IS_CONNECT:
         conf["spark.connect.grpc.binding.port"] = str(port)
-    # Settings of the JVM, which a Connect client cannot change later.
+    # JVM settings, which a Connect client cannot change later.
     options = " ".join(f"--conf {key}={value}" for key, value in conf.items())
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{options} pyspark-shell"
     builder = SparkSession.builder.appName("mdstorm tests")
@@ -185,7 +185,7 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture
 def classic_spark(spark: Any) -> Iterator[Any]:
-    """The classic session, for tests that inspect details which Spark Connect does not show."""
+    """The classic session, for tests that inspect details that Spark Connect does not expose."""
     if IS_CONNECT:
         pytest.skip("needs the driver's JVM, which a Spark Connect client cannot reach")
     with refusing.lifted():
@@ -194,9 +194,9 @@ def classic_spark(spark: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def set_conf(spark: Any) -> Iterator[Callable[[str, str | None], None]]:
-    """Set (or unset, with None) a conf of the session until the end of the test.
+    """Set a session conf, or unset it with None, until the end of the test.
 
-    Where the session refuses the conf, it is never set, and tests that set it are skipped.
+    If the session refuses the conf, tests that set it are skipped.
     """
     before: dict[str, str | None] = {}
 

@@ -1,6 +1,6 @@
-"""Delta tables for the tests: handwritten logs, and deletion vectors of Delta's protocol.
+"""Delta tables for the tests, with features that delta-rs cannot write.
 
-They have features that delta-rs cannot write.
+Their logs and deletion vectors are written by hand, following the Delta protocol.
 """
 
 import json
@@ -21,12 +21,12 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 _MAGIC = 1681511377
 _VERSION = b"\x01"
 _COOKIE = 12346
-#: Roaring containers with more values are stored as bitmaps.
+#: Roaring containers with more values than this are stored as bitmaps.
 _MOST_LISTED = 4096
 
 
 def protocol(*features: str) -> dict[str, Any]:
-    """The action that lists the features that readers must support."""
+    """Return the action that lists the features readers must support."""
     return {
         "protocol": {
             "minReaderVersion": 3,
@@ -42,7 +42,7 @@ WITH_VECTORS = protocol("deletionVectors")
 
 
 def field(name: str, type_: Any, **metadata: Any) -> dict[str, Any]:
-    """A field of a schema, or of a struct."""
+    """Return a field of a schema or struct."""
     return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
 
 
@@ -59,7 +59,7 @@ def struct_of(*fields: dict[str, Any]) -> dict[str, Any]:
 def metadata(
     fields: Sequence[dict[str, Any]], partition_columns: Sequence[str] = (), **conf: str
 ) -> dict[str, Any]:
-    """The action that describes the columns of a table."""
+    """Return the action that describes a table's columns."""
     return {
         "metaData": {
             "id": str(uuid.UUID(int=1)),
@@ -73,7 +73,7 @@ def metadata(
 
 
 def commit(table: Path, *actions: Mapping[str, Any]) -> int:
-    """Write the next version of a table, and return its number."""
+    """Write a table's next version, and return its number."""
     log = table / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
     version = max((int(path.name[:20]) for path in log.glob("*.json")), default=-1) + 1
@@ -94,7 +94,7 @@ def add(
     row_group_size: int | None = None,
     int96: bool = False,
 ) -> dict[str, Any]:
-    """Write a file, and return the action that adds the file to the table."""
+    """Write a file, and return the action that adds it to the table."""
     path = table / name
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(rows, path, row_group_size=row_group_size, use_deprecated_int96_timestamps=int96)
@@ -127,7 +127,7 @@ def live_files(table: Path) -> dict[str, dict[str, Any]]:
 
 
 def kill(table: Path, dead: Mapping[str, Iterable[int]], *, inline: bool = False) -> int:
-    """Delete rows of live files by new deletion vectors; `dead` has all deleted rows of a file."""
+    """Delete rows from live files with new deletion vectors; `dead` lists all deleted rows."""
     actions: list[dict[str, Any]] = [WITH_VECTORS]
     files = live_files(table)
     for path, rows in dead.items():
@@ -145,14 +145,14 @@ def kill(table: Path, dead: Mapping[str, Iterable[int]], *, inline: bool = False
 
 
 def inline_vector(rows: Iterable[int]) -> dict[str, Any]:
-    """Describe a deletion vector that is stored in the log."""
+    """Return the description of a deletion vector that is stored in the log."""
     bitmap, described = _bitmap(rows)
     content = bitmap + b"\0" * (-len(bitmap) % 4)
     return {"storageType": "i", "pathOrInlineDv": _z85(content), **described}
 
 
 def stored_vector(table: Path, rows: Iterable[int]) -> dict[str, Any]:
-    """Write a deletion vector to a file, and describe it."""
+    """Write a deletion vector to a file, and return its description."""
     (bitmap, described), id_ = _bitmap(rows), uuid.uuid4()
     checksum = struct.pack(">I", zlib.crc32(bitmap))
     content = _VERSION + struct.pack(">I", len(bitmap)) + bitmap + checksum
@@ -161,7 +161,7 @@ def stored_vector(table: Path, rows: Iterable[int]) -> dict[str, Any]:
 
 
 def _bitmap(dead: Iterable[int]) -> tuple[bytes, dict[str, int]]:
-    """Encode rows as a 64-bit portable Roaring bitmap behind Delta's magic number."""
+    """Encode rows as a 64-bit portable Roaring bitmap after Delta's magic number."""
     rows = np.array(sorted(set(dead)), np.uint64)
     high = rows >> np.uint64(32)
     parts = [struct.pack("<IQ", _MAGIC, len(np.unique(high)))]

@@ -1,7 +1,7 @@
-"""Iceberg tables for the tests, with the kinds of files that pyiceberg does not write.
+"""Iceberg tables for the tests, including kinds of files that pyiceberg does not write.
 
-pyiceberg copies files to delete rows. Position deletes and deletion vectors are written here, as
-the specification has them, and committed by its manifests and its catalog.
+pyiceberg deletes rows by rewriting files. This module writes position deletes and deletion vectors
+as specified by Iceberg, and commits them with pyiceberg's manifests and catalog.
 """
 
 import json
@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pytest.importorskip("pyiceberg", reason="the extra for Iceberg is not installed")
+pytest.importorskip("pyiceberg", reason="the Iceberg extra is not installed")
 if tuple(map(int, pa.__version__.split(".")[:1])) < (18,):
-    pytest.skip("pyiceberg writes with pyarrow 18 or newer", allow_module_level=True)
+    pytest.skip("writing with pyiceberg needs pyarrow 18 or newer", allow_module_level=True)
 
 from pyiceberg import manifest as m
 from pyiceberg.catalog.sql import SqlCatalog
@@ -35,7 +35,7 @@ _MAGIC = bytes.fromhex("d1d33964")
 
 
 def catalog(folder: Path) -> SqlCatalog:
-    """A catalog on SQLite, whose tables are in directories below ``folder/n``."""
+    """Return an SQLite catalog whose tables are in directories under ``folder/n``."""
     found = SqlCatalog("c", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}")
     found.create_namespace("n")
     return found
@@ -95,7 +95,7 @@ def positions(
 def vectors(
     table: Table, dead: Mapping[str, Iterable[int]], partition: Record | None = None
 ) -> m.DataFile:
-    """Write deletion vectors into a Puffin file."""
+    """Write deletion vectors to a Puffin file."""
     content, blobs = b"PFA1", []
     for path, rows in dead.items():
         vector = _MAGIC + BitMap64(sorted(rows)).serialize()
@@ -130,7 +130,7 @@ class _DeleteManifest(m.ManifestWriterV2):
 
 
 def commit(table: Table, *deletes: m.DataFile) -> None:
-    """Add a snapshot with some delete files."""
+    """Commit a snapshot that adds delete files."""
     metadata, io = table.metadata, table.io
     number, id_ = metadata.next_sequence_number(), uuid.uuid4().int >> 66
     before = table.current_snapshot()

@@ -1,4 +1,4 @@
-"""Temporarily replaces another library with mdstorm in the tests' process."""
+"""Temporarily replace another library with mdstorm in the test process."""
 
 import os
 import sys
@@ -10,12 +10,12 @@ import mdstorm_backend
 
 
 def installed_as_petastorm() -> AbstractContextManager[None]:
-    """Install mdstorm as `petastorm`, and undo it afterwards: other tests must not find it."""
+    """Install mdstorm as `petastorm`, and undo it afterwards so that other tests are unaffected."""
     return _installed("petastorm", mdstorm.install_as_petastorm)
 
 
 def installed_as_streaming() -> AbstractContextManager[None]:
-    """Install mdstorm as `streaming`, and undo it afterwards: other tests must not find it."""
+    """Install mdstorm as `streaming`, and undo it afterwards so that other tests are unaffected."""
     return _installed("streaming", mdstorm_backend.install_as_streaming)
 
 

@@ -1,4 +1,4 @@
-"""Raise KeyboardInterrupt in the main thread after a time, as Ctrl-C does, or at given moments."""
+"""Raise KeyboardInterrupt in the main thread, as Ctrl-C does, after a delay or at a given point."""
 
 import _thread
 import logging
@@ -12,14 +12,14 @@ from typing import Any
 def interrupts(
     handing_over: Collection[str] = (), timer: int = signal.ITIMER_REAL
 ) -> Iterator[Callable[[float], None]]:
-    """Yield a function that raises KeyboardInterrupt after some seconds, or never for 0.
+    """Yield a function that raises KeyboardInterrupt after a number of seconds, or never for 0.
 
     Parameters
     ----------
     handing_over : collection of str
-        Names of functions that hand a batch over: an interrupt is delayed until they have returned.
+        Names of functions that hand over a batch. Interrupts are delayed until they return.
     timer : int
-        The clock, which determines the signal.
+        The interval timer, which determines the signal.
     """
     delayed_in = {*handing_over, "interrupt"}  # or in the handler itself
 
@@ -46,22 +46,22 @@ def interrupts(
 
 
 def in_logging(frame: Any) -> bool:
-    """Whether a function of `logging` runs, in which an exception may leave all loggers locked.
+    """Whether the frame is in `logging`, where an exception could leave all loggers locked.
 
-    Later calls in other threads would wait for it forever. Python 3.13 no longer has the gap.
+    Later calls in other threads would then block forever. Python 3.13 no longer has this gap.
     """
     return bool(frame.f_code.co_filename == logging.__file__)
 
 
 def _is_reporting(frame: Any) -> bool:
-    """Whether pytest's hook for errors of finalizers runs, which must not be interrupted."""
+    """Whether pytest's hook for finalizer errors is running, which must not be interrupted."""
     while frame is not None and frame.f_code.co_name != "unraisable_hook":
         frame = frame.f_back
     return frame is not None
 
 
 class CtrlC:
-    """Its negation interrupts the main thread at the next call of a function or return to C.
+    """Negating it interrupts the main thread at the next function call or return to C.
 
     A function such as `os.kill` would raise the interrupt before it returns.
     """

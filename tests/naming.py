@@ -1,4 +1,4 @@
-"""Names of test cases that are the same in every process, as `pytest -n` requires."""
+"""Test ids that are the same in every process, as `pytest -n` requires."""
 
 import re
 from typing import Any

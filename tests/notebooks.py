@@ -1,7 +1,7 @@
-"""Runs example notebooks from top to bottom in a separate kernel, and compares the outputs.
+"""Run example notebooks from top to bottom in a separate kernel, and compare the outputs.
 
-A run is compared with the outputs that are committed. With the variable
-``MDSTORM_RECORD_NOTEBOOKS``, outputs that differ are written into the notebook.
+Outputs are compared with the committed ones. If the variable ``MDSTORM_RECORD_NOTEBOOKS`` is set,
+outputs that differ are written to the notebook.
 """
 
 import base64
@@ -23,12 +23,12 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
 
-#: The only line of a notebook that is changed, because it names a directory.
+#: The only line that is changed before a run, because it sets a directory.
 DIRECTORY = re.compile(r'^([A-Z]+) = "file:///tmp/examples-cache"$', re.MULTILINE)
 
 #: Disables `%pip`: the libraries that notebooks install are already installed.
 _NO_PIP = 'get_ipython().register_magic_function(lambda line: None, magic_name="pip")\n'
-#: Records the notebook's own output; libraries print text that differs between runs.
+#: Records what the notebook itself prints; the output of libraries differs between runs.
 _PRINT = """
 def print(*values, **options):
     import builtins, io
@@ -44,10 +44,10 @@ AS_PETASTORM = "import mdstorm\nmdstorm.install_as_petastorm()\n"
 _SPARK = "--master local[2] --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=2"
 _SECONDS_PER_CELL = int(os.environ.get("MDSTORM_TEST_SECONDS", "300"))
 
-#: Allowed difference of numbers with a decimal point, because machines round differently.
+#: Allowed difference between numbers with a decimal point, because machines round differently.
 _TOLERANCE = 0.1
-#: Allowed difference between the mean colours (0 to 255) of squares with this number of pixels:
-#: larger than the effect of rounding, but smaller than the effect of another digit.
+#: Side of a square in pixels, and the allowed difference between the mean colours (0 to 255) of two
+#: squares: larger than the effect of rounding, but smaller than that of a different digit.
 _SQUARE, _COLOUR_TOLERANCE = 4, 25
 #: Rates and durations at the end of a progress line.
 _DURATION = re.compile(r"(?:, [\d,.]+ \w*B/s)?, [\d,.]+ s$")
@@ -60,22 +60,22 @@ def check_notebook(
 ) -> None:
     """Run a notebook, and compare the outputs of its cells with the committed ones.
 
-    Words and whole numbers must be the same, fractions close, pictures the same but for rounding.
+    Words and whole numbers must be equal, fractions close, and pictures equal except for rounding.
 
     Parameters
     ----------
     name : str
-        Its path below `NOTEBOOKS`, without a suffix.
+        The notebook's path under `NOTEBOOKS`, without a suffix.
     folder : Path
-        Where it keeps all that it writes.
+        Where the notebook writes its files.
     first : str
-        Code to run before it.
+        Code to run before the notebook.
     environment : mapping, optional
-        Variables for it alone.
+        Environment variables for this notebook only.
     """
     path = NOTEBOOKS / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
-    recorded = NOTEBOOKS / path.name  # for `before`, the outputs of the migrated one
+    recorded = NOTEBOOKS / path.name  # a notebook in `before` must match the migrated one
     committed = nbformat.read(recorded, as_version=4)
     for cell in notebook.cells:
         cell.source = DIRECTORY.sub(rf'\1 = "{(folder / "data").as_uri()}"', cell.source)
@@ -111,7 +111,7 @@ def check_notebook(
 
 
 def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
-    """Whether an output belongs to the notebook; lines that libraries print are left out."""
+    """Whether an output is the notebook's own; lines that libraries print are removed."""
     if output.output_type == "stream":
         lines = output.text.splitlines(keepends=True) if output.name == "stdout" else []
         output.text = "".join(line for line in lines if line in printed)
@@ -120,7 +120,7 @@ def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
 
 
 def _cleaned(output: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
-    """Return an output without the run's directory and without the ports of its servers."""
+    """Return an output without the run's directory and server ports."""
     text = json.dumps(output).replace(f"{folder}/data", "/tmp/examples-cache")
     text = _PORT.sub(r"\1:8080", text)
     cleaned = json.loads(text.replace(str(folder), "/tmp"))
@@ -131,7 +131,7 @@ def _cleaned(output: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNo
 
 
 def pictures_of(outputs: Sequence[nbformat.NotebookNode]) -> list[bytes]:
-    """Return the PNG files among the outputs of a cell."""
+    """Return the PNG files in a cell's outputs."""
     found = (output.get("data", {}).get("image/png") for output in outputs)
     return [base64.b64decode(picture) for picture in found if picture]
 
@@ -139,7 +139,7 @@ def pictures_of(outputs: Sequence[nbformat.NotebookNode]) -> list[bytes]:
 def difference(
     committed: Sequence[nbformat.NotebookNode], found: Sequence[nbformat.NotebookNode]
 ) -> str:
-    """Return the line or picture in which the outputs of a cell differ; empty if none differs."""
+    """Describe the first difference between a cell's outputs; empty if there is none."""
     for old_line, line in zip_longest(_lines_of(committed), _lines_of(found)):
         if not _agree(old_line, line):
             return f"{line!r} instead of {old_line!r}"
@@ -158,7 +158,7 @@ def _lines_of(outputs: Sequence[nbformat.NotebookNode]) -> list[str]:
 
 
 def _agree(old: str | None, new: str | None) -> bool:
-    """Whether lines are equal except for fractions, and the fractions are close."""
+    """Whether lines are equal except for fractions, which must be close."""
     if old is None or new is None or _NUMBER.sub("#", old) != _NUMBER.sub("#", new):
         return False
     return all(
@@ -168,7 +168,7 @@ def _agree(old: str | None, new: str | None) -> bool:
 
 
 def _look_the_same(one: bytes, other: bytes) -> bool:
-    """Whether pictures differ by no more than rounding on other machines."""
+    """Whether pictures differ by no more than rounding on different machines."""
     images = [Image.open(BytesIO(picture)).convert("RGB") for picture in (one, other)]
     if images[0].size != images[1].size:
         return False

@@ -1,4 +1,4 @@
-"""Run programs in separate processes, for effects that one process cannot show twice."""
+"""Run programs in separate processes, for effects that occur only once per process."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-#: Start of a program that needs a Spark session with other settings.
+#: First lines of a program that needs a Spark session with different settings.
 SESSION = """
 import os
 os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.enabled=false pyspark-shell"
@@ -29,7 +29,7 @@ def without_session() -> dict[str, str]:
 def run_program(
     source: str, *args: object, cwd: Path, expect_success: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program, given its source, with `args` in the directory `cwd`, with this Python."""
+    """Run a program from its source with `args`, in the directory `cwd` and with this Python."""
     program = cwd / "program.py"
     program.write_text(source)
     command = (sys.executable, program, *args)
@@ -39,7 +39,7 @@ def run_program(
 def run_command(
     *command: object, cwd: Path, env: dict[str, str] | None = None, expect_success: bool = True
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command in the directory `cwd`, with the variables `env` or those of this process."""
+    """Run a command in the directory `cwd`; `env` replaces this process's environment."""
     done = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
@@ -55,7 +55,7 @@ def run_command(
 
 
 def free_port() -> int:
-    """Return a port of this machine that nothing listens on."""
+    """Return a local port that nothing listens on."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -67,4 +67,4 @@ def own_mounts() -> list[str]:
     for command in ([unshare, "-m"], [unshare, "-m", "--map-root-user"]):
         if unshare and not subprocess.run([*map(str, command), "true"], check=False).returncode:
             return [str(word) for word in command]
-    pytest.skip("needs the command unshare, and the right to mount")
+    pytest.skip("needs the unshare command and permission to mount")

@@ -1,8 +1,7 @@
-"""A Spark session that refuses the calls that serverless compute refuses, with its errors.
+"""A Spark session that refuses the calls that serverless compute refuses, with the same errors.
 
-It is an ordinary session whose public classes refuse callers outside of PySpark: most
-configuration, the JVM, RDDs, caching and, on request, Python on executors. PySpark itself can
-still use all of them.
+It is an ordinary session whose public classes deny callers outside PySpark most configuration, the
+JVM, RDDs, caching and, on request, Python on executors. PySpark itself can still use all of them.
 """
 
 import sys
@@ -34,7 +33,7 @@ _exempt = {"pyspark", "py4j"}
 
 
 def _is_exempt(depth: int = 2) -> bool:
-    """Whether the caller of the caller belongs to PySpark."""
+    """Whether the caller's caller belongs to PySpark."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and frame.f_globals.get("__name__") == _WRAPPER:
         frame = frame.f_back
@@ -43,7 +42,7 @@ def _is_exempt(depth: int = 2) -> bool:
 
 
 def refusal(condition: str, text: str, kind: str = "AnalysisException") -> Exception:
-    """Make a PySpark error with a condition, under the name that this version of PySpark uses."""
+    """Make a PySpark error with a condition, under the names used by all PySpark versions."""
     error: Any = getattr(import_module("pyspark.errors"), kind)(text)
     error._errorClass = error.error_class = condition
     return error  # type: ignore[no-any-return]
@@ -60,7 +59,7 @@ def _not_supported(feature: str) -> Callable[..., Any]:
 
 
 class _Attribute:
-    """An attribute of instances that only PySpark may read."""
+    """An instance attribute that only PySpark may read."""
 
     def __init__(self, name: str, original: Any) -> None:
         self.name, self.original = name, original
@@ -95,7 +94,7 @@ def _guarded(method: Any) -> Any:
 
 @contextmanager
 def refusing(*, connect: bool) -> Iterator[None]:
-    """Refuse what serverless compute refuses in all sessions of this process within a block."""
+    """Within a block, refuse what serverless compute refuses, in all sessions of this process."""
     kind = "pyspark.sql.connect." if connect else "pyspark.sql."
     conf = import_module(kind + "conf")
     frames = _frames(connect)
@@ -119,7 +118,7 @@ def refusing(*, connect: bool) -> Iterator[None]:
 
 @contextmanager
 def without_python_on_executors(*, connect: bool) -> Iterator[None]:
-    """Refuse Python functions that run on executors within a block."""
+    """Within a block, refuse to run Python functions on executors."""
     frames = _frames(connect)
     with pytest.MonkeyPatch.context() as patch:
         for name in ("mapInArrow", "mapInPandas"):
@@ -129,7 +128,7 @@ def without_python_on_executors(*, connect: bool) -> Iterator[None]:
 
 @contextmanager
 def lifted() -> Iterator[None]:
-    """Allow tests, but not mdstorm, to make refused calls within a block, to inspect the JVM."""
+    """Within a block, let tests (but not mdstorm) make refused calls to inspect the JVM."""
     _exempt.add("tests")
     try:
         yield
@@ -138,7 +137,7 @@ def lifted() -> Iterator[None]:
 
 
 def _frames(connect: bool) -> Any:
-    """Return the class of frames whose methods users call."""
+    """Return the DataFrame class whose methods users call."""
     if connect:
         return import_module("pyspark.sql.connect.dataframe").DataFrame
     try:

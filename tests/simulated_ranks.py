@@ -1,4 +1,4 @@
-"""Ranks of one process group, simulated one after the other in one process."""
+"""Ranks of a process group, simulated one after another in one process."""
 
 import threading
 import warnings
@@ -15,7 +15,7 @@ class Token:
 
 
 class SimulatedRanks:
-    """Makes this process act as one rank after the other."""
+    """Makes this process act as each rank in turn."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, store: Any, size: int = 2) -> None:
         self.patch, self.store, self.size = monkeypatch, store, size
@@ -43,7 +43,7 @@ class SimulatedRanks:
         return [f"{one.message}" for one in found]
 
     def finish(self) -> None:
-        """End the threads."""
+        """Stop the threads."""
         for ranks in self.ranks:
             ranks.finish()
             assert ranks._thread is None or not ranks._thread.is_alive()

@@ -1,4 +1,4 @@
-"""A network of hosts for the tests, a store on it, and a Spark cluster."""
+"""Fixtures for a network of hosts, a store on it, and a Spark cluster."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 EXAMPLES = Path(__file__).parents[2] / "examples" / "many_machines"
 PROGRAMS = Path(__file__).parent / "programs"
 
-#: The output of a program for an epoch of `numbers`, and for an epoch of the examples' dataset.
+#: What programs print for an epoch of `numbers` or of the examples' dataset.
 EACH_ROW_ONCE = "100,000 rows, 0 lost, 0 doubled"
 
 
@@ -26,7 +26,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
     try:
         network = Network(tmp_path_factory.mktemp("hosts"), "one two three driver store")
     except OSError as error:
-        pytest.skip(f"may not make namespaces, or has no commands unshare and ip ({error})")
+        pytest.skip(f"needs the commands unshare and ip, and permission to use them ({error})")
     yield network
     network.close()
 
@@ -51,7 +51,7 @@ def spark_cluster(network: Network, hosts: list[Host], store: Store) -> Standalo
 
 @dataclass(frozen=True)
 class Numbers:
-    """A dataset on the store, as ``write.py`` of the examples writes it."""
+    """A dataset in the store, like the one written by the examples' ``write.py``."""
 
     url: str
     rows: int
@@ -82,5 +82,5 @@ def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
 
 
 def epochs(output: str) -> list[str]:
-    """Return the lines in which a program prints the row counts of its epochs."""
+    """Return the row counts that a program prints for its epochs."""
     return re.findall(r"^(?:\[.*\])?epoch \d: (.*)", output, re.MULTILINE)

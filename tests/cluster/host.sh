@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a host of the namespaces that it is started in, as their process 1: the files of this machine, and own
-# directories in the place of those that hosts do not share. Everything on the host ends with its input.
+# Turns the namespaces that it is started in into a host, as their process 1. The host has this machine's files, but its
+# own copy of the directories that hosts do not share. Everything on the host ends when the input ends.
 #
 #   host.sh NAME DISK REPOSITORY
 set -eu

@@ -4,8 +4,8 @@ Each host has its own address, name, processes, and directories ``/tmp``, ``/dbf
 and ``/dev/shm``. The machine's other files, such as installed packages, are visible on every host.
 All hosts share ``/srv``, where volumes keep their files.
 
-Namespaces leave nothing behind: the kernel removes the processes of a host, its mounts and its
-network as soon as this process ends, for any reason.
+Namespaces leave nothing behind: the kernel removes a host's processes, mounts and network as soon
+as this process ends, for whatever reason.
 """
 
 import ctypes
@@ -76,7 +76,7 @@ class Program:
         try:
             code = self.wait(seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"has not ended:\n{self.output}") from None
+            raise AssertionError(f"still running:\n{self.output}") from None
         assert bool(code) is fails, f"ended with {code}:\n{self.output}"
         return self.output
 
@@ -88,7 +88,7 @@ class Program:
 
 
 class _Namespaces:
-    """Linux namespaces that exist as long as one separate process."""
+    """Linux namespaces that live as long as a separate process."""
 
     def __init__(self, *command: str) -> None:
         self._process = subprocess.Popen(
@@ -136,7 +136,7 @@ class Host(_Namespaces):
     disk : Path
         Where this process sees its ``tmp``, ``dbfs`` and ``Volumes``.
     environment : dict of str to str
-        Variables of its programs.
+        Environment variables for its programs.
     """
 
     def __init__(self, name: str, address: str, port: str, directory: Path, hosts: str) -> None:
@@ -162,7 +162,7 @@ class Host(_Namespaces):
         }
 
     def start(self, *command: object, **environment: str) -> Program:
-        """Start a program in ``/tmp`` of the host, with additional environment variables."""
+        """Start a program in the host's ``/tmp``, with additional environment variables."""
         entered = ("net", "mnt", "uts", "ipc", "pid_for_children")
         options = ("--net", "--mount", "--uts", "--ipc", "--pid")
         enter = [f"{o}={self.handles}/{e}" for o, e in zip(options, entered, strict=True)]
@@ -171,18 +171,18 @@ class Host(_Namespaces):
         return self._programs[-1]
 
     def run(self, *command: object, fails: bool = False, **environment: str) -> str:
-        """Run a program to its end, and return its output."""
+        """Run a program to completion, and return its output."""
         return self.start(*command, **environment).finish(fails=fails)
 
     def kill(self, words: str) -> int:
-        """Kill the host's processes whose command contains some words; return their number."""
+        """Kill the host's processes whose command contains `words`; return their number."""
         found = self.start("pgrep", "-f", words)
         numbers = found.finish().split()
         self.run("kill", "-KILL", *numbers)
         return len(numbers)
 
     def wait_until_gone(self, words: str) -> None:
-        """Wait for the end of the host's processes whose command contains some words."""
+        """Wait until the host's processes whose command contains `words` have ended."""
         numbers = self.start("pgrep", "-f", words)
         numbers.wait()
         for number in numbers.output.split():
@@ -196,7 +196,7 @@ class Host(_Namespaces):
 
     @contextmanager
     def network(self) -> Iterator[None]:
-        """Move this thread to the host's network; sockets made in the block stay in it."""
+        """Move this thread to the host's network; sockets created in the block stay there."""
         with open("/proc/thread-self/ns/net") as before, open(f"{self.handles}/net") as there:
             _enter(there.fileno())
             try:
@@ -206,19 +206,19 @@ class Host(_Namespaces):
 
 
 class Network:
-    """Hosts that are joined by a switch.
+    """Hosts connected by a switch.
 
     Parameters
     ----------
     directory : Path
-        For what the disks of the hosts hold.
+        Where the hosts' disks are kept.
     names : str
-        Their names, separated by blanks.
+        The hosts' names, separated by spaces.
 
     Raises
     ------
     OSError
-        If this process may not make namespaces.
+        If this process may not create namespaces.
     """
 
     def __init__(self, directory: Path, names: str) -> None:
@@ -253,15 +253,15 @@ class Network:
         subprocess.run(enter, check=True, capture_output=True)
 
     def unplug(self, host: Host) -> None:
-        """Unplug the network cable of a host."""
+        """Unplug a host's network cable."""
         self._on_switch(f"link set {host.port} down")
 
     def plug(self, host: Host) -> None:
-        """Plug the network cable in again."""
+        """Plug a host's network cable back in."""
         self._on_switch(f"link set {host.port} up")
 
     def slow_down(self, host: Host, rate: str) -> None:
-        """Limit a host's bandwidth, such as to ``10mbit``."""
+        """Limit a host's bandwidth, for example to ``10mbit``."""
         limit = f"root tbf rate {rate} burst 16kb latency 1s"
         self._on_switch(f"qdisc add dev {host.port} {limit}", "tc")
         host.run("tc", *f"qdisc add dev eth0 {limit}".split())

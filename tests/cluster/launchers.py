@@ -1,4 +1,4 @@
-"""How users start the ranks of a job: one launcher on each host."""
+"""Start a job's ranks as users do, with one launcher on each host."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.cluster.hosts import Host, Program
 
 _PORT = 29400
-#: Timeouts in seconds: to join, to wait for another host after the first ones, and for all other
+#: Timeouts in seconds: for joining, for more hosts once enough have joined, and for all other
 #: steps.
 _LIMITS = "join_timeout=60,last_call_timeout=2,timeout=60"
 
@@ -24,7 +24,7 @@ def torchrun(
 ) -> list[Program]:
     """Start torchrun on hosts that rendezvous at the first host; `on` limits where it is started.
 
-    `before` maps names of hosts to words that precede the command there.
+    `before` maps host names to words that precede the command on that host.
     """
     options = [
         f"--nnodes={nodes or len(hosts)}",
@@ -41,9 +41,9 @@ def torchrun(
 
 
 def mpirun(hosts: Sequence[Host], *command: object, processes: int, **environment: str) -> str:
-    """Run a command with Open MPI, in this many processes on each host.
+    """Run a command with Open MPI, in the given number of processes on each host.
 
-    Open MPI reaches the hosts through pipes in their shared directory, in place of ``ssh``.
+    Open MPI reaches the hosts through pipes in their shared directory instead of ``ssh``.
     """
     agent = hosts[0].disk / "srv" / "rsh"
     agent.write_text('#!/bin/sh\nhost=$1; shift; echo "$@" > /srv/$host.commands\n')

@@ -1,4 +1,4 @@
-"""Spark's standalone cluster: the daemons of the installed PySpark, each on its host."""
+"""A Spark standalone cluster that runs the installed PySpark's daemons, each on its own host."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,21 +26,21 @@ _CONF = {
 }
 #: Where executors write shuffle files.
 SPARKS_DISK = "/tmp/shuffled"
-#: JVMs that run for seconds do not benefit from the optimizing compiler.
+#: JVMs that run for only seconds do not benefit from the optimizing compiler.
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Standalone:
-    """A master on one host, and a worker on each of several hosts.
+    """A master on one host, and workers on several others.
 
     Parameters
     ----------
     master : Host
-        The host of the master and of drivers.
+        The host for the master and the drivers.
     workers : sequence of Host
-        The hosts of executors: one for each application, with one core.
+        The hosts for executors: one executor per application on each host, with one core.
     environment : mapping of str to str
-        Further variables of drivers and executors.
+        Additional variables for drivers and executors.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Standalone:
             daemon.wait_for("Successfully registered with master")
 
     def join(self, worker: Host, **environment: str) -> Program:
-        """Start the worker of a host."""
+        """Start a host's worker."""
         options = ("--host", worker.address, "--cores", "1", "--memory", "1g", self.url)
         return self._daemon(worker, "worker.Worker", *options, **environment)
 
@@ -81,7 +81,7 @@ class Standalone:
 
     @contextmanager
     def connect_server(self) -> Iterator[str]:
-        """Run a server for Spark Connect, which is a driver, and return its URL."""
+        """Run a Spark Connect server, which is a driver, and yield its URL."""
         server = self._start("sbin/start-connect-server.sh", {}, before=["--wait"])
         try:
             server.wait_for("Spark Connect server started at")

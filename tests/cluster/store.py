@@ -1,4 +1,4 @@
-"""S3 on a separate host, which counts the requests of each host."""
+"""An S3 server on a separate host that records what each host downloads."""
 
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -14,7 +14,7 @@ class Store(S3Server):
     Attributes
     ----------
     sent : list of tuple
-        For each answer so far, the address that got it, the path, and the number of bytes.
+        For each response so far, the client's address, the path, and the number of bytes.
     """
 
     def __init__(self, host: Host) -> None:
@@ -33,7 +33,7 @@ class Store(S3Server):
             self.sent.append((environ["REMOTE_ADDR"], environ["PATH_INFO"], size))
 
     def bytes_of(self, host: Host, ending: str = ".mds") -> int:
-        """Return the number of bytes that a host has downloaded of files with this ending."""
+        """Return the number of bytes that a host has downloaded from files with this ending."""
         return sum(
             size
             for address, path, size in list(self.sent)

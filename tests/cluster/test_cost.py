@@ -14,7 +14,7 @@ from tests.cluster.store import Store
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 ROWS, ROW_BYTES = 500_000, 4_008
-#: CPU ticks used by all processes of a host, and the peak KiB of one Python process.
+#: Prints the CPU ticks used by all processes on a host, and the peak KiB of any Python process.
 USED = """
 exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
     $1 == "Name:" { name = $2 }
@@ -24,7 +24,7 @@ exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
 
 
 class Used(NamedTuple):
-    """The resource use of hosts: seconds, CPU-seconds, and the peak MB of a Python process."""
+    """Resources used by hosts: seconds, CPU-seconds, and the peak MB of any Python process."""
 
     seconds: float
     cpu_seconds: float
@@ -38,7 +38,7 @@ def used(hosts: list[Host]) -> Used:
 
 
 def write(store: Store, hosts: list[Host], cluster: Standalone, executors: int, rows: int) -> Used:
-    """Write this number of rows, and return the resources used, without the preceding warm-up."""
+    """Write this number of rows after a warm-up, and return the resources used without it."""
     found: list[Used] = []
 
     def measure(method: str, path: str) -> None:

@@ -19,7 +19,7 @@ ROOT = EXAMPLES.parents[1]
 TRAIN = EXAMPLES / "train_torchrun.py"
 READ = PROGRAMS / "read_half.py"
 
-#: Prints the user, mdstorm's directory, and by how many hours the clock is ahead of the disk's.
+#: Prints the user, mdstorm's directory, and how many hours the clock is ahead of the disk's.
 SHOW = """
 import os, pathlib, tempfile, time, mdstorm
 with tempfile.NamedTemporaryFile() as file:
@@ -57,7 +57,7 @@ def test_error_names_package_missing_on_one_host(
 
 @pytest.fixture
 def elsewhere(hosts: list[Host]) -> Iterator[list[object]]:
-    """Install mdstorm at another path on the second host; return the prefix of its commands."""
+    """Install mdstorm at a different path on the second host; return its command prefix."""
     for name in ("compat", "mds_backend"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, hosts[1].disk / "tmp" / "elsewhere" / name, ignore=ignored)
@@ -69,7 +69,7 @@ def elsewhere(hosts: list[Host]) -> Iterator[list[object]]:
 def different(
     network: Network, hosts: list[Host], elsewhere: list[object]
 ) -> Iterator[list[object]]:
-    """Another network speed, user and path of mdstorm on the second host."""
+    """A different network speed, user and mdstorm path on the second host."""
     network.slow_down(hosts[1], "20mbit")
     rights = "+dac_override"  # to read this machine's Python as any user
     user = ("setpriv", "--reuid=1234", f"--inh-caps={rights}", f"--ambient-caps={rights}")
@@ -79,7 +79,7 @@ def different(
 
 @pytest.fixture
 def newer(hosts: list[Host], elsewhere: list[object]) -> list[object]:
-    """A version of mdstorm on the second host whose states and caches have newer formats."""
+    """A version of mdstorm on the second host with newer state and cache formats."""
     engine = hosts[1].disk / "tmp" / "elsewhere" / "mds_backend" / "mdstorm_backend"
     for file in ("loaders/state.py", "cache/directory.py"):
         raised, times = re.subn(
@@ -90,7 +90,7 @@ def newer(hosts: list[Host], elsewhere: list[object]) -> list[object]:
     return elsewhere
 
 
-def test_hosts_with_other_network_user_and_path_train_on_each_row_once(
+def test_hosts_with_different_network_user_and_path_train_on_each_row_once(
     hosts: list[Host], store: Store, numbers: Numbers, different: list[object]
 ) -> None:
     assert hosts[1].run(*different, "python", "-c", SHOW).split() == ["1234", "/tmp/elsewhere", "0"]
@@ -100,7 +100,7 @@ def test_hosts_with_other_network_user_and_path_train_on_each_row_once(
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
-def test_state_of_newer_version_raises_error_on_older_host(
+def test_state_from_newer_version_raises_error_on_older_host(
     hosts: list[Host], store: Store, numbers: Numbers, newer: list[object]
 ) -> None:
     arguments, before = (numbers.url, "s3://bucket/newer.pt"), {hosts[1].name: newer}
@@ -145,9 +145,9 @@ def test_two_versions_of_mdstorm_share_one_cache(
 
 @pytest.fixture
 def ahead(hosts: list[Host], different: list[object]) -> list[object]:
-    """Also set the clock of the second host ahead by an hour."""
+    """Also set the second host's clock ahead by an hour."""
     if not shutil.which("cc"):
-        pytest.skip("needs a compiler of C, as cc")
+        pytest.skip("needs a C compiler named cc")
     hosts[1].run("cc", "-shared", "-fPIC", "-o", "/tmp/ahead.so", PROGRAMS / "ahead.c")
     words = [*different, "LD_PRELOAD=/tmp/ahead.so"]
     assert hosts[1].run(*words, "python", "-c", SHOW).split() == ["1234", "/tmp/elsewhere", "1"]
@@ -175,7 +175,7 @@ def test_host_with_clock_one_hour_ahead_trains_with_others_on_each_row_once(
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
-def test_full_disk_of_one_host_ends_training_on_all_hosts(
+def test_full_disk_on_one_host_ends_training_on_all_hosts(
     hosts: list[Host], store: Store, numbers: Numbers
 ) -> None:
     hosts[1].run("mkdir", "-p", "/tmp/small")

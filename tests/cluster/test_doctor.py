@@ -1,4 +1,4 @@
-"""`mdstorm doctor` in a job of two hosts: each checks the directory."""
+"""`mdstorm doctor` in a job on two hosts, each of which checks the directory."""
 
 from pathlib import Path
 

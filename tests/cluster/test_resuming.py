@@ -1,4 +1,4 @@
-"""A training job that loses a host, and checkpoints that resume on other numbers of hosts."""
+"""A training job that loses a host, and checkpoints that resume on a different number of hosts."""
 
 import re
 import uuid
@@ -16,7 +16,7 @@ TRAIN = EXAMPLES / "train_torchrun.py"
 
 
 def check_each_row_once(output: str) -> None:
-    """Check the printed epochs; a run that restarts at the end of one may print it twice."""
+    """Check the printed epochs; a run that restarts at the end of an epoch may print it twice."""
     epochs = dict(re.findall(r"epoch (\d): (\d.*)", output))
     assert epochs == dict.fromkeys("012", EACH_ROW_ONCE), output
 
@@ -39,7 +39,7 @@ def test_training_continues_after_host_leaves_and_returns(
         start(network["three"])
         started[0].wait_for(
             "closing signal SIGTERM"
-        )  # torchrun ends it, to restart with both hosts
+        )  # torchrun ends the program to restart it on both hosts
 
     def lose() -> None:
         network["three"].end()
@@ -74,7 +74,7 @@ def stopped(store: Store, hosts: list[Host], numbers: Numbers) -> bytes:
 
 
 @pytest.mark.parametrize("names", ["one", "one two three"])
-def test_checkpoint_of_two_hosts_resumes_on_one_and_on_three_hosts(
+def test_checkpoint_from_two_hosts_resumes_on_one_and_on_three_hosts(
     network: Network, store: Store, numbers: Numbers, stopped: bytes, names: str
 ) -> None:
     name = f"{uuid.uuid4().hex}.pt"
@@ -87,7 +87,7 @@ def test_checkpoint_of_two_hosts_resumes_on_one_and_on_three_hosts(
     check_each_row_once(output)
 
 
-def test_state_of_other_dataset_on_one_host_raises_state_mismatch(
+def test_different_dataset_on_one_host_raises_state_mismatch(
     store: Store, hosts: list[Host], numbers: Numbers, stopped: bytes, tmp_path: Path
 ) -> None:
     name = f"{uuid.uuid4().hex}.pt"

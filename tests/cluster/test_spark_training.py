@@ -1,4 +1,4 @@
-"""A table converted and trained on in one Spark application, whose executors train."""
+"""Convert a table and train on it in one Spark application, on its executors."""
 
 import pytest
 from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, epochs

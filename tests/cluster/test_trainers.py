@@ -30,7 +30,7 @@ def url(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def records(hosts: list[Host], tmp_path: Path) -> dict[str, str]:
-    """Variables of programs that record rows, each on the disk of its host."""
+    """Variables for programs that record rows, each on its host's disk."""
     for host in hosts:
         (host.disk / "tmp" / tmp_path.name).mkdir()
     return {"MDSTORM_TEST_RECORDS": f"/tmp/{tmp_path.name}", **QUIET}

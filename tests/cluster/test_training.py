@@ -1,4 +1,4 @@
-"""Ranks on hosts that share nothing: which rows each rank reads, what each host downloads."""
+"""Which rows each rank reads and what each host downloads, on hosts that share nothing."""
 
 import shutil
 import uuid
@@ -12,7 +12,7 @@ from tests.cluster.launchers import finish, mpirun, torchrun
 from tests.cluster.store import Store
 
 EPOCHS = 3
-#: Saves the rows of a rank in the directory that hosts share.
+#: Saves a rank's rows in the directory that all hosts share.
 SAVE = f"""
 import os, sys
 import numpy as np
@@ -36,7 +36,7 @@ def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int =
     share = sum(numbers.shard_bytes) / len(hosts)
     for host in hosts:
         downloaded = store.bytes_of(host)
-        print(f"{host.name} has downloaded {downloaded / share:.2f} times its share")
+        print(f"{host.name} downloaded {downloaded / share:.2f} times its share")
         assert downloaded <= times * (1.05 * share + max(numbers.shard_bytes)), host.name
 
 
@@ -97,7 +97,7 @@ def test_shuffled_epochs_have_each_row_once_and_hosts_download_their_share_once(
 @pytest.mark.skipif(
     not shutil.which("mpirun"), reason="needs Open MPI: apt-get install openmpi-bin"
 )
-def test_ranks_of_open_mpi_read_each_row_once(
+def test_open_mpi_ranks_read_each_row_once(
     store: Store, hosts: list[Host], numbers: Numbers, cold: dict[str, str]
 ) -> None:
     store.forget()

@@ -42,7 +42,7 @@ def check_holds(store: Store, name: str, rows: int, directory: Path, late: int =
 
 @dataclass(frozen=True)
 class Job:
-    """The program of a job and its output directory, in which there may already be a dataset."""
+    """A job's program and its output directory, which may already contain a dataset."""
 
     program: Path
     name: str
@@ -55,7 +55,7 @@ class Job:
 
 @pytest.fixture(params=[0, 50_000], ids=["new", "overwrite"])
 def job(request: Any, network: Network, spark_cluster: Standalone) -> Job:
-    """A job that writes a new dataset, or one that overwrites a dataset."""
+    """A job that writes a new dataset or overwrites an existing one."""
     name, old_rows = f"job-{uuid.uuid4().hex}", request.param
     if not old_rows:
         return Job(EXAMPLES / "write.py", name, old_rows)
@@ -68,7 +68,7 @@ def job(request: Any, network: Network, spark_cluster: Standalone) -> Job:
     return job
 
 
-def test_executors_of_both_hosts_write_each_row_once(
+def test_executors_on_both_hosts_write_each_row_once(
     store: Store, hosts: list[Host], spark_cluster: Standalone, tmp_path: Path
 ) -> None:
     out = spark_cluster.submit(EXAMPLES / "write.py", "s3://bucket/plain").finish()
@@ -123,7 +123,7 @@ def test_disconnected_host_neither_loses_nor_duplicates_rows(
     check_holds(store, "cut", 100_000, tmp_path, late=4)
 
 
-def test_speculative_tasks_of_slow_host_duplicate_no_rows(
+def test_speculative_tasks_for_slow_host_duplicate_no_rows(
     network: Network,
     store: Store,
     hosts: list[Host],
@@ -180,7 +180,7 @@ def test_full_disk_is_reported_and_dataset_is_complete_or_absent(
         assert store.objects("full/") == {}
 
 
-def test_killed_driver_leaves_no_or_the_old_dataset_and_next_job_succeeds(
+def test_killed_driver_leaves_old_dataset_or_none_and_next_job_succeeds(
     network: Network,
     store: Store,
     hosts: list[Host],

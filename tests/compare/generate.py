@@ -1,11 +1,11 @@
-"""Randomly generated Petastorm programs: readers and loaders with their arguments.
+"""Randomly generated Petastorm programs that use readers and loaders with various arguments.
 
 Each program writes its own table and reads it in one of many ways. `program(n)` is always the same.
 """
 
 from random import Random
 
-#: Columns that all readers support, and the ones that PyTorch and TensorFlow support.
+#: Columns that all readers support, and those that PyTorch and TensorFlow support.
 _ANY = ("small", "count", "ratio", "half", "flag", "name", "raw", "day", "time", "price", "vec")
 _TORCH = ("small", "count", "ratio", "half", "flag", "vec", "grid", "hole")
 _TF = ("small", "count", "ratio", "half", "flag", "name", "raw", "day", "time", "vec", "grid")
@@ -88,7 +88,7 @@ def _reader_arguments(random: Random, *, endless: bool = False) -> dict[str, str
 
 
 def _functions(random: Random, columns: list[str], given: dict[str, str]) -> str:
-    """Add a transform, a filter, a choice of columns, or nothing; return the definitions."""
+    """Add a transform, a filter, a column selection, or nothing; return the definitions."""
     kind = random.random()
     if kind < 0.35:
         names = [name for name in _TRANSFORMS if name != "removes" or "small" in columns]

@@ -1,4 +1,4 @@
-"""Record programs: twice each under the real Petastorm, or once each under mdstorm.
+"""Record programs, twice each with the real Petastorm or once each with mdstorm.
 
 ::
 
@@ -6,7 +6,7 @@
     benchmarks/.environments/petastorm/bin/python -m tests.compare.record [NAME…]
     .venv/bin/python -m tests.compare.record --mdstorm FILE [NAME…]
 
-Names are the numbers of generated programs, names of `tests.compare.faults`, and ``fault-N``.
+A name is the number of a generated program, a name from `tests.compare.faults`, or ``fault-N``.
 """
 
 import json
@@ -33,7 +33,7 @@ def source_of(name: str) -> str:
 
 
 def save(path: Path, found: dict[str, Any]) -> None:
-    """Write a line for each program; the second run only if it differs."""
+    """Write one line per program, with the second run only if it differs."""
     lines = []
     for name, recording in found.items():
         first, *others = [dict(run, seconds=0) for run in recording["runs"]]

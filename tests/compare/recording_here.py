@@ -17,7 +17,7 @@ RECORDER = ROOT / "compat" / "mdstorm" / "_compare" / "recorder.py"
 
 
 def load_recorder() -> ModuleType:
-    """Import the recorder from its path: mdstorm need not be installed."""
+    """Import the recorder from its path, because mdstorm may not be installed."""
     name = "recorder_of_tests"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, RECORDER)
@@ -43,7 +43,7 @@ def record(source: str, runs: int = 1, examples: int = 0) -> dict[str, Any]:
                 program.write_text(source, "utf-8")
                 sys.path[:] = ["", str(ROOT), *path]
                 recorder.RECORDER.__init__()
-                np.random.seed()  # noqa: NPY002  # as in another process
+                np.random.seed()  # noqa: NPY002  # as in a new process
                 _, one = recorder.record([str(program), f"{folder}/data"], False, options)
                 found = found or dict(one, runs=[])
                 found["runs"] += one["runs"]

@@ -1,4 +1,4 @@
-"""Tables that programs read: the same values with any version of NumPy and pyarrow."""
+"""Tables that programs read, with the same values for any version of NumPy and pyarrow."""
 
 import datetime
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def doubled(table: pa.Table) -> pa.Table:
 
 
 def replaced(table: pa.Table) -> pa.Table:
-    """Replace a row by a copy of another one."""
+    """Replace a row with a copy of another one."""
     return pa.concat_tables([table.slice(0, 5), table.slice(4, 1), table.slice(6)])
 
 

@@ -1,4 +1,4 @@
-"""``mdstorm compare``: programs that run here, and loaders that cannot be compared."""
+"""``mdstorm compare`` with programs that run here, and with loaders that are not comparable."""
 
 import json
 import os
@@ -242,14 +242,14 @@ def test_missing_recording_exits_with_2(tmp_path: Path) -> None:
     assert "there is no recording" in output
 
 
-def test_recording_of_another_program_exits_with_2(tmp_path: Path) -> None:
+def test_recording_of_different_program_exits_with_2(tmp_path: Path) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
     code, output = run(path, "--", "other.py")
     assert code == 2
     assert "is a recording of train.py, not of other.py" in output
 
 
-def test_recordings_of_different_numbers_of_ranks_exit_with_2(tmp_path: Path) -> None:
+def test_recordings_with_different_world_sizes_exit_with_2(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0)))
     for rank in range(2):
         value = recording(loader_at(0), rank=rank, ranks=2)
@@ -289,7 +289,7 @@ def shares(rank: int, rows: int, digest: int) -> dict[str, Any]:
     return value
 
 
-def test_recorded_shares_compare_as_union_of_ranks(tmp_path: Path) -> None:
+def test_shares_recorded_by_ranks_are_compared_as_their_union(tmp_path: Path) -> None:
     top = 2**128 - 1
     for name, parts in (("a", [(6, 5), (2, 9)]), ("b", [(4, top), (4, 15)])):
         for rank, (rows, digest) in enumerate(parts):
@@ -300,7 +300,7 @@ def test_recorded_shares_compare_as_union_of_ranks(tmp_path: Path) -> None:
     assert "8 rows" in output
 
 
-def test_recording_without_one_of_its_shards_is_not_comparable(tmp_path: Path) -> None:
+def test_recording_with_missing_shard_is_not_comparable(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(shares(0, 4, 1)))
     other = write(tmp_path / "other.json", recording(shares(0, 4, 2)))
     code, output = run(one, other)
@@ -309,7 +309,7 @@ def test_recording_without_one_of_its_shards_is_not_comparable(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("times", "code"), [(3, 0), (2, 1)])
-def test_recording_of_one_epoch_is_compared_with_recording_of_several(
+def test_one_recorded_epoch_is_compared_with_several_recorded_epochs(
     times: int, code: int, tmp_path: Path
 ) -> None:
     once, thrice = loader_at(0, kind="make_tf_dataset"), loader_at(0, kind="make_tf_dataset")
@@ -335,7 +335,7 @@ def test_loader_that_was_not_read_is_not_comparable(tmp_path: Path) -> None:
     assert "no pass over it was complete" in output
 
 
-def test_numbers_of_rows_are_compared_if_values_could_not_be_hashed(tmp_path: Path) -> None:
+def test_row_counts_are_compared_if_values_could_not_be_hashed(tmp_path: Path) -> None:
     values = [loader_at(0, note="its items are objects of set") for _ in range(3)]
     for value in values:
         del value["data"]
@@ -349,14 +349,14 @@ def test_numbers_of_rows_are_compared_if_values_could_not_be_hashed(tmp_path: Pa
     assert (code, "pass 1: 8 rows, then 7" in output) == (1, True), output
 
 
-def test_data_that_version_0_1_recorded_with_note_is_not_comparable(tmp_path: Path) -> None:
+def test_data_recorded_with_note_by_version_0_1_is_not_comparable(tmp_path: Path) -> None:
     value = loader_at(0)
     value["data"]["note"] = "columns of one batch have different lengths"
     code, output = run(*[write(tmp_path / "one.json", recording(value))] * 2)
     assert (code, "columns of one batch have different lengths" in output) == (2, True), output
 
 
-def test_loader_made_by_another_function_is_not_comparable(tmp_path: Path) -> None:
+def test_loader_made_by_different_function_is_not_comparable(tmp_path: Path) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0)))
     other = write(tmp_path / "other.json", recording(loader_at(0, function="renamed")))
     code, output = run(one, other)
@@ -534,7 +534,7 @@ _KEEPS_ORDER = {"shuffle_row_groups": False}
         ({"shapes": ["[2]"]}, {}, "column id: shape: [], then [2]"),
     ],
 )
-def test_each_difference_of_a_column_is_named(
+def test_each_column_difference_is_reported(
     changed: dict[str, Any], arguments: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0, arguments=arguments)))
@@ -545,7 +545,7 @@ def test_each_difference_of_a_column_is_named(
 
 
 def with_constant(ordered: str, rows: str = "1") -> dict[str, Any]:
-    """A loader with two columns, one of which has equal values, so that its order is unknown."""
+    """Return a loader with two columns, one of which is constant, so its order is unknown."""
     value = loader_at(0, arguments=_KEEPS_ORDER)
     columns = value["data"]["columns"]
     columns["flag"] = dict(columns["id"], rest=columns["id"]["digest"])
@@ -587,7 +587,7 @@ def test_order_that_differs_between_two_runs_in_one_column_is_not_compared(tmp_p
         ({"sizes": {"8": 1}}, "batches: 2 of 4, then 1 of 8"),
     ],
 )
-def test_each_difference_of_a_pass_is_named(
+def test_each_pass_difference_is_reported(
     changed: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     one = write(tmp_path / "one.json", recording(loader_at(0)))

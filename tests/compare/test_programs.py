@@ -1,4 +1,4 @@
-"""Programs have the results recorded under Petastorm, except for documented differences.
+"""Programs give the results recorded with Petastorm, except for documented differences.
 
 Petastorm's results are in recorded.json, so these tests do not need Petastorm.
 """
@@ -19,18 +19,18 @@ from tests.compare.recording_here import ROOT
 from mdstorm._compare import Verdict, compare_recordings, read_recording
 from mdstorm._compare.documented import DOCUMENTED
 
-#: Sections of docs/differences.md, with strings in the programs to which they apply.
+#: Sections of docs/differences.md, with strings that occur in the programs they apply to.
 SECTIONS = {
     "predicates-filters-and-selectors": ("predicate=", "filters="),
     "nulls": ("'maybe'",),
     "readers": ("'note'",),
     "parquet": ("'big'",),
 }
-#: Time limit of a recording process, less than `faulthandler_timeout` in pyproject.toml.
+#: Time limit for a recording process, less than `faulthandler_timeout` in pyproject.toml.
 _LIMIT = 550
 #: Programs that are quick to compare. Number 25 reads with tf.data.
 _QUICK = [0, 20, 25, 40, 60, 80]
-#: Number of programs that one process records, small enough for slow machines to meet the limit.
+#: The programs that one process records, few enough for slow machines to meet the limit.
 _GROUPS = [
     [*map(str, _QUICK)],
     pytest.param(
@@ -87,7 +87,9 @@ def test_there_are_40_planted_faults() -> None:
 
 
 @pytest.mark.parametrize(("first", "count"), [(0, 8), pytest.param(8, 32, marks=pytest.mark.long)])
-def test_planted_faults_are_found_and_named(first: int, count: int, tmp_path: Path) -> None:
+def test_planted_faults_are_reported(
+    first: int, count: int, tmp_path: Path
+) -> None:
     before = load(RECORDED)
     faults = FAULTS[first : first + count]
     after = _recorded_here([f"fault-{first + at}" for at in range(len(faults))], tmp_path)
@@ -102,7 +104,7 @@ def test_planted_faults_are_found_and_named(first: int, count: int, tmp_path: Pa
     assert not missed
 
 
-def test_documentation_sections_that_reports_name_exist() -> None:
+def test_documentation_sections_cited_in_reports_exist() -> None:
     lines = (ROOT / "docs" / "differences.md").read_text("utf-8").splitlines()
     titles = (line.strip("# ").lower() for line in lines if line.startswith("## "))
     anchors = {re.sub(r"[^\w -]", "", title).replace(" ", "-") for title in titles}

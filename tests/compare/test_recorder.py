@@ -25,7 +25,7 @@ from mdstorm._compare.recorder import Pass, rows_of
 from mdstorm._compare.recordings import Column
 
 SOURCE = Path(recorder.__file__)
-#: Digests of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.
+#: Digest of the batch in `KNOWN_BATCH`, as computed on Python 3.7 with NumPy 1.17.5.
 KNOWN = "557ceadd1c090ea69e572ba06f9c0e50"
 _DAY = datetime.date(2021, 3, 1)
 _TIME = datetime.datetime(2021, 3, 1, 12, 30, 0, 250)
@@ -62,7 +62,7 @@ columns = st.integers(2, 30).flatmap(
 
 
 @given(columns, st.integers(1, 29), st.randoms(use_true_random=False))
-def test_digest_does_not_depend_on_batches_and_order(batch: Any, cut: int, random: Any) -> None:
+def test_digest_does_not_depend_on_batches_or_order(batch: Any, cut: int, random: Any) -> None:
     rows = list(range(len(batch["i"])))
     random.shuffle(rows)
 
@@ -99,7 +99,7 @@ def test_digest_of_rows_changes_if_values_move_to_other_rows(batch: Any) -> None
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
 
 
-def test_rest_digest_of_column_equals_digest_of_rows_without_the_column() -> None:
+def test_rest_digest_equals_digest_of_rows_without_the_column() -> None:
     both, one = Pass(is_batched=True), Pass(is_batched=True)
     numbers, texts = np.arange(4), ["a", "b", "c", "d"]
     both.add({"i": numbers, "s": texts})
@@ -107,7 +107,7 @@ def test_rest_digest_of_column_equals_digest_of_rows_without_the_column() -> Non
     assert both.to_json()["columns"]["i"]["rest"] == one.to_json()["digest"]
 
 
-def test_ordered_digest_depends_on_the_order_and_not_on_batches() -> None:
+def test_ordered_digest_depends_on_order_but_not_on_batches() -> None:
     def ordered(*parts: list[int]) -> str:
         found = Pass(is_batched=True)
         for part in parts:
@@ -179,7 +179,7 @@ def test_nulls_are_counted_and_left_out_of_sums() -> None:
     assert "sum" not in columns["s"]
 
 
-def test_infinite_numbers_of_column_are_recorded_as_text() -> None:
+def test_infinite_statistics_are_recorded_as_text() -> None:
     one = Pass(is_batched=True)
     one.add({"x": np.array([1.0, np.inf, -np.inf])})
     column = json.loads(json.dumps(one.to_json(), allow_nan=False))["columns"]["x"]
@@ -198,14 +198,14 @@ def test_number_with_the_bits_of_nan_is_not_counted_as_null(dtype: str) -> None:
     assert rows.numbers.tolist() == [float(number)]
 
 
-def test_dtypes_of_subclasses_and_complex_numbers_are_named() -> None:
+def test_dtypes_of_subclasses_and_complex_numbers_are_recorded() -> None:
     second = pd.Timedelta(1, "s")
     assert rows_of([second, second]).dtypes == {"timedelta"}
     assert rows_of([np.complex64(1)]).dtypes == {"complex64"}
     assert rows_of(np.array([1j])).dtypes == {"complex128"}
 
 
-def test_ragged_arrays_have_same_hashes_as_arrays_of_one_length() -> None:
+def test_ragged_arrays_have_same_hashes_as_arrays_of_equal_length() -> None:
     together = rows_of(np.array([[1, 2], [3, 4]]))
     apart = rows_of([np.array([1, 2]), np.array([3, 4]), np.array([5])])
     assert together.hashes.tolist() == apart.hashes.tolist()[:2]
@@ -262,7 +262,7 @@ def test_arguments_are_recorded_as_json_without_secrets(argument: object, writte
     assert recorder._as_json(argument) == written
 
 
-def test_recorder_uses_only_syntax_of_python_3_7() -> None:
+def test_recorder_uses_only_python_3_7_syntax() -> None:
     tree = ast.parse(SOURCE.read_text("utf-8"), feature_version=(3, 7))
     imported = {
         name.partition(".")[0]
@@ -322,9 +322,7 @@ with make_batch_reader("file:///data", num_epochs=None) as reader:
 
 
 @pytest.mark.parametrize("python", WITH_NUMPY)
-def test_recording_of_a_known_batch_is_the_same_in_every_version(
-    python: str, tmp_path: Path
-) -> None:
+def test_recording_of_known_batch_is_the_same_in_every_version(python: str, tmp_path: Path) -> None:
     (tmp_path / "petastorm").mkdir()
     (tmp_path / "petastorm" / "__init__.py").touch()
     (tmp_path / "petastorm" / "reader.py").write_text(KNOWN_BATCH, "utf-8")
@@ -374,7 +372,7 @@ def test_recorder_with_m_option_runs_a_module(tmp_path: Path) -> None:
     ("last", "code", "ended"),
     [("raise KeyError('x')", 1, "KeyError"), ("sys.exit(3)", 3, "exit code 3")],
 )
-def test_program_that_fails_leaves_its_recording(
+def test_failing_program_still_writes_its_recording(
     last: str, code: int, ended: str, tmp_path: Path
 ) -> None:
     (tmp_path / "train.py").write_text(f"import sys\n{last}\n")
@@ -502,7 +500,7 @@ def test_rank_is_read_from_variables_of_each_launcher(
     assert recorder._path_of_rank("a/b.json") == "a/b.rank-1.json"
 
 
-def test_column_of_more_than_eight_shapes_does_not_list_them() -> None:
+def test_column_with_more_than_eight_shapes_does_not_list_them() -> None:
     for count, shapes in ((8, 8), (9, 1)):
         found = Pass(is_batched=True)
         found.add({"x": [np.zeros(length) for length in range(count)]})
@@ -677,14 +675,14 @@ def test_each_loader_is_recorded_once_with_one_complete_pass(library: Path) -> N
     assert recorded["of_rows"][0]["data"]["sizes"] == {}, "rows are not batches"
     assert found == {
         "of_rows": [("make_reader", 0, [[3, 3, True]], 3, 1)],
-        # Rows that the program has read are counted; the data of one epoch represent all epochs.
+        # Rows that the program has read are counted; the data from one epoch represent all epochs.
         "of_rows_in_part": [("make_reader", 0, [[1, 1, False]], 3, 2)],
         "of_endless_rows": [("make_reader", 0, [[7, 7, False]], 3, 1)],
         "of_batches": [("make_batch_reader", call, [[3, 6, True]], 6, 1) for call in (0, 1)],
         "of_nested_calls": [("make_batch_reader", 0, [[3, 3, True]], 3, 1)],
-        # A loader over a reader of two epochs.
+        # A loader whose reader has two epochs.
         "of_loader": [("DataLoader", 0, [[1, 1, False]], 3, 2)],
-        # A subclass, whose `__init__` calls the constructor that is recorded.
+        # A subclass whose `__init__` calls the recorded constructor.
         "__init__": [
             ("DataLoader", 0, [[3, 3, True]], 3, 1),
             ("DataLoader", 1, [[1, 1, False]], 3, 1),
@@ -742,7 +740,7 @@ def make_batch_reader(url):
         ("{1}", "its items are objects of set"),
     ],
 )
-def test_loader_whose_values_cannot_be_hashed_is_counted_with_a_note(
+def test_loader_with_unhashable_values_has_row_counts_and_a_note(
     batch: str, note: str, tmp_path: Path
 ) -> None:
     (tmp_path / "petastorm").mkdir()

@@ -1,4 +1,4 @@
-"""HTTP servers in threads of the tests' process, which list requests and can simulate faults."""
+"""HTTP servers in threads of the test process that record requests and can simulate faults."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -6,7 +6,7 @@ from typing import Any
 
 from werkzeug.serving import BaseWSGIServer, WSGIRequestHandler, make_server
 
-#: Types that the standard library has since Python 3.11.
+#: Types that the standard library has had since Python 3.11.
 WSGIEnvironment = dict[str, Any]
 StartResponse = Callable[..., Any]
 WSGIApp = Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]
@@ -20,14 +20,14 @@ class _Silent(WSGIRequestHandler):
 
 
 class Server:
-    """A WSGI application on a port of localhost, or of another address of this machine.
+    """A WSGI application on a port of localhost, or of another address on this machine.
 
     Attributes
     ----------
     requests : list of tuple of str
         Method and path of each request so far.
     fault : callable or None
-        Called with the next requests; if it returns a response, the application is not called.
+        Called with each request; if it returns a response, the application is not called.
     """
 
     def __init__(self, app: WSGIApp, address: str = "127.0.0.1") -> None:
@@ -55,7 +55,7 @@ class Server:
         self.fault = None
 
     def count(self, method: str, ending: str = "") -> int:
-        """Number of requests of a method whose path has this ending."""
+        """Return the number of requests with this method whose path has this ending."""
         return sum(m == method and path.endswith(ending) for m, path in list(self.requests))
 
     def answer(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:

@@ -1,8 +1,7 @@
-"""A Databricks workspace with Unity Catalog, which has tables and hands out credentials.
+"""A Databricks workspace with Unity Catalog, which serves tables and temporary credentials.
 
-It answers as the REST API does to ``tables.get``, to ``temporary-table-credentials`` and to the
-Iceberg REST catalog; the credentials are tokens of `GuardedS3`. It also has the files of a
-`Workspace`.
+It responds like the REST API to ``tables.get``, ``temporary-table-credentials`` and the Iceberg
+REST catalog; the credentials are tokens for `GuardedS3`. It also serves the files in a `Workspace`.
 """
 
 import json
@@ -27,32 +26,32 @@ Vend = Callable[[str, float], dict[str, Any]]
 
 
 class UnityServer(Server):
-    """The server of the workspace.
+    """The workspace's server.
 
     Attributes
     ----------
     tables : dict of str to dict
-        The answers to ``tables.get``, by full name.
+        The responses to ``tables.get``, by full name.
     metadata : dict of str to str
         The metadata file of each Iceberg table, by full name.
     config : dict of str to str
-        Properties of the file system in descriptions of Iceberg tables, without credentials.
+        File system properties of Iceberg tables, without credentials.
     vended_config : dict of str to str
-        Properties that Iceberg tables have only next to their credentials.
+        Properties that are returned only together with an Iceberg table's credentials.
     lifetime : float
-        Seconds for which credentials are handed out.
+        Lifetime of the credentials in seconds.
     skew : float
-        Seconds that the clock of the catalog is ahead.
+        How far the catalog's clock is ahead, in seconds.
     refusal : (str, str, str) or None
         Status, code and message with which credentials are refused.
     fails : str or None
-        Status of the answer to everything.
+        Status of the response to every request.
     asked : Counter
         Requests for credentials by table id, or by full name for Iceberg.
     by_process : dict of int to list of float
         When each process requested credentials.
     files : Workspace
-        Volumes, and the file system of the workspace.
+        Volumes and the workspace's file system.
     """
 
     def __init__(self, vend: Vend) -> None:
@@ -178,7 +177,7 @@ class UnityServer(Server):
 
 
 def _process_between(client: int, server: int) -> int:
-    """The process that is connected from the client's port to the server's port."""
+    """Return the process that is connected from the client's port to the server's port."""
     found = psutil.net_connections("tcp4")
     pids = {
         one.pid

@@ -1,12 +1,12 @@
 """A mounted file system that behaves like Databricks' volumes, served by a separate process.
 
-It speaks the protocol of the kernel's FUSE itself, so that it needs Linux, root and ``/dev/fuse``,
-and no library. Files live in a directory of the local disk. As on ``/Volumes`` and ``/dbfs``
+It implements the kernel's FUSE protocol itself, so it needs Linux, root and ``/dev/fuse``, but no
+library. Files are stored in a directory on the local disk. As on ``/Volumes`` and ``/dbfs``:
 
-- a file is written once, from its beginning to its end: no appending, no writing elsewhere;
-- there are no links, no locks, no memory maps that are shared, and no extended attributes;
+- a file is written once, from start to end, without appending or seeking;
+- there are no links, locks, shared memory maps or extended attributes;
 - a rename copies and deletes, and modes cannot be changed;
-- a listing does not change for a second, even if files are written or removed.
+- a listing stays the same for a second, even if files are written or removed.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-#: Seconds for which a listing is remembered.
+#: How long a listing is cached, in seconds.
 STALE_SECONDS = 1.0
 
 _ROOT_DIRECTORY = Path(__file__).parents[2]
@@ -31,7 +31,7 @@ _DETACH = 2
 _MOST_BYTES = 1 << 20
 _HEADER = struct.Struct("<IIQQIIII")
 _ATTRIBUTES = struct.Struct("<6Q10I")
-#: Requested from the kernel: truncation on opening, locks of both kinds, large writes, many pages.
+#: Requested from the kernel: truncation on open, both kinds of locks, large writes, many pages.
 _FLAGS = 1 << 3 | 1 << 1 | 1 << 10 | 1 << 5 | 1 << 22
 #: Reads and writes bypass the kernel's cache, so shared memory maps are refused.
 _DIRECT_IO = 1
@@ -104,7 +104,7 @@ class _Volume:
         }
 
     def serve(self, device: int) -> None:
-        """Answer until this process ends."""
+        """Answer requests until this process ends."""
         while True:
             try:
                 request = os.read(device, _MOST_BYTES + 4096)
@@ -210,7 +210,7 @@ class _Volume:
     def _write(self, node: int, data: bytes) -> bytes:
         file, offset, size = struct.unpack_from("<QQI", data)
         if offset != self._written[file] or offset != os.fstat(file).st_size:
-            raise OSError(errno.EOPNOTSUPP, "files are written from their beginning to their end")
+            raise OSError(errno.EOPNOTSUPP, "files must be written from start to end")
         written = os.pwrite(file, data[40 : 40 + size], offset)
         self._written[file] += written
         return struct.pack("<II", written, 0)

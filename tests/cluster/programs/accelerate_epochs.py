@@ -1,4 +1,4 @@
-"""Count the rows of three epochs in a loop with Accelerate; argument: the URL."""
+"""Count the rows of three epochs in an Accelerate training loop. Argument: the URL."""
 
 import sys
 

@@ -1,4 +1,4 @@
-/* Preloaded, this lets a program's clock be an hour ahead; what it measures and waits for stays as it is. */
+/* When preloaded, sets a program's clock an hour ahead; measured durations and timeouts are unaffected. */
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>

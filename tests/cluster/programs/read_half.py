@@ -1,4 +1,4 @@
-"""Read half of the rows, shuffled; print the count, the distinct count, the first and the last.
+"""Read half of the rows, shuffled; print their count, distinct count, minimum and maximum.
 
 Arguments: the URL, and 0 or 1 for the half.
 """

@@ -1,4 +1,4 @@
-"""Write tables with rows of 4,008 bytes, a small one first; arguments: the URL, the rows."""
+"""Write a small and then a large table with 4,008-byte rows. Arguments: the URL, the rows."""
 
 import sys
 
