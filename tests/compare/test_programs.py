@@ -87,9 +87,7 @@ def test_there_are_40_planted_faults() -> None:
 
 
 @pytest.mark.parametrize(("first", "count"), [(0, 8), pytest.param(8, 32, marks=pytest.mark.long)])
-def test_planted_faults_are_reported(
-    first: int, count: int, tmp_path: Path
-) -> None:
+def test_planted_faults_are_reported(first: int, count: int, tmp_path: Path) -> None:
     before = load(RECORDED)
     faults = FAULTS[first : first + count]
     after = _recorded_here([f"fault-{first + at}" for at in range(len(faults))], tmp_path)

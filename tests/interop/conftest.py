@@ -1,4 +1,4 @@
-"""Running programs in the environment that has MosaicML Streaming."""
+"""Fixtures that run programs in the environment with MosaicML Streaming."""
 
 import json
 import os
@@ -16,10 +16,10 @@ TIMEOUT_SECONDS = 120
 
 @pytest.fixture(scope="session")
 def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
-    """Run a script of `in_mosaic` and return the JSON that it prints."""
+    """Run a script from `in_mosaic` and return the JSON that it prints."""
     python = os.environ.get("MDSTORM_INTEROP_PYTHON")
     if not python:
-        pytest.skip("MDSTORM_INTEROP_PYTHON does not name a Python with MosaicML Streaming")
+        pytest.skip("MDSTORM_INTEROP_PYTHON is not set to a Python with MosaicML Streaming")
     directory = tmp_path_factory.mktemp("in_mosaic")
     output, errors = directory / "output", directory / "errors"
     # MosaicML Streaming keeps lock files in TMPDIR.
@@ -49,6 +49,6 @@ def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable
 def read(
     run_in_mosaic: Any, datasets: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """The results of MosaicML Streaming for the `datasets` of a module, by name."""
+    """MosaicML Streaming's results for the `datasets` of a module, by name."""
     results = run_in_mosaic("read.py", tmp_path_factory.mktemp("caches"), *datasets.values())
     return dict(zip(datasets, results, strict=True))

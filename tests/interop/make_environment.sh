@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the virtual environment in which MosaicML Streaming itself runs, for tests and benchmarks that compare with it.
+# Makes the virtual environment for MosaicML Streaming itself, for tests and benchmarks that compare with it.
 #
 #   tests/interop/make_environment.sh TARGET_VENV_DIR
 #
-# Repeating the call costs nothing while the pinned versions stay the same. PYTHON names the interpreter (3.11).
+# Repeated calls do nothing unless the pinned versions have changed. Set PYTHON to the interpreter (3.11).
 set -euo pipefail
 
 if [[ $# -ne 1 ]]; then
@@ -22,10 +22,10 @@ if [[ -f $stamp && $(< "$stamp") == "$identity" ]]; then
     exit 0
 fi
 
-# The list is complete, so nothing need be resolved; see its head for why it must not.
+# The list is complete, so nothing needs to be resolved; its first lines explain why it must not be.
 "$here/../../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
 
-# A stand-in for torchvision, on the path of this environment alone; its module says why it exists.
+# A stand-in for torchvision, only on this environment's path; its docstring explains why it exists.
 site=$("$target/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 echo "$stand_in" > "$site/stand_in.pth"
 

@@ -1,11 +1,11 @@
-"""Records the programs' results under the real MosaicML Streaming.
+"""Record the programs' results under the real MosaicML Streaming.
 
 ::
 
     .venv-interop/bin/python -m tests.interop.record [NAME…]
 
-With names, of modules or of programs, only these are recorded again. With ``--print`` nothing is
-recorded: the results are printed as JSON.
+If names of modules or programs are given, only those are recorded again. With ``--print``, the
+results are printed as JSON, and nothing is recorded.
 """
 
 import faulthandler
@@ -21,7 +21,7 @@ from streaming.base.util import clean_stale_shared_memory
 from tests.conformance.running import chosen, load_programs, needs_spark, run_in, save
 
 PROGRAMS, RECORDED = (Path(__file__).with_name(name) for name in ("programs", "recorded.json"))
-#: After this time a program is considered to hang: the recording ends with a traceback.
+#: A program that runs longer is considered hung, and the recording ends with a traceback.
 _LONGEST_SECONDS = 60
 
 
@@ -35,7 +35,7 @@ def make_session() -> Any:
 def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
     """Run the programs with the names in `wanted`, or all programs if it is empty.
 
-    Their folders stay until the end: threads may outlive a program, and fail where files are gone.
+    Their folders are kept until the end, because threads that outlive a program may use the files.
     """
     results, spark = {}, None
     for name, program in chosen(load_programs(PROGRAMS), wanted).items():
@@ -47,7 +47,7 @@ def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
         folder.mkdir()
         try:
             results[name] = run_in(folder, program, spark)
-        except Exception as error:  # a mistake in the program: continue, to report all mistakes
+        except Exception as error:  # a mistake in the program; continue to report all mistakes
             print(f"{name}: {error!r}", file=sys.stderr)
     return results
 

@@ -1,7 +1,7 @@
-"""Datasets in `golden`, written once by MosaicML Streaming 0.13.0.
+"""Datasets in `golden` that MosaicML Streaming 0.13.0 has written.
 
-Each has an `expected.json` with the type, content and stored bytes of every value. mdstorm must
-read these values, and write the same bytes.
+Each has an `expected.json` with every value's type, content and stored bytes. mdstorm must read
+these values, and write the same bytes.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from mdstorm_backend.format.compression import decompress
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = sorted(path.name for path in GOLDEN.iterdir())
 MERGED = ["merged", "merged_lexicographic"]
-#: A dataset with arrays of 63 dimensions, which NumPy 1 cannot have.
+#: A dataset with 63-dimensional arrays, which NumPy 1 does not support.
 NEEDS_NUMPY_2 = "ndarray_dynamic"
-#: The largest allowed difference of a pixel between JPEG decoders.
+#: The largest allowed difference in a pixel between JPEG decoders.
 TOLERANCE = 4
-#: Bytes per pixel, for modes that are read as they are stored.
+#: Bytes per pixel, for modes that are read as stored.
 CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 WIDER = {"I;16": np.uint16, "I": np.int32, "F": np.float32}
 
@@ -48,7 +48,7 @@ class Golden:
 @pytest.fixture(params=NAMES)
 def golden(request: pytest.FixtureRequest) -> Golden:
     if request.param == NEEDS_NUMPY_2 and np.lib.NumpyVersion(np.__version__) < "2.0.0":
-        pytest.skip("NumPy 1 has arrays of 32 dimensions at most")
+        pytest.skip("NumPy 1 supports at most 32 dimensions")
     return Golden(request.param)
 
 
@@ -62,7 +62,7 @@ def check_value(found: Any, entry: dict[str, Any], check_image: Callable[..., No
     elif kind == "image":
         check_image(found, entry)
     elif isinstance(found, np.generic):
-        # Numbers that are stored as text have 64 bits in a batch.
+        # Numbers stored as text are read as 64-bit values in a batch.
         expected: Any = np.array(
             entry["value"], {"int": "int64", "float": "float64"}.get(kind, kind)
         )[()]
@@ -91,7 +91,7 @@ def check_image(found: Any, entry: dict[str, Any]) -> None:
     assert type(found).__name__ == entry["class"].rpartition(".")[2]
     assert list(found.size) == entry["size_wh"]
     if (found.format, found.mode, entry["mode"]) == ("PNG", "I", "I;16"):
-        found = found.convert("I;16")  # old versions of Pillow read it with 32 bits
+        found = found.convert("I;16")  # old versions of Pillow read it as 32-bit
         found.format = "PNG"
     assert (found.mode, found.format) == (entry["mode"], entry["format"])
     if entry["decoder_dependent"]:
@@ -116,7 +116,7 @@ def check_batch_image(found: Any, entry: dict[str, Any]) -> None:
         assert found.ndim == (2 if entry["mode"] == "1" else found.ndim)
 
 
-def test_samples_and_batches_have_the_written_values(golden: Golden) -> None:
+def test_samples_and_batches_contain_the_written_values(golden: Golden) -> None:
     dataset, names = golden.dataset, sorted(golden.encodings)
     assert len(dataset) == len(golden.samples) == golden.expected["num_samples"]
     assert len(dataset.index.shards) == golden.expected["num_shards"]
@@ -141,7 +141,7 @@ def test_samples_and_batches_have_the_written_values(golden: Golden) -> None:
         assert next(rows, None) is None
 
 
-def test_arrow_batches_hold_images_and_pickles_as_stored() -> None:
+def test_arrow_batches_contain_images_and_pickles_as_stored() -> None:
     for name, column in (("images_jpeg", "p"), ("images_pil", "p"), ("pickle", "x")):
         golden = Golden(name)
         table = golden.dataset.to_table()
@@ -167,7 +167,7 @@ def given_samples(golden: Golden) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("golden", [n for n in NAMES if n not in MERGED], indirect=True)
-def test_writer_reproduces_files_of_mosaicml_streaming(golden: Golden, tmp_path: Path) -> None:
+def test_writer_reproduces_mosaicml_streaming_files(golden: Golden, tmp_path: Path) -> None:
     if {"png", "jpeg", "pil"} & set(golden.encodings.values()):
         pytest.importorskip("PIL")
     with MDSWriter(
@@ -198,9 +198,7 @@ def unpacked(directory: Path, shard: dict[str, Any]) -> bytes:
 
 @pytest.mark.parametrize("name", MERGED)
 @pytest.mark.parametrize("form", ["root", "list"])
-def test_merged_index_equals_index_of_mosaicml_streaming(
-    name: str, form: str, tmp_path: Path
-) -> None:
+def test_merged_index_equals_mosaicml_streaming_index(name: str, form: str, tmp_path: Path) -> None:
     root = tmp_path / "root"
     shutil.copytree(GOLDEN / name, root)
     expected = (root / "index.json").read_bytes()
@@ -213,14 +211,14 @@ def test_merged_index_equals_index_of_mosaicml_streaming(
 
 
 @pytest.mark.long
-def test_each_library_uses_shards_that_the_other_downloaded(
+def test_each_library_uses_shards_downloaded_by_the_other(
     tmp_path: Path, run_in_mosaic: Any
 ) -> None:
     names = ("multi_shard", "compression_zstd", "compression_gz")
     remotes = [Path(shutil.copytree(GOLDEN / n, tmp_path / "remote" / n)) for n in names]
 
     def rows(number: int, caches: str) -> str:
-        """All rows of a dataset, whose shards are downloaded to `caches` or already there."""
+        """Return all rows of a dataset; shards missing from `caches` are downloaded there."""
         options = CacheOptions(directory=str(tmp_path / caches / str(number)))
         return repr(open_dataset(str(remotes[number]), cache=options)[:])
 

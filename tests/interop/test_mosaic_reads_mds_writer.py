@@ -1,4 +1,4 @@
-"""MosaicML Streaming reads the files of `MDSWriter`, and writes the same bytes itself."""
+"""MosaicML Streaming reads files written by `MDSWriter`, and writes the same bytes itself."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def opened(*files: bytes) -> list[Any]:
 
 
 def coded(format_: str, *images: Any) -> list[Any]:
-    """Return images as they are after encoding in a format."""
+    """Return images as decoded after encoding them in a format."""
     return opened(*(file_of(image, format_) for image in images))
 
 
@@ -59,7 +59,7 @@ class Kind:
     found: Callable[[Any], Any] = lambda value: value
 
 
-#: `test_golden_datasets` covers numbers, strings, JSON, pickles and arrays.
+#: Numbers, strings, JSON, pickles and arrays are covered by `test_golden_datasets`.
 KINDS: dict[str, Kind] = {
     "empty array": Kind("ndarray", lambda i: np.full((i % 3, 300 if i == 5 else 1), i, "int16")),
     "big-endian": Kind("ndarray", lambda i: np.array([i], ">i4"), lambda v: v.astype("<i4")),
@@ -78,7 +78,7 @@ KINDS: dict[str, Kind] = {
 }
 
 
-#: Columns of an Arrow batch, and their values when they are read.
+#: Columns of an Arrow batch, and the values that are read back.
 BATCH: dict[str, tuple[pa.Array, list[Any]]] = {
     "flag": (pa.array([True, None]), [np.uint8(1), np.uint8(0)]),
     "day": (pa.array([date(1970, 1, 2), None]), [np.int32(1), np.int32(0)]),
@@ -144,7 +144,7 @@ def test_mosaic_reads_the_values_of_every_encoding(read: Any, reader: str, name:
 
 
 @pytest.mark.parametrize("name", BATCH)
-def test_mosaic_reads_values_that_were_written_as_batches(read: Any, name: str) -> None:
+def test_mosaic_reads_values_written_as_batches(read: Any, name: str) -> None:
     found = [sample[name] for sample in read["batch"]["StreamingDataset"]]
     assert found == [describe(value) for value in BATCH[name][1]]
 

@@ -1,4 +1,4 @@
-"""MosaicML Streaming reads the datasets that mdstorm writes from a Spark DataFrame."""
+"""MosaicML Streaming reads datasets that mdstorm writes from a Spark DataFrame."""
 
 import json
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ SHARD_SIZE = 24_000
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of column: Spark's values, repeated, and the values that MosaicML Streaming reads."""
+    """A kind of column: Spark's values, which repeat, and what MosaicML Streaming reads."""
 
     spark_type: str
     given: list[Any]
@@ -44,7 +44,7 @@ def arrays(
 
 
 KINDS = {
-    # A null is read as 0, NaN, an empty value or JSON's null, depending on the type.
+    # Depending on the type, a null is read as 0, NaN, an empty value or a JSON null.
     "boolean": numbers("boolean", "uint8", [True, False, None], [1, 0, 0]),
     "byte": numbers("tinyint", "int8", [-128, 127, None], [-128, 127, 0]),
     "short": numbers("smallint", "int16", [-(2**15), None], [-(2**15), 0]),
@@ -85,7 +85,7 @@ KINDS = {
         "array<bigint>", "int64", [[], [1], [2, None, 4], None], [[], [1], [2, 0, 4], []]
     ),
     "empty array": arrays("array<double>", "float64", [[]]),
-    # Lengths that are stored in one byte and in two bytes.
+    # Lengths that are stored in one byte and in two.
     "long array": arrays("array<tinyint>", "int8", [[1] * 255, [2] * 256]),
     "arrays of the same length at first": arrays(
         "array<double>",
@@ -141,7 +141,7 @@ KINDS = {
 }
 
 
-#: Columns of fixed size: samples with only these columns have separate code paths.
+#: Fixed-size columns; samples with only these columns have separate code paths.
 FIXED_SIZE = [
     *(name for name, kind in KINDS.items() if isinstance(kind.found[0], np.generic)),
     *("fixed array", "fixed array with nulls", "vector"),
@@ -161,7 +161,7 @@ def data_frame(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same rows, written by a converter, by a job with partitions, and with fewer columns."""
+    """The same rows, written by a converter, by a partitioned job, and with fewer columns."""
     parent = tmp_path_factory.mktemp("datasets")
     df = data_frame(spark)
     converter = make_spark_converter(
@@ -178,19 +178,19 @@ def datasets(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> d
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
 @pytest.mark.parametrize("name", KINDS)
-def test_mosaic_reads_the_values_of_a_column(read: Any, reader: str, name: str) -> None:
+def test_mosaic_reads_column_values(read: Any, reader: str, name: str) -> None:
     expected = [describe(KINDS[name].found[i % len(KINDS[name].found)]) for i in range(ROWS)]
     assert [sample[name] for sample in read["none"][reader]] == expected
 
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
-def test_mosaic_reads_a_directory_of_partitions(read: Any, reader: str) -> None:
+def test_mosaic_reads_dataset_written_in_partitions(read: Any, reader: str) -> None:
     assert len(read["partitions"]["samples_per_shard"]) > 1
     assert read["partitions"][reader] == read["none"][reader]
 
 
 @pytest.mark.parametrize("reader", ["StreamingDataset", "LocalDataset"])
-def test_mosaic_reads_samples_of_fixed_size(read: Any, reader: str) -> None:
+def test_mosaic_reads_fixed_size_samples(read: Any, reader: str) -> None:
     assert len(read["fixed size"]["samples_per_shard"]) > 2
     assert read["fixed size"][reader] == [
         {name: sample[name] for name in sorted(FIXED_SIZE)} for sample in read["none"][reader]

@@ -1,4 +1,4 @@
-"""The elastic order has the same ids as MosaicML Streaming, for many random settings."""
+"""The elastic order yields the same ids as MosaicML Streaming for many random settings."""
 
 import json
 import random
@@ -20,15 +20,15 @@ from mdstorm_backend.elastic.shuffles import SHUFFLE_ALGORITHMS
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World
 
-#: Errors that MosaicML Streaming raises and mdstorm does not: at the end of an epoch, with fewer
-#: samples than canonical nodes, with a block size that the algorithm ignores.
+#: Errors that only MosaicML Streaming raises: at the end of an epoch, with fewer samples than
+#: canonical nodes, or with a block size that the algorithm ignores.
 MENDED = (
     "Resuming further",
     "assigned to a canonical node is 0",
     "are not being used",
     "need at least one array",
 )
-#: Both libraries repeat samples if there are too few, and warn.
+#: Both libraries repeat samples and warn if there are too few.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*are read again:UserWarning"
 )
@@ -39,7 +39,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Answer:
-    """MosaicML Streaming's result for some settings: an array, or an error."""
+    """MosaicML Streaming's result for some settings: an array or an error."""
 
     settings: Settings
     result: Array | None
@@ -160,7 +160,7 @@ def answers(
     for name, kind in KINDS.items():
         draw = random.Random(f"{name} 0")  # the same settings in each run
         asked += [(name, kind.draw(draw)) for _ in range(kind.count)]
-    # Every algorithm with more samples than it processes at a time.
+    # Run every algorithm with more samples than it processes at a time.
     common = {"seed": 9176, "epoch": 1, "num_canonical_nodes": 1, "block_size": 10_000}
     for algo in SHUFFLE_ALGORITHMS:
         asked.append(("shuffle", {"algo": algo, "shard_sizes": [7000] * 180, **common}))
@@ -208,7 +208,7 @@ def work(arguments: Settings) -> Array:
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of settings: their number, how to draw one, and mdstorm's result for it."""
+    """A kind of settings: how many to draw, how to draw them, and mdstorm's result for each."""
 
     count: int
     draw: Callable[[random.Random], Settings]
@@ -226,7 +226,7 @@ KINDS = {
 
 
 def without_padding_only(work: Array) -> Array:
-    """Return no batches if all of them are padding, because mdstorm then ends the epoch."""
+    """Remove the batches if all of them are padding, because mdstorm ends the epoch instead."""
     return work if work.ndim < 5 or (work >= 0).any() else work[:, :, :, :0]
 
 

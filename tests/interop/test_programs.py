@@ -1,7 +1,7 @@
-"""Programs written for MosaicML Streaming get the same results from mdstorm.
+"""Programs written for MosaicML Streaming give the same results with mdstorm.
 
-The results of MosaicML Streaming are in recorded.json; only a few programs are run under it again.
-The programs avoid the differences that docs/mosaicml.md documents.
+MosaicML Streaming's results are in recorded.json; only a few programs are run with it again. The
+programs avoid the differences that are documented in docs/mosaicml.md.
 """
 
 import json
@@ -23,14 +23,14 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
 RESULTS: dict[str, Any] = json.loads(PROGRAMS.with_name("recorded.json").read_text("utf-8"))
 
-#: Programs that only the long tests run.
+#: Programs that run only in the long tests.
 LONG = (
     "dataframes.columns_found_by_themselves",
     "dataframes.preprocessed_by_a_function",
     "dataframes.without_a_merged_index",
 )
 
-#: Programs that also run under MosaicML Streaming, to check that the recording is up to date.
+#: Programs that also run with MosaicML Streaming, to check that the recording is up to date.
 AGAIN = (
     "mixing.proportions",
     "quick_start.remote_and_local",
@@ -47,7 +47,7 @@ def programs() -> Iterator[dict[str, Program]]:
 
 @pytest.fixture(autouse=True)
 def _no_names_left() -> Iterator[None]:
-    """Unregister the encodings and the kinds of streams that a program has registered."""
+    """Unregister the encodings and stream kinds that a program has registered."""
     encodings, kinds = set(_encodings), set(streams_registry.get_all())
     yield
     for name in set(_encodings) - encodings:
@@ -74,10 +74,10 @@ def test_each_program_has_a_recorded_result(programs: dict[str, Program]) -> Non
 
 
 @pytest.mark.long
-def test_recorded_results_equal_new_results_of_mosaicml_streaming(tmp_path: Path) -> None:
+def test_recorded_results_equal_new_mosaicml_streaming_results(tmp_path: Path) -> None:
     python = os.environ.get("MDSTORM_INTEROP_PYTHON")
     if not python:
-        pytest.skip("MDSTORM_INTEROP_PYTHON does not name a Python with MosaicML Streaming")
+        pytest.skip("MDSTORM_INTEROP_PYTHON is not set to a Python with MosaicML Streaming")
     done = subprocess.run(
         [python, "-m", "tests.interop.record", "--print", *AGAIN],
         cwd=ROOT,

@@ -15,7 +15,7 @@ from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
 
 @dataclass(frozen=True)
 class Run:
-    """A run of one loader on each rank of a world."""
+    """A run with one loader on each rank."""
 
     dataset: Mapping[str, Any]
     batch_size: int = 4
@@ -71,7 +71,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three datasets whose sizes have no common divisor, in shards of several sizes."""
+    """Three datasets with coprime sizes, in shards of several sizes."""
     directory = tmp_path_factory.mktemp("data")
     for start, name, rows in ((0, "a", 90), (1000, "b", 41), (2000, "c", 64)):
         write_dataset(
@@ -113,7 +113,7 @@ RUNS = [
 ]
 
 
-#: Runs that are interrupted, and the settings with which they resume.
+#: Interrupted runs, and the settings with which they resume.
 INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
     (Run({}, batches=4), {"num_workers": 2}),
     (Run(SHUFFLED, batches=3, num_workers=2), {"batch_size": 2, "world": (1, 2)}),
@@ -135,7 +135,7 @@ INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
 
 @dataclass(frozen=True)
 class Theirs:
-    """The samples of MosaicML Streaming, run by run and rank by rank."""
+    """MosaicML Streaming's samples, run by run and rank by rank."""
 
     whole: list[Any]
     interrupted: list[Any]
@@ -156,7 +156,7 @@ def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFact
 
 
 def rest(run: Run, elsewhere: Mapping[str, Any], state: Mapping[str, Any]) -> Run:
-    """Return the run that continues an interrupted one and reads one more pass."""
+    """Return a run that continues an interrupted run and reads one more pass."""
     return Run(**{**vars(run), **elsewhere, "batches": None, "passes": 2, "state": state})
 
 
@@ -171,7 +171,7 @@ def test_batches_match_mosaicml_streaming(theirs: Theirs, data: Path) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(INTERRUPTED)))
-def test_state_equals_state_of_mosaicml_streaming_and_resumes_with_the_same_batches(
+def test_state_equals_mosaicml_streaming_state_and_resumes_with_the_same_batches(
     theirs: Theirs, data: Path, number: int
 ) -> None:
     run, elsewhere = INTERRUPTED[number]
@@ -182,7 +182,7 @@ def test_state_equals_state_of_mosaicml_streaming_and_resumes_with_the_same_batc
         assert ours["passes"] == their["passes"]
 
 
-def test_states_fit_into_the_shared_memory_of_mosaicml_streaming(data: Path) -> None:
+def test_states_fit_into_mosaicml_streaming_shared_memory(data: Path) -> None:
     streams = [Stream(local=str(data / name)) for name in ("a", "b", "c")]
     dataset = StreamingDataset(streams=streams, batch_size=4, **SHUFFLED)
     state = StreamingDataLoader(dataset, batch_size=4).state_dict()

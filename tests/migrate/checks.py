@@ -1,4 +1,4 @@
-"""Checks of rules: source is rewritten, remains unchanged, or is reported."""
+"""Check that a rule rewrites source, leaves it unchanged, or reports it."""
 
 import inspect
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def each(*rows: object) -> Callable[[Test], Test]:
-    """Parametrize a test: a row is a value of its first argument, or a tuple for several."""
+    """Parametrize a test with rows: values for its first argument, or tuples for several."""
     width = len(rows[0]) if isinstance(rows[0], tuple) else 1
 
     def parametrized(test: Test) -> Test:
@@ -27,7 +27,7 @@ def each(*rows: object) -> Callable[[Test], Test]:
 
 
 def check_rewrite(before: str, after: str, path: str | None = None, **options: object) -> Result:
-    """Assert that `before` becomes `after`, which a second migration does not change."""
+    """Assert that `before` becomes `after`, and that a second migration changes nothing."""
     result = migrate(before, path=path, **options)  # type: ignore[arg-type]
     assert result.errors == ()
     assert result.output == after
@@ -37,7 +37,7 @@ def check_rewrite(before: str, after: str, path: str | None = None, **options: o
 
 
 def check_noop(text: str, path: str | None = None, **options: object) -> Result:
-    """Assert that the source remains unchanged, except for TODO comments."""
+    """Assert that the source is unchanged except for TODO comments."""
     return check_rewrite(text, text, path, todo=False, **options)
 
 
@@ -54,13 +54,13 @@ def check_moves(text: str, path: str | None = None) -> Result:
 
 
 def check_held(text: str, code: str, fragment: str, path: str | None = None) -> None:
-    """Assert that the source is unchanged, and that a rule has a finding at `fragment` in it."""
+    """Assert that the source is unchanged, and that a rule has a finding at `fragment`."""
     check_noop(text, path)
     check_finding(text, code, fragment, path)
 
 
 def check_silence(text: str, path: str | None = None) -> None:
-    """Assert that the source is unchanged, and that no rule except PM001 has a finding in it."""
+    """Assert that the source is unchanged, and that no rule except PM001 has a finding."""
     result = check_noop(text, path)
     assert [found for found in result.findings if found.rule != "PM001"] == []
 
@@ -73,7 +73,7 @@ def write_files(root: Path, files: dict[str, str]) -> None:
 
 
 def write_modules(root: Path, **texts: str) -> None:
-    """Write a Python file for each module name and its source."""
+    """Write a Python file for each module, given its name and source."""
     write_files(root, {f"{name}.py": text for name, text in texts.items()})
 
 

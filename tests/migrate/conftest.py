@@ -1,3 +1,3 @@
-"""Exclude programs of other projects from collection: they are data, even if they are tests."""
+"""Exclude other projects' programs from collection, because even their tests are data here."""
 
 collect_ignore_glob = ["wild*/programs/*", "wild*/projects/*", "wild*/unrunnable/*"]

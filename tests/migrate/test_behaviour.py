@@ -1,9 +1,9 @@
 """A migrated program computes the same results as the original.
 
-`programs` were written for Petastorm, one for each way of using it. Each runs twice: unchanged,
-where ``import petastorm`` imports mdstorm, and migrated, where `petastorm` cannot be imported.
-`corpus` has files of every kind, and the exact bytes that they become; the cells of two of its
-notebooks run here.
+`programs` contains programs written for Petastorm, one for each way of using it. Each runs twice:
+unchanged, with ``import petastorm`` importing mdstorm, and migrated, when `petastorm` cannot be
+imported. `corpus` contains files of every kind, and the exact bytes expected after the migration;
+the cells of two of its notebooks are run.
 """
 
 import json
@@ -21,7 +21,7 @@ from mdstorm_migrate.run.together import migrate_alone
 from mdstorm_migrate.sources import find_source
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
-#: Slow programs, for the long tests only: others use the same parts of Petastorm.
+#: Slow programs that only the long tests run, because others use the same parts of Petastorm.
 LONG = {
     *("appended_dataset", "converter_fixed_steps", "converter_two_managers", "parquet_to_keras"),
     *("unusual_shapes", "windows_of_time"),
@@ -33,7 +33,7 @@ def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
     program = ModuleType(path.stem)
     names = vars(program)
     directory.mkdir()
-    # Pickles of the module's classes and closures in Spark's workers import the module.
+    # Spark workers import the module to unpickle its classes and closures.
     sys.modules[path.stem] = program
     try:
         given = {"spark": spark, "directory": str(directory)}
@@ -61,7 +61,7 @@ def check_same(before: str, after: str, path: Path, spark: Any, folder: Path) ->
         for path in PROGRAMS
     ],
 )
-@pytest.mark.filterwarnings("ignore::UserWarning")  # mdstorm warns where Petastorm did
+@pytest.mark.filterwarnings("ignore::UserWarning")  # mdstorm warns where Petastorm does
 def test_migrated_program_computes_same_result(
     path: Path, classic_spark: Any, set_conf: Any, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The manual of `mdstorm migrate`: options, formats, examples, and the page of each rule."""
+"""The `mdstorm migrate` manual: its options, formats, examples and rule pages."""
 
 import re
 import runpy
@@ -44,19 +44,19 @@ def test_manual_describes_each_format() -> None:
     assert all(f"| `{name}` |" in MANUAL for name in FORMATS)
 
 
-def test_python_example_of_manual_runs() -> None:
+def test_python_example_in_manual_runs() -> None:
     (code,) = (block for block in blocks("python") if "assert" in block)
     exec(compile(code, "migrate.md", "exec"), {})
 
 
-def test_configuration_example_of_manual_is_valid(tmp_path: Path) -> None:
+def test_configuration_example_in_manual_is_valid(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(blocks("toml")[0])
     config = read_config(tmp_path / "pyproject.toml")
     assert config.ignore == ("PM112",)
     assert config.exclude == ("legacy/**", "*_generated.py")
 
 
-def test_manual_names_hooks_of_repository() -> None:
+def test_manual_mentions_all_pre_commit_hooks() -> None:
     hooks = re.findall(r"- id: (\S+)", (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
     assert hooks == ["mdstorm-migrate-check", "mdstorm-migrate"]
     assert all(hook in MANUAL for hook in hooks)
@@ -80,7 +80,7 @@ def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
     assert not result.errors
     assert result.output == after["text"]
     codes = {found.rule for found in (*result.edits, *result.findings)}
-    assert rule.code in codes or rule.code == "PM106"  # PM101 makes the edits of PM106
+    assert rule.code in codes or rule.code == "PM106"  # PM101 makes PM106's edits
 
 
 def test_rule_codes_are_unique_and_match_modules() -> None:

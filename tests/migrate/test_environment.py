@@ -1,4 +1,4 @@
-"""Versions of Python, Databricks and packages that mdstorm does not support, in any file."""
+"""Unsupported versions of Python, Databricks and packages are found in any file."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from mdstorm_migrate.sources import find_source
 
 
 def broken(path: str, text: str, *extras: str) -> list[Condition]:
-    """Return the requirements of mdstorm's environment that a file does not meet."""
+    """Return mdstorm's environment requirements that a file does not meet."""
     source = find_source(Path(path), text.encode())
     assert source is not None
     file = source.read(text.encode(), Path(path))
@@ -40,7 +40,7 @@ def found(path: str, text: str, *extras: str) -> list[tuple[str, int | None]]:
     ("setup.cfg", "[options]\npython_requires = ~=3.8.1\n", 2),
     ("pyproject.toml", '[project]\nrequires-python = "<3.10"\n', 2),
     ("pyproject.toml", '[tool.poetry.dependencies]\npython = "~3.8"\n', 2),
-    # Poetry and uv resolve for all of these Python versions, pip only for the one that runs.
+    # Poetry and uv resolve for all of these Python versions, pip only for the one in use.
     ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.8"\n', 2),
     ("pyproject.toml", '[project]\nrequires-python = ">=3.9"\n', 2),
     (".python-version", "3.8.10\n", 1),
@@ -95,7 +95,7 @@ def test_finding_quotes_pin_as_written() -> None:
     assert one.message.startswith('`numpy = "~1.19"`; mdstorm needs numpy')
 
 
-def test_pin_of_package_of_an_extra_is_reported_only_if_extra_is_used() -> None:
+def test_pin_of_extra_dependency_is_reported_only_if_extra_is_used() -> None:
     assert found("requirements.txt", "torch==1.7.1\n") == []
     assert found("requirements.txt", "torch==1.7.1\n", "torch") == [("pin", 1)]
 

@@ -1,8 +1,8 @@
 """Random programs have the same meaning before and after their migration.
 
-They run against two stand-in packages: one with all names of Petastorm, including internal ones,
-and one with the names of mdstorm in the table of names. The value of each name is the name itself,
-so a program that prints names shows what it has imported.
+They run against two stand-in packages: one with all of Petastorm's names, including internal ones,
+and one with mdstorm's names from the name table. The value of each name is the name itself, so a
+program that prints names shows what it has imported.
 """
 
 import sys
@@ -138,18 +138,18 @@ HEADS = [
 
 @st.composite
 def blocks(draw: st.DrawFn, indent: str = "") -> str:
-    """Draw a block of statements, some of which contain another block."""
+    """Draw a block of statements, which may contain nested blocks."""
     statements = []
     for number in range(draw(st.integers(1, 3))):
         for imported in draw(st.lists(st.sampled_from(IMPORTS), max_size=2)):
             statements.append(imported.format(indent=indent))
-        # A name that is not bound, or not yet bound, must remain so: both programs show the same
-        # error.
+        # A name that is not bound, or not yet bound, must remain unbound, so both programs show the
+        # same error.
         for use in draw(st.lists(st.sampled_from(USES), max_size=3)):
             statements.append(f"try: {use}\n{indent}except Exception as e: show(type(e).__name__)")
         if len(indent) < 8 and draw(st.booleans()):
             head = draw(st.sampled_from(HEADS))
-            # Star imports are only allowed in modules.
+            # Star imports are allowed only at module level.
             body = draw(blocks(indent + "    ")).replace("import *", "import make_reader")
             name = f"{len(indent)}{number}"
             end = f"\n{indent}f{name}()" if "def" in head else ""

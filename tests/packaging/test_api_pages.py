@@ -1,6 +1,6 @@
-"""The pages of the API list every public module.
+"""The API pages list every public module.
 
-That each name of a module is on its page is checked where the site is made, by `make docs`.
+`make docs`, which builds the site, checks that each of a module's names is on its page.
 """
 
 import ast
@@ -15,7 +15,7 @@ from mdstorm_backend.drop_in.streaming import exports as exports_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))
-#: Commands, which have a separate page: `docs/commands.md`.
+#: Commands, which are documented separately in `docs/commands.md`.
 COMMANDS = re.compile(r"mdstorm\.(cli|__main__)\b")
 
 
@@ -35,12 +35,12 @@ def exports(module: pkgutil.ModuleInfo) -> bool:
 def test_api_pages_list_every_public_module() -> None:
     modules = [m for m in pkgutil.walk_packages(mdstorm.__path__, "mdstorm.") if "._" not in m.name]
     public = {m.name for m in modules if exports(m) and not COMMANDS.match(m.name)}
-    # `mdstorm.spark` exports names of its only module.
+    # `mdstorm.spark` exports the names of its only module.
     assert public - {"mdstorm.spark"} <= listed()
     assert {"mdstorm", "mdstorm_backend", mdstorm_migrate.__name__} <= listed()
 
 
-def test_api_pages_list_every_mirrored_name_of_streaming() -> None:
+def test_api_pages_list_every_mirrored_streaming_name() -> None:
     there: set[str] = set()
     for module in listed():
         if module.startswith("mdstorm_backend"):
@@ -61,7 +61,7 @@ def names_of(module: str) -> set[str]:
     return set()
 
 
-def test_api_overview_links_every_page_of_api() -> None:
+def test_api_overview_links_every_api_page() -> None:
     overview = (ROOT / "docs" / "api" / "index.md").read_text("utf-8")
     linked = set(re.findall(r"\((\w+\.md)\)", overview))
     assert {page.name for page in PAGES} == {"index.md", *linked}

@@ -1,6 +1,6 @@
-"""The example deployments: checked by schemas and linters, and run here where possible.
+"""Check the example deployments with schemas and linters, and run them where possible.
 
-Docker, Kubernetes and Databricks are not available to these tests.
+Docker, Kubernetes and Databricks are not available in these tests.
 """
 
 import json
@@ -41,14 +41,14 @@ MANIFESTS = [
 def test_dockerfiles_pass_linter(name: str) -> None:
     hadolint = Path(sysconfig.get_path("scripts"), "hadolint")
     assert run_command(hadolint, EXAMPLES / "docker" / name, cwd=EXAMPLES).stdout == ""
-    # Without its own .dockerignore, an image would contain all environments of this directory.
+    # Without its own .dockerignore, an image would contain all environments in this directory.
     assert (EXAMPLES / "docker" / f"{name}.dockerignore").exists()
 
 
 @pytest.mark.parametrize(
     ("name", "document"), MANIFESTS, ids=[f"{name}-{one['kind']}" for name, one in MANIFESTS]
 )
-def test_manifests_match_schemas_of_kubernetes(name: str, document: dict[str, Any]) -> None:
+def test_manifests_match_kubernetes_schemas(name: str, document: dict[str, Any]) -> None:
     kubernetes_validate.validate(document, "1.33", strict=True)
 
 
@@ -90,7 +90,7 @@ def test_every_notebook_has_a_job_and_every_variable_is_declared() -> None:
 
 @pytest.fixture
 def store_with_the_policy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An S3 server whose user has only the rights of the policy, below ``DIRECTORY``."""
+    """An S3 server whose user has only the policy's permissions, under ``DIRECTORY``."""
     server = S3Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
     monkeypatch.setenv("AWS_REGION", "us-east-1")
@@ -114,7 +114,7 @@ def store_with_the_policy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("store_with_the_policy")
-def test_s3_policy_grants_exactly_the_needed_rights() -> None:
+def test_s3_policy_grants_exactly_the_needed_permissions() -> None:
     location = Location.of(f"s3://{BUCKET}/DIRECTORY/x")
     check_driver_writes(location)
     location.write("shard", [b"values"])

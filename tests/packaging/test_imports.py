@@ -20,7 +20,7 @@ HEAVY = {
 
 
 def loaded_after(program: str) -> set[str]:
-    """Return the modules that a program loads, in a process that has not loaded any framework."""
+    """Return the modules that a program loads in a new process."""
     report = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules))"
     done = run_command(sys.executable, "-c", f"{report}; {program}", cwd=Path.cwd())
     loaded = {*done.stdout.rpartition("loaded:")[2].split()}
@@ -33,14 +33,14 @@ def test_import_loads_no_framework(package: str) -> None:
     assert not HEAVY & loaded_after(f"import {package}")
 
 
-def test_modules_with_names_of_petastorm_load_no_framework() -> None:
+def test_modules_with_petastorm_names_load_no_framework() -> None:
     of_a_framework = {".pytorch", ".tf_utils"}
     names = [f"mdstorm{module}" for module in MODULES if module not in of_a_framework]
     assert not HEAVY & loaded_after(f"import {', '.join(names)}")
 
 
 def test_writing_shards_in_spark_workers_imports_few_modules() -> None:
-    """Each worker imports these modules: that takes most of the time of the first conversion."""
+    """Each worker imports these modules, which takes most of the first conversion's time."""
     loaded = loaded_after("import mdstorm_backend.write.tasks")
     unneeded = ("cache", "convert", "datasets", "loaders", "order", "read", "spark", "tables")
     assert not loaded.intersection(f"mdstorm_backend.{room}" for room in unneeded)
@@ -49,9 +49,7 @@ def test_writing_shards_in_spark_workers_imports_few_modules() -> None:
 
 @pytest.mark.newest
 @pytest.mark.parametrize("form", ["mds", "parquet"])
-def test_batches_of_numbers_load_neither_pandas_nor_arrow_compute(
-    tmp_path: Path, form: str
-) -> None:
+def test_numeric_batches_load_neither_pandas_nor_arrow_compute(tmp_path: Path, form: str) -> None:
     path = tmp_path / "table.parquet"
     pq.write_table(pa.table({"n": pa.array(range(100)), "x": pa.array([0.5] * 100)}), path)
     if form == "mds":
@@ -68,7 +66,7 @@ def test_batches_of_numbers_load_neither_pandas_nor_arrow_compute(
 
 
 @pytest.mark.parametrize("decode", [None, "image"])
-def test_batches_of_image_files_do_not_load_pandas(tmp_path: Path, decode: str | None) -> None:
+def test_image_batches_do_not_load_pandas(tmp_path: Path, decode: str | None) -> None:
     """Importing pandas takes longer than reading the first batch."""
     file = io.BytesIO()
     Image.new("RGB", (8, 8)).save(file, "JPEG")

@@ -1,4 +1,4 @@
-"""The tests that the Makefile runs."""
+"""The Makefile runs the tests in all folders."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _MAKEFILE = (_TESTS.parent / "Makefile").read_text("utf-8")
 
 
 def folders_run_by(targets: str) -> set[str]:
-    """Return the folders of tests that targets run; `targets` is a regular expression."""
+    """Return the test folders that are run by targets that match a regular expression."""
     lines = re.findall(rf"^(?:{targets}): TESTS := (.*)$", _MAKEFILE, re.MULTILINE)
     return {name for line in lines for name in line.split()}
 

@@ -1,4 +1,4 @@
-"""On Databricks runtimes, mdstorm can be installed without changing other libraries."""
+"""mdstorm can be installed on Databricks runtimes without changing other libraries."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ each_runtime = pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem
 
 
 def head(file: Path, key: str) -> str | None:
-    """Return the value of `key` in the first lines of a file."""
+    """Return the value of `key` in a file's header comments."""
     found = re.search(rf"^# {key}: (.+)$", file.read_text("utf-8"), flags=re.M)
     return found and found[1]
 
@@ -42,7 +42,7 @@ def test_each_supported_runtime_has_constraints_file() -> None:
 
 
 @each_runtime
-def test_version_bounds_of_mdstorm_admit_libraries_of_runtime(file: Path) -> None:
+def test_mdstorm_version_bounds_admit_runtime_libraries(file: Path) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     wanted = [*project["dependencies"]]
     for extra in EXTRAS:
@@ -61,7 +61,7 @@ def test_version_bounds_of_mdstorm_admit_libraries_of_runtime(file: Path) -> Non
 @pytest.mark.newest
 @pytest.mark.parametrize("extra", EXTRAS)
 @each_runtime
-def test_installing_mdstorm_changes_no_library_of_runtime(file: Path, extra: str) -> None:
+def test_installing_mdstorm_changes_no_runtime_library(file: Path, extra: str) -> None:
     uv = shutil.which("uv", path=str(Path(sys.executable).parent))
     assert uv is not None
     python = head(file, "python")
@@ -81,7 +81,7 @@ def test_installing_mdstorm_changes_no_library_of_runtime(file: Path, extra: str
 
 
 @each_runtime
-def test_constraints_of_runtime_do_not_pin_the_library_that_is_replaced(file: Path) -> None:
+def test_runtime_constraints_do_not_pin_the_replaced_library(file: Path) -> None:
     replaced = head(file, "replaced")
     if replaced is not None:
         name = replaced.split()[0]

@@ -1,4 +1,4 @@
-"""Messages that the pages quote exist in the code; names that they list as absent do not."""
+"""Messages quoted on the pages exist in the code; names that are listed as missing do not."""
 
 import ast
 import importlib
@@ -13,12 +13,12 @@ from mdstorm._petastorm_names import ABSENT
 
 #: The page about errors, which quotes the messages.
 TROUBLES = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
-#: Stands for a value in a message.
+#: A placeholder for a value in a message.
 GAP = "…"
 
 
 def texts_of(node: ast.AST) -> list[str]:
-    """Return the text of a node with a string, with a gap for each value."""
+    """Return the text of a string node, with a gap for each value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):
@@ -48,7 +48,7 @@ def test_quoted_messages_exist_in_the_code(quote: str, texts: str) -> None:
 
 
 def sections() -> dict[str, str]:
-    """Return the sections about names that mdstorm does not have, by anchor."""
+    """Return the sections about names that mdstorm does not provide, by anchor."""
     text = (ROOT / ABSENT.page).read_text("utf-8")
     part = text.partition("## What mdstorm lacks\n")[2].partition("\n## ")[0]
     pieces = re.split(r"^### (.+)$", part, flags=re.M)[1:]
@@ -56,17 +56,17 @@ def sections() -> dict[str, str]:
 
 
 def named(text: str) -> set[str]:
-    """Return the last parts of the names of Petastorm in the first paragraph of a section."""
+    """Return the last part of each Petastorm name in a section's first paragraph."""
     first = text.strip().partition("\n\n")[0]
     return {name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", first)}
 
 
-def test_each_group_of_absent_names_has_a_section_on_the_page() -> None:
+def test_each_group_of_missing_names_has_a_section_on_the_page() -> None:
     assert sections().keys() == ABSENT.sections.keys()
 
 
 @pytest.mark.parametrize("section", ABSENT.sections)
-def test_section_lists_absent_names_of_its_group(section: str) -> None:
+def test_section_lists_missing_names_in_its_group(section: str) -> None:
     in_table = {name.rpartition(".")[2] for name in ABSENT.sections[section]}
     modules = {name.rpartition(".")[0].rpartition(".")[2] for name in ABSENT.sections[section]}
     found = named(sections()[section])
@@ -75,12 +75,12 @@ def test_section_lists_absent_names_of_its_group(section: str) -> None:
 
 
 def _marked(name: str) -> Any:
-    # Looking up such a name imports TensorFlow.
+    # Looking up a name in `tf_utils` imports TensorFlow.
     return pytest.param(name, marks=pytest.mark.long) if name.startswith("tf_utils.") else name
 
 
 @pytest.mark.parametrize("name", [_marked(name) for name in ABSENT.names])
-def test_name_listed_as_absent_does_not_exist(name: str) -> None:
+def test_name_listed_as_missing_does_not_exist(name: str) -> None:
     parent, _, last = f"mdstorm.{name}".rpartition(".")
     try:
         assert not hasattr(importlib.import_module(parent), last)
@@ -90,7 +90,7 @@ def test_name_listed_as_absent_does_not_exist(name: str) -> None:
     pytest.fail(f"{name} exists")
 
 
-def test_name_in_absent_module_links_to_section_of_module() -> None:
+def test_name_in_missing_module_links_to_section_about_module() -> None:
     assert (
         ABSENT.replacement("petastorm.hdfs.namenode.HdfsConnector")
         == f"{ABSENT.page}#name-nodes-of-hdfs"

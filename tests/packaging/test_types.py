@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 PROGRAMS = Path(__file__).with_name("typed_programs")
 
-#: Objects in loops over loaders, datasets and readers, whose type must not be `Any`.
+#: Loops over loaders, datasets and readers, whose items must not have the type `Any`.
 _LOOPS = """
 from mdstorm import make_batch_reader, make_reader
 from mdstorm.pytorch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
@@ -53,7 +53,7 @@ def train(converter: SparkDatasetConverter) -> None:
 
 
 def check(tool: str, *arguments: str | Path, cwd: Path) -> list[str]:
-    """Return the lines that a type checker prints about programs."""
+    """Return the lines that a type checker prints."""
     done = subprocess.run(
         [sys.executable, "-m", tool, *map(str, arguments)],
         cwd=cwd,
@@ -67,7 +67,7 @@ def check(tool: str, *arguments: str | Path, cwd: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def of_mypy(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Run mypy once, as users do: outside of this project and without its settings."""
+    """Run mypy once as users do, outside this project and without its settings."""
     directory = tmp_path_factory.mktemp("mypy")
     (directory / "loops.py").write_text(_LOOPS)
     (directory / "mistakes.py").write_text(_MISTAKES)

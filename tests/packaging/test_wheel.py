@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(wheel: Path, target: Path, python: str, *options: str | Path) -> Path:
-    """Make an environment with the wheel; return the folder of its commands."""
+    """Create an environment with the wheel; return the folder with its commands."""
     installed = target / "venv" / "bin"
     run(*UV, "venv", "--quiet", "--python", python, target / "venv", cwd=target)
     where = ("--quiet", "--python", installed / "python")
@@ -46,7 +46,7 @@ def install(wheel: Path, target: Path, python: str, *options: str | Path) -> Pat
 
 @pytest.fixture(scope="module")
 def base_install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Make an environment with the wheel, and dependencies in the versions of this test run."""
+    """Create an environment with the wheel, and with this environment's dependency versions."""
     target = tmp_path_factory.mktemp("base")
     constraints = target / "constraints.txt"
     constraints.write_text(
@@ -85,7 +85,7 @@ def test_base_install_imports_and_shows_help(base_install: Path, tmp_path: Path)
 
 @pytest.mark.long
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
-def test_installed_wheel_imports_and_shows_help_on_other_python_versions(
+def test_installed_wheel_imports_and_shows_help_on_each_python_version(
     version: str, wheel: Path, tmp_path: Path
 ) -> None:
     python = shutil.which(f"python{version}")
@@ -106,7 +106,7 @@ def test_installed_wheel_imports_and_shows_help_on_other_python_versions(
         ("mdstorm.tf_utils", "tf"),
     ],
 )
-def test_module_without_its_extra_raises_error_that_names_the_extra(
+def test_importing_module_without_its_extra_raises_error_with_install_command(
     module: str, extra: str, base_install: Path, tmp_path: Path
 ) -> None:
     program = f"try: import {module}\nexcept ModuleNotFoundError as error: print(error)"
@@ -114,7 +114,7 @@ def test_module_without_its_extra_raises_error_that_names_the_extra(
     assert f'Install it with: pip install "mdstorm[{extra}]"' in shown
 
 
-def test_loaders_without_their_extra_raise_error_that_names_the_extra(
+def test_making_loader_without_its_extra_raises_error_with_extra(
     base_install: Path, tmp_path: Path
 ) -> None:
     program = """
@@ -133,13 +133,13 @@ for make in (converter.make_torch_dataloader, converter.make_tf_dataset):
 
 @pytest.fixture
 def script(tmp_path: Path) -> dict[str, Any]:
-    """The functions of the release script, which write to the test's folder, not ``dist/``."""
+    """The release script's functions, which write to the test's folder instead of ``dist/``."""
     found = runpy.run_path(str(ROOT / "scripts" / "release.py"))
     found["write_checksums"].__globals__["DIST"] = tmp_path
     return found
 
 
-def test_changelog_has_dated_section_of_this_version(script: dict[str, Any]) -> None:
+def test_changelog_has_dated_section_for_this_version(script: dict[str, Any]) -> None:
     assert script["version_of_code"]() == mdstorm.__version__
     script["check_changelog"](mdstorm.__version__)
     with pytest.raises(SystemExit, match="has no heading `## 99"):
@@ -162,7 +162,7 @@ def test_release_with_uncommitted_changes_fails(script: dict[str, Any], tmp_path
         script["check_nothing_is_uncommitted"]()
 
 
-def test_every_file_of_release_has_checksum(script: dict[str, Any], tmp_path: Path) -> None:
+def test_every_release_file_has_checksum(script: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "b.whl").write_bytes(b"wheel")
     (tmp_path / "a.json").write_bytes(b"bill")
     script["write_checksums"]()

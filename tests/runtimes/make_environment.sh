@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes a virtual environment with the libraries of a Databricks runtime, and mdstorm on top of them.
+# Makes a virtual environment with the libraries of a Databricks runtime, plus mdstorm.
 #
 #   tests/runtimes/make_environment.sh TARGET_VENV_DIR CONSTRAINTS_FILE
 #
-# PYTHON names the interpreter, which is the runtime's version. The constraints hold for everything but torch and what
-# it needs: PyPI's older builds of it for Linux bring CUDA along, so that the version of constraints/dev.txt comes in.
+# Set PYTHON to an interpreter of the runtime's version. The constraints apply to everything except torch and its
+# dependencies: older Linux builds on PyPI include CUDA, so the version in constraints/dev.txt is installed instead.
 set -euo pipefail
 
 if [[ $# -ne 2 ]]; then

@@ -1,4 +1,4 @@
-"""Azure's blob storage on localhost: Azurite, in a separate process."""
+"""Azure Blob Storage on localhost, provided by Azurite in a separate process."""
 
 import base64
 import os
@@ -20,7 +20,7 @@ _LISTENS = re.compile(r"successfully listens on (\S+)")
 
 
 class AzureServer:
-    """The server, with one container in it and its own account key."""
+    """The server, with one container and its own account key."""
 
     def __init__(self, directory: Path) -> None:
         main = Path(os.environ.get("MDSTORM_AZURITE", _DIRECTORY)) / _MAIN
@@ -44,7 +44,7 @@ class AzureServer:
                 self.url = match[1]
                 break
         else:
-            raise RuntimeError("Azurite ended before it accepted connections")
+            raise RuntimeError("Azurite exited before it accepted connections")
         self._make_container()
 
     def connection_string(self, key: str | None = None) -> str:
@@ -54,7 +54,7 @@ class AzureServer:
         )
 
     def signature(self, key: str | None = None, seconds: float = 3600) -> str:
-        """Return a signature for reading the container, made with `key` or the account's key."""
+        """Return a signature for reading the container, signed with `key` or the account's key."""
         from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 
         now = datetime.now(timezone.utc)

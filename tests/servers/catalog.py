@@ -1,4 +1,4 @@
-"""The servers of a catalog and of the storage of its tables, started together."""
+"""A catalog server and the storage server for its tables, started together."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -37,7 +37,7 @@ class Catalog:
 
 @contextmanager
 def catalog_on(behind: S3Server) -> Iterator[Catalog]:
-    """Start a catalog without tables, and close it at the end of the block."""
+    """Start an empty catalog, and close it at the end of the block."""
     with closing(GuardedS3(behind)) as guard:
 
         def vend(prefix: str, seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A Databricks workspace on localhost: the Files API and the DBFS API; files are in memory."""
+"""A Databricks workspace on localhost with the Files API and the DBFS API; files are in memory."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ _HEADERS = (
 
 
 class Workspace:
-    """The WSGI application. Directories exist once they are created or contain something."""
+    """The WSGI application. Directories exist once they are created or not empty."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
@@ -125,7 +125,7 @@ class Workspace:
         return {"path": path, "is_dir": content is None, **size}
 
     def _children(self, path: str) -> dict[str, int | None]:
-        """Contents of a directory: sizes of files, None for directories."""
+        """Return a directory's contents: sizes for files, None for directories."""
         prefix = path.rstrip("/") + "/"
         found: dict[str, int | None] = {}
         for name in sorted([*self.files, *self.directories]):
@@ -147,7 +147,7 @@ def _error(status: str, code: str, message: str) -> Any:
 
 
 class DatabricksServer(Server):
-    """The workspace on a port of localhost."""
+    """The workspace on a localhost port."""
 
     def __init__(self) -> None:
         self.workspace = Workspace()

@@ -1,4 +1,4 @@
-"""Google Cloud Storage on localhost: gcp-storage-emulator, behind a server that requires tokens."""
+"""Google Cloud Storage on localhost: gcp-storage-emulator behind a server that requires tokens."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
 BUCKET = "bucket"
 TOKEN = "ya29-secret-token"
 
-# Otherwise gcsfs requests the type of the bucket from an API that no emulator has.
+# Otherwise gcsfs requests the bucket type from an API that no emulator has.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
 _DIRECTORY = Path(__file__).parents[2] / ".venv-gcs"
@@ -23,12 +23,12 @@ _REFUSAL = b'{"error": {"code": 403, "message": "caller does not have storage.ob
 
 
 class GoogleServer(Server):
-    """Gives a token to service accounts, and forwards requests with `TOKEN` to the emulator.
+    """Issues a token to service accounts, and forwards requests with `TOKEN` to the emulator.
 
     Attributes
     ----------
     token : str
-        The token that is given; another one than `TOKEN` is refused.
+        The token that is issued; any token other than `TOKEN` is refused.
     """
 
     def __init__(self, directory: Path) -> None:

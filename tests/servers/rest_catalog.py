@@ -1,4 +1,4 @@
-"""An Iceberg REST catalog for pyiceberg's client, which gives out credentials of `GuardedS3`."""
+"""An Iceberg REST catalog for pyiceberg's client that issues credentials for `GuardedS3`."""
 
 import json
 import time
@@ -15,19 +15,19 @@ _ENDPOINTS = [_TABLE, f"{_TABLE}/credentials"]
 
 
 class RestCatalogServer(Server):
-    """The server of the REST catalog.
+    """The REST catalog server.
 
     Attributes
     ----------
     tables : dict of str to (str, dict)
-        URL of the metadata file and its content, by namespace and name.
+        The metadata file's URL and content, by namespace and name.
     config : dict of str to str
-        Properties of the file system of each table, without credentials.
+        File system properties of each table, without credentials.
     lifetime : float
-        Seconds for which credentials are given out.
+        Lifetime of the credentials in seconds.
     by_prefix : bool
-        Whether they are listed by prefix, first those for other prefixes; otherwise they are in the
-        configuration of the table.
+        Whether credentials are listed by prefix, after those for other prefixes; otherwise they are
+        in the table's configuration.
     """
 
     def __init__(self, guard: GuardedS3) -> None:

@@ -1,4 +1,4 @@
-"""S3 on localhost: moto's server, in a thread of the tests' process."""
+"""S3 on localhost, provided by moto's server in a thread of the test process."""
 
 import urllib.request
 from datetime import timedelta
@@ -12,9 +12,9 @@ ACCOUNT = "123456789012"
 
 
 class S3Server(Server):
-    """The server, with one bucket in it.
+    """The server, with one bucket.
 
-    It accepts all credentials until `check_credentials` is called.
+    It accepts any credentials until `check_credentials` is called.
     """
 
     def __init__(self, address: str = "127.0.0.1") -> None:
@@ -38,16 +38,16 @@ class S3Server(Server):
         return s3_backends[ACCOUNT]["aws"].buckets[BUCKET].keys
 
     def objects(self, prefix: str) -> dict[str, bytes]:
-        """Objects below a prefix, which ends with a slash, by their names without the prefix."""
+        """Return the objects under a prefix that ends with a slash, by name without the prefix."""
         return {k.removeprefix(prefix): v.value for k, v in self._below(prefix)}
 
     def grow_old(self, prefix: str) -> None:
-        """Make objects below a prefix older by two days."""
+        """Make the objects under a prefix two days older."""
         for _, key in self._below(prefix):
             key.last_modified -= timedelta(days=2)
 
     def remove(self, prefix: str) -> None:
-        """Remove all objects below a prefix."""
+        """Remove all objects under a prefix."""
         for name, _ in self._below(prefix):
             self.keys.pop(name)
 
@@ -55,9 +55,9 @@ class S3Server(Server):
         return [(name, key) for name, key in self.keys.items() if name.startswith(prefix)]
 
     def check_credentials(self, check: bool) -> None:
-        """Accept only credentials of IAM users, of whom there are none at first, or all again."""
+        """Accept only credentials of IAM users (initially there are none), or any credentials."""
         self.request("POST", "/moto-api/reset-auth", b"0" if check else b"inf")
 
     def options(self) -> dict[str, Any]:
-        """The `storage_options` for this server, apart from credentials."""
+        """Return the `storage_options` for this server, without credentials."""
         return {"endpoint_url": self.url}

@@ -19,16 +19,16 @@ _CONF = {
 
 
 class SparkConnectServer:
-    """The server of the installed PySpark, with executors that are its children.
+    """The installed PySpark's server, with executors as child processes.
 
     Parameters
     ----------
     directory : Path
-        Its working directory.
+        The server's working directory.
     mounts : sequence of str
-        Shell commands that mount directories for it alone.
+        Shell commands that mount directories only for the server.
     environment : mapping of str to str
-        Further environment variables of the server and its Python workers.
+        Additional environment variables for the server and its Python workers.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SparkConnectServer:
         raise RuntimeError("the Spark Connect server did not start:\n" + "".join(seen[-20:]))
 
     def run(self, program: str, directory: Path) -> str:
-        """Run a program with a session of this server as `spark`; return its output."""
+        """Run a program with a session on this server as `spark`; return its output."""
         head = (
             "from pyspark.sql import SparkSession\n"
             f"spark = SparkSession.builder.remote({self.url!r}).getOrCreate()\n"
@@ -72,7 +72,7 @@ class SparkConnectServer:
         return run_program(head + program, cwd=directory).stdout
 
     def close(self) -> None:
-        """End the server."""
+        """Stop the server."""
         self._process.terminate()
         self._process.wait()
         self._drain.join()

@@ -1,8 +1,8 @@
 """An S3 server that accepts only its own session tokens, within their prefix and lifetime.
 
-The answers are those of S3. An expired token gets 400, without a code for HEAD. A key outside the
-prefix gets 403, and so does a request whose signature is more than a quarter of an hour off. A
-missing key also gets 403, unless the token allows listings of the whole bucket.
+It responds like S3. An expired token gets 400, without an error code for HEAD. A key outside the
+prefix gets 403, and so does a request whose signature is more than 15 minutes off. A missing key
+also gets 403, unless the token allows listing the whole bucket.
 """
 
 import secrets
@@ -19,7 +19,7 @@ from tests.servers.s3 import BUCKET, S3Server
 
 #: Part of every secret, so that a test can search for all of them.
 MARK = "vended-secret"
-#: Largest accepted difference between the clocks of client and store, in seconds.
+#: Largest accepted difference between the client's and the store's clock, in seconds.
 _MOST_SKEW = 900
 _TEXTS = {
     "ExpiredToken": "The provided token has expired.",
@@ -30,7 +30,7 @@ _TEXTS = {
 
 @dataclass(frozen=True)
 class Token:
-    """The credentials for a prefix, which ends with a slash."""
+    """Credentials for a prefix, which ends with a slash."""
 
     prefix: str
     expires: float
@@ -39,7 +39,7 @@ class Token:
     session: str
 
     def keys(self) -> dict[str, str]:
-        """The credentials as options of s3fs."""
+        """Return the credentials as s3fs options."""
         return {"key": self.key, "secret": self.secret, "token": self.session}
 
 
@@ -49,19 +49,19 @@ class GuardedS3(Server):
     Attributes
     ----------
     handed_out : list of Token
-        In the order of the requests.
+        The issued tokens, in the order of the requests.
     expired : int
         Requests that were refused because their token had expired.
     shows_missing : bool
-        Whether missing keys are 404.
+        Whether missing keys get 404.
     skew : float
-        Seconds that the clock of the store is ahead.
+        How far the store's clock is ahead, in seconds.
     outside : list of str
-        Paths that were refused because they are outside of the token's prefix.
+        Paths that were refused because they are outside the token's prefix.
     hosts : list of str
         Host of each request for objects.
     seconds_per_object : float
-        How long the store takes to send one object; objects are sent one after the other.
+        How long the store takes to send an object; objects are sent one after another.
     """
 
     def __init__(self, behind: S3Server) -> None:
@@ -82,7 +82,7 @@ class GuardedS3(Server):
         self.clear()
 
     def hand_out(self, prefix: str, seconds: float) -> Token:
-        """Make a token for a prefix of the bucket, which ends with a slash."""
+        """Issue a token for a prefix in the bucket, which ends with a slash."""
         parts = [f"{MARK}-{secrets.token_hex(8)}" for _ in range(3)]
         token = Token(prefix, time.time() + seconds, *parts)
         with self._lock:
@@ -91,7 +91,7 @@ class GuardedS3(Server):
 
     def _guard(self, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], unquote(environ["PATH_INFO"])
-        # Clients request the region of the bucket without a token.
+        # Clients request the bucket's region without a token.
         if method == "HEAD" and path.strip("/") == BUCKET:
             return self._behind.app(environ, start)
         self.hosts.append(environ["HTTP_HOST"])
@@ -123,7 +123,7 @@ class GuardedS3(Server):
 
 
 def _seconds(date: str) -> float:
-    """The Unix time of a date in the format of signatures."""
+    """Return the Unix time of a date in the format used by signatures."""
     return datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc).timestamp()
 
 

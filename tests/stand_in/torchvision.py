@@ -1,8 +1,8 @@
 """Just enough of torchvision for `import composer` and `import streaming` to succeed.
 
-Composer, MosaicML Streaming, and torchmetrics where there is a torchvision, look up its names when
-they are imported. The wheels on PyPI load with torch's builds for CUDA only. The tests use none of
-those names: here, each is a class that cannot be instantiated.
+Composer, MosaicML Streaming and (if torchvision is installed) torchmetrics look up its names when
+they are imported. The wheels on PyPI work only with CUDA builds of torch. The tests use none of
+these names, so each is a class that cannot be instantiated.
 """
 
 import sys
@@ -11,10 +11,10 @@ from typing import Any
 
 
 class _Absent:
-    """Can be named, inherited from and used in annotations, as at import; cannot be constructed."""
+    """A class that can be subclassed and used in annotations, but not instantiated."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError("torchvision is not installed here; this is a stand-in for it")
+        raise NotImplementedError("torchvision is not installed; this is a stand-in")
 
 
 def __getattr__(name: str) -> type:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the virtual environment of the tests with trainers: the development environment, and on top of it the
-# frameworks of constraints/trainers.txt.
+# Makes the virtual environment for tests with trainers: the development environment plus the frameworks in
+# constraints/trainers.txt.
 #
 #   tests/trainers/make_environment.sh TARGET_VENV_DIR DEVELOPMENT_VENV_DIR
 #
-# PYTHON names the interpreter (3.11).
+# Set PYTHON to the interpreter (3.11).
 set -euo pipefail
 
 if [[ $# -ne 2 ]]; then
@@ -18,7 +18,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 site='import sysconfig; print(sysconfig.get_path("purelib"))'
 
-# The list is complete. Composer pins older versions of torch and others, which is why nothing is resolved.
+# The list is complete. Nothing is resolved, because Composer pins older versions of torch and other packages.
 "$root/scripts/make_venv.sh" "$target" --no-deps --requirement "$root/constraints/trainers.txt"
 
 # What is installed in the development environment counts as installed here.

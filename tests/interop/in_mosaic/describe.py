@@ -1,4 +1,4 @@
-"""Describe values by strings with their types and bits, which are equal in both environments."""
+"""Describe values as strings with their types and bits, which are equal in both environments."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ import numpy as np
 
 
 def describe(value: Any) -> str:
-    """Return a string with the type and the whole content of a value."""
+    """Return a string with a value's type and complete content."""
     if isinstance(value, np.ndarray):
         return f"{value.dtype.name}{list(value.shape)} {value.reshape(-1).tolist()}"
     if isinstance(value, np.generic):

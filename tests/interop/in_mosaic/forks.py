@@ -1,8 +1,7 @@
-"""Imports MosaicML Streaming once, and runs scripts of this folder in forks of this process.
+"""Import MosaicML Streaming once, and run scripts from this folder in forks of this process.
 
-Each line that it reads is a JSON list: a script, a file for what it prints, another one for its
-errors, how many seconds it may take, and its arguments. For each it prints 0 if the script
-succeeded.
+Each input line is a JSON list: a script, files for its output and its errors, a time limit in
+seconds, and its arguments. For each line, the script's exit status is printed.
 """
 
 import json
@@ -15,7 +14,7 @@ import streaming  # noqa: F401  for the scripts
 
 
 def run(script: str, output: str, errors: str, seconds: int, *arguments: str) -> None:
-    """Run a script, and end this process."""
+    """Run a script, and exit."""
     signal.alarm(seconds)
     for number, path in ((1, output), (2, errors)):
         with open(path, "w") as file:

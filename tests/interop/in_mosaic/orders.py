@@ -1,9 +1,10 @@
-"""Computes partitions, shuffles, samplings and epochs with MosaicML Streaming's own functions.
+"""Compute partitions, shuffles, samplings and epochs with MosaicML Streaming's own functions.
 
     orders.py SETTINGS.json RESULTS.npz
 
-The settings are a list of pairs of a kind and its arguments. Result number i is the array ``i``;
-settings for which MosaicML Streaming raises have none. Prints number and text of every error.
+The settings are a list of pairs of a kind and its arguments. The array ``i`` is the result for
+settings number i, unless MosaicML Streaming raises an error. Prints the number and text of each
+error.
 """
 
 import json
@@ -43,7 +44,7 @@ def work(settings: Settings) -> Any:
 
 
 def stand_in(settings: Settings) -> Any:
-    """Make an object with the attributes of a dataset that the batching methods use."""
+    """Make an object with the dataset attributes that the batching methods use."""
     order = settings["order"]
     sizes = [np.array(stream["shard_sizes"], np.int64) for stream in settings["streams"]]
     all_sizes = np.concatenate(sizes)

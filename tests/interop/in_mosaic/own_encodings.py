@@ -1,4 +1,4 @@
-"""Writes datasets with user-defined encodings, using MosaicML Streaming.
+"""Write datasets with user-defined encodings, using MosaicML Streaming.
 
     own_encodings.py MODULE_DIR OUT_DIR
 

@@ -1,9 +1,9 @@
-"""Reads datasets with MosaicML Streaming and prints the samples as JSON.
+"""Read datasets with MosaicML Streaming and print the samples as JSON.
 
     read.py CACHE_DIR DATASET_DIR…
 
-Every dataset is read in order, through a `StreamingDataset` that fetches the shards into a cache
-and a `DataLoader`, and then through a `LocalDataset` on that cache.
+Each dataset is read in order, first with a `DataLoader` over a `StreamingDataset` that downloads
+the shards to a cache, and then with a `LocalDataset` over that cache.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""Runs a `StreamingDataLoader` of MosaicML Streaming and prints the ids and the state as JSON.
+"""Run a MosaicML Streaming `StreamingDataLoader` and print the ids and the state as JSON.
 
     stream.py RUNS_JSON
 
-The file holds a list of runs, objects with the keys ``dataset`` and ``loader`` (arguments),
+The file contains a list of runs: objects with the keys ``dataset`` and ``loader`` (arguments),
 ``streams`` (a list of arguments, or null), ``world`` (nodes, ranks per node), ``passes``,
-``batches`` (of the last pass; null for all) and ``state`` (to load, or null).
+``batches`` (in the last pass; null for all) and ``state`` (to load, or null).
 
-Ranks are simulated one after the other: only the order depends on the simulated rank.
+Ranks are simulated one after another; only the order depends on the simulated rank.
 """
 
 import json
@@ -21,7 +21,7 @@ from streaming.base.world import World
 
 
 class Played(World):
-    """The simulated world; `shape` has the nodes, the ranks per node and the rank."""
+    """The simulated world; `shape` is the nodes, the ranks per node, and the rank."""
 
     shape = (1, 1, 0)
 
@@ -50,7 +50,7 @@ def play(run: dict[str, Any], rank: int) -> dict[str, Any]:
     passes.append([batch["number"].tolist() for batch in islice(iterator, run["batches"])])
     state = loader.state_dict()
     if run["batches"] is not None:
-        list(iterator)  # so that threads and workers of the loader end
+        list(iterator)  # so that the loader's threads and workers end
     return {"passes": passes, "state": state, "len": len(loader)}
 
 

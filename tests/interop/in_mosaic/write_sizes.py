@@ -1,9 +1,9 @@
-"""Writes datasets of zeros with MosaicML Streaming.
+"""Write datasets of zeros with MosaicML Streaming.
 
     write_sizes.py OUT_DIR SETTINGS_FILE
 
-The file holds a JSON list of ``[size_limit, hashes, sizes]``: one dataset each, in a directory
-of its number, with one sample of each size in bytes. Prints their number.
+The file contains a JSON list of ``[size_limit, hashes, sizes]``, one item per dataset. Each dataset
+has one sample of each size in bytes; its directory is its number. Prints the number of datasets.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Programs that build on the classes: encodings, settings, subclasses, wrappers."""
+"""Programs that extend the classes with encodings, settings, subclasses and wrappers."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""First programs: write a dataset, read it back."""
+"""First programs, which write a dataset and read it back."""
 
 from pathlib import Path
 from typing import Any

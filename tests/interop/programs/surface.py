@@ -1,4 +1,4 @@
-"""The interface of the classes: settings, attributes, methods, positional arguments."""
+"""The classes' interface: settings, attributes, methods, positional arguments."""
 
 import pickle
 from itertools import islice

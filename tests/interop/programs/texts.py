@@ -1,4 +1,4 @@
-"""Texts and tokens, as programs that train language models keep them."""
+"""Texts and tokens, stored as programs that train language models store them."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence

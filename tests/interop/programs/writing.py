@@ -1,4 +1,4 @@
-"""Encodings, shards, compression, hashes, caches, and files in storages."""
+"""Encodings, shards, compression, hashes, caches, and files in object stores."""
 
 import json
 import os

@@ -95,7 +95,7 @@ def test_each_public_name_belongs_to_a_feature() -> None:
             assert known == name
 
 
-def test_hardest_finding_of_file_determines_its_effort(repository: Path) -> None:
+def test_hardest_finding_in_file_determines_its_effort(repository: Path) -> None:
     found = audit_of(repository)
     assert {file.path.name: file.effort for file in found.files} == {
         "broken.py": "problem",
@@ -117,7 +117,7 @@ def test_audit_counts_files_and_uses_of_each_feature(repository: Path) -> None:
     assert (first.feature, first.files, first.uses) == ("Readers of Petastorm datasets", 2, 4)
 
 
-def test_text_report_of_audit_lists_features_and_files_to_review(repository: Path) -> None:
+def test_text_audit_report_lists_features_and_files_to_review(repository: Path) -> None:
     before = {path: path.read_bytes() for path in repository.iterdir()}
     result = run(repository)
     assert result.exit_code == 3
@@ -134,7 +134,7 @@ def test_text_report_of_audit_lists_features_and_files_to_review(repository: Pat
     assert run(repository).exit_code == 0
 
 
-def test_json_report_of_audit_matches_schema(repository: Path) -> None:
+def test_json_audit_report_matches_schema(repository: Path) -> None:
     jsonschema.Draft202012Validator.check_schema(schema("audit"))
     found = json.loads(run("--format", "json", repository).stdout)
     jsonschema.validate(found, schema("audit"))

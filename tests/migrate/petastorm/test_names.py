@@ -1,4 +1,4 @@
-"""The tables of Petastorm's names match the modules of mdstorm."""
+"""The tables of Petastorm names match mdstorm's modules."""
 
 import ast
 import importlib
@@ -21,12 +21,12 @@ from mdstorm_migrate.python.scopes import analyse
 
 
 @pytest.mark.parametrize("path", sorted(PUBLIC))
-def test_public_names_of_table_exist_in_mdstorm(path: str) -> None:
+def test_public_names_in_table_exist_in_mdstorm(path: str) -> None:
     assert sorted(PUBLIC[path] - _names_of(renamed(path))) == []
 
 
 def _names_of(path: str) -> set[str]:
-    """Return the names of a module; modules that need a framework are parsed, not imported."""
+    """Return a module's names; modules that need a framework are parsed instead of imported."""
     if path not in ("mdstorm.pytorch", "mdstorm.tf_utils"):
         module = importlib.import_module(path)
         return {*dir(module), "__version__"}
@@ -42,7 +42,7 @@ def test_configuration_keys_match_mdstorm() -> None:
     assert (cache_dir.PETASTORM_CONF, cache_dir.MDSTORM_CONF) == (CONF_KEY, NEW_CONF_KEY)
 
 
-def test_modules_of_moved_names_match_mdstorm() -> None:
+def test_modules_with_moved_names_match_mdstorm() -> None:
     elsewhere = importlib.import_module("mdstorm._petastorm_names").ELSEWHERE
     assert {renamed(module) for module in HOMES} == {f"mdstorm.{module}" for module in elsewhere}
     for module, names in HOMES.items():
@@ -73,7 +73,7 @@ def test_missing_returns_shortest_prefix_that_mdstorm_does_not_have(
     assert missing(path) == expected
 
 
-def test_sections_of_missing_names_match_mdstorm() -> None:
+def test_sections_about_missing_names_match_mdstorm() -> None:
     sections = importlib.import_module("mdstorm._petastorm_names").SECTIONS
     assert {section: frozenset(names) for section, names in sections.items()} == SECTIONS
     page = "docs/differences.md"

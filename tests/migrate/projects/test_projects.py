@@ -1,7 +1,7 @@
-"""Whole projects, and their requirements after the migration.
+"""Whole projects, with their requirements after the migration.
 
-A project is ``cases/NAME.txt``, the text of its files one after another; ``cases/NAME.after.txt``
-has what ``-w --unsafe`` changes.
+The files of a project are concatenated in ``cases/NAME.txt``; ``cases/NAME.after.txt`` contains the
+files that ``-w --unsafe`` changes.
 """
 
 import json
@@ -33,7 +33,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
 
 
 def files_of(project: str) -> dict[str, str]:
-    """Return the text of each file of a project by its path."""
+    """Return the text of each file in a project by path."""
     _, *parts = re.split(r"^=== (.+)\n", project, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

@@ -1,4 +1,4 @@
-"""Reports: their content, the machine-readable formats, and the options that request them."""
+"""The content of reports, the machine-readable formats, and the options that request them."""
 
 import json
 from functools import partial
@@ -23,7 +23,7 @@ from mdstorm_migrate.run.discover import Skipped, discover
 from mdstorm_migrate.run.outcome import Settings
 from mdstorm_migrate.run.together import run
 
-#: A file with one edit, one edit to review, one place for manual review, and one note.
+#: A file with an exact edit, an edit to review, a place for manual review, and a note.
 MIXED = """\
 from petastorm import make_reader
 getLogger("petastorm.reader")
@@ -36,7 +36,7 @@ make_reader(url, **options)
 def report_of(root: Path, *, write: bool = False) -> Report:
     report = Report(Settings(), write)
     missing = [path for path in root.iterdir() if path.name == "gone.py"]
-    found = list(discover([*missing, root]))  # a broken link is an error if it is named explicitly
+    found = list(discover([*missing, root]))  # a broken link is an error if it is passed explicitly
     report.skipped += [one for one in found if isinstance(one, Skipped)]
     for outcome in run(found, Settings(), write=write):
         report.totals.add(outcome)
@@ -79,7 +79,7 @@ def test_json_report_matches_schema(in_folder: Path) -> None:
     assert [rule["code"] for rule in found["rules"]] == ["PM101", "PM103", "PM107", "PM109"]
 
 
-def test_applying_edits_of_json_report_yields_migrated_text(in_folder: Path) -> None:
+def test_applying_edits_from_json_report_yields_migrated_text(in_folder: Path) -> None:
     text = "é = 'petastorm'\nimport petastorm as p\nfrom petastorm import make_reader\n"
     found = json.loads(to_json(report_of_text(in_folder, text, "x.py")))
     file = next(one for one in found["files"] if one["path"].endswith("x.py"))
@@ -121,7 +121,7 @@ def test_sarif_report_has_rules_results_and_failures(in_folder: Path) -> None:
     assert len(invocation["toolExecutionNotifications"]) == 2
 
 
-def test_applying_fixes_of_sarif_report_yields_migrated_text(in_folder: Path) -> None:
+def test_applying_fixes_from_sarif_report_yields_migrated_text(in_folder: Path) -> None:
     path = next(in_folder.glob("mixed*"))
     text = path.read_text()
     lines = Lines(text)
@@ -146,7 +146,7 @@ def test_files_outside_working_directory_have_absolute_uris_in_sarif(
 
 
 @each(None, 2)
-def test_only_conditions_outside_of_cells_have_lines_in_sarif(
+def test_only_conditions_outside_cells_have_lines_in_sarif(
     cell: int | None, tmp_path: Path
 ) -> None:
     report = report_of(tmp_path)
@@ -183,7 +183,7 @@ def test_todo_comment_and_its_finding_are_reported_as_one_item(tmp_path: Path) -
     assert manual.text == manual.found.remedy
 
 
-def test_notebook_items_have_lines_of_file_and_cell(tmp_path: Path) -> None:
+def test_notebook_items_have_line_numbers_in_file_and_cell(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "source": ["x = 1\n", "import petastorm"], "metadata": {}}
     notebook = json.dumps({"cells": [cell], "nbformat": 4}, indent=1)
     (file,) = report_of_text(tmp_path, notebook, "n.ipynb").files
@@ -218,7 +218,7 @@ def test_fingerprint_is_the_same_after_migration(tmp_path: Path) -> None:
     assert after.fingerprint == before.fingerprint
 
 
-def test_file_that_cannot_be_written_has_problems_and_no_edits(tmp_path: Path) -> None:
+def test_unwritable_file_has_problems_and_no_edits(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("# %%\nimport petastorm as p\n# %%\nprint petastorm.x\n")
     path.chmod(0o444)
@@ -264,7 +264,7 @@ def test_several_reports_are_written_and_diff_is_printed(source: Path, tmp_path:
         assert (tmp_path / name).read_text().startswith(BEGINNINGS[format_])
 
 
-def test_reports_of_earlier_runs_are_not_scanned(source: Path) -> None:
+def test_reports_from_earlier_runs_are_not_scanned(source: Path) -> None:
     (source / "Dockerfile").write_text("RUN pip install petastorm==0.12\n")
     (source / "b.py").write_text("from petastorm import make_reader\n")
     reports = [source / name for name in ("r.json", "r.sarif.json", "audit.json")]
@@ -309,7 +309,7 @@ def test_invalid_report_options_fail_before_any_write(
 def test_unwritable_report_fails_the_run(source: Path) -> None:
     device = Path("/dev/full")
     if not device.exists():
-        pytest.skip("there is no device that is always full")
+        pytest.skip("/dev/full does not exist")
     result = invoked("--format", "json", "--report", device, source)
     assert result.exit_code == 3
     assert "/dev/full: error: not written: No space left on device" in result.stderr

@@ -23,7 +23,7 @@ VOID = {"col", "input", "meta"}
 
 
 class Checker(HTMLParser):
-    """A parser that fails if an element of the page is not closed."""
+    """A parser that fails if an element on the page is not closed."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -143,7 +143,7 @@ def test_html_controls_have_labels_and_tables_have_headers(mixed: str) -> None:
     assert all(head["scope"] == "col" for head in found.all("th"))
 
 
-def test_html_report_of_many_files_is_collapsed(tmp_path: Path) -> None:
+def test_html_report_for_many_files_is_collapsed(tmp_path: Path) -> None:
     for number in range(21):
         (tmp_path / f"m{number:02}.py").write_text("import petastorm as p\n")
     html = to_html(report_of(tmp_path))
@@ -156,13 +156,13 @@ def test_html_report_of_many_files_is_collapsed(tmp_path: Path) -> None:
 
 
 @each(8, 9)
-def test_html_finding_with_many_places_is_collapsed(places: int, tmp_path: Path) -> None:
+def test_html_finding_with_many_locations_is_collapsed(places: int, tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("from petastorm.reader import Ventilator\n" * places)
     found = checked(to_html(report_of(tmp_path))).all("details")
     assert [("open" in one) for one in found if one.get("class") == "places"] == [places == 8]
 
 
-def test_html_report_without_files_states_that_none_uses_petastorm(tmp_path: Path) -> None:
+def test_html_report_without_files_states_that_no_file_uses_petastorm(tmp_path: Path) -> None:
     html = to_html(report_of(tmp_path))
     checked(html)
     assert "No scanned file uses Petastorm" in html
@@ -212,7 +212,7 @@ document.body.innerHTML = `<pre>${found.join("|")}</pre>`;
 
 def dom(path: Path, html: str, *more: str) -> str:
     path.write_text(html)
-    # A new profile for each run: a Chromium that is still closing keeps its profile locked.
+    # Use a new profile for each run, because Chromium keeps its profile locked while it closes.
     profile = tempfile.mkdtemp(dir=path.parent)
     options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"]
     done = subprocess.run(
@@ -225,19 +225,17 @@ def dom(path: Path, html: str, *more: str) -> str:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_script_of_html_report_runs_under_content_security_policy(
-    tmp_path: Path, mixed: str
-) -> None:
+def test_html_report_script_runs_under_content_security_policy(tmp_path: Path, mixed: str) -> None:
     found = dom(tmp_path / "r.html", mixed)
     assert '<html lang="en" class="js">' in found
     assert "3 of 3 files, 6 places" in found
     assert "0 of 2 done" in found
-    # the policy blocks scripts that are not part of the package
+    # the policy blocks scripts that do not come with the package
     assert "<pre>Migration" not in dom(tmp_path / "r.html", mixed.replace("</body>", DRIVER))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_filter_and_checklist_of_html_report_opened_from_file_url_respond_to_input(
+def test_filter_and_checklist_respond_in_html_report_opened_from_file_url(
     tmp_path: Path, mixed: str
 ) -> None:
     html = mixed.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", DRIVER)
@@ -259,7 +257,7 @@ def test_filter_and_checklist_of_html_report_opened_from_file_url_respond_to_inp
 @pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @each(600, 1280)
-def test_unchanged_line_of_html_diff_is_shown_once_only_on_narrow_screen(
+def test_unchanged_line_in_html_diff_is_shown_once_on_narrow_screen_only(
     width: int, tmp_path: Path
 ) -> None:
     text = "x = 1\nimport petastorm.spark as s\ny = 2\n"

@@ -1,4 +1,4 @@
-"""The work list of JSON reports, its recipes, and the skill that describes both."""
+"""The work list in JSON reports, its recipes, and the skill that describes both."""
 
 import json
 import re
@@ -47,7 +47,7 @@ def test_rule_reports_code_before_recipe_and_code_after_recipe_runs(
     assert names.get("batches") or callable(names["is_loader"])
 
 
-def test_skill_names_existing_commands_and_recipes() -> None:
+def test_skill_mentions_only_existing_commands_and_recipes() -> None:
     text = SKILL.read_text("utf-8")
     assert text.startswith("---\nname: mdstorm-migration\ndescription: ")
     assert set(re.findall(r"mdstorm (\w+)", text)) >= {"audit", "migrate", "compare"}

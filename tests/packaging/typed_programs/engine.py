@@ -1,4 +1,4 @@
-"""Names of `mdstorm_backend`: its own, and MosaicML Streaming's."""
+"""Names in `mdstorm_backend`, including MosaicML Streaming's."""
 
 from typing import Any
 

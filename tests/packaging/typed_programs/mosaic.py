@@ -1,4 +1,4 @@
-"""The modules of MosaicML Streaming, which are made from a table when they are imported."""
+"""MosaicML Streaming's modules, which are generated from a table when they are imported."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Readers and their loaders; schemas, datasets with a schema, and migration."""
+"""Readers and their loaders, schemas, datasets with a schema, and migration."""
 
 from collections import OrderedDict
 from typing import Any

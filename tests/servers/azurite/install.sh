@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs Azurite, which stands for Azure's blob storage in the tests, at the pinned versions.
+# Installs pinned versions of Azurite, which stands in for Azure Blob Storage in the tests.
 #
 #   tests/servers/azurite/install.sh TARGET_DIR
 #
-# Without npm nothing is installed, and the tests that need it skip themselves.
+# Without npm, nothing is installed, and the tests that need Azurite are skipped.
 set -euo pipefail
 
 if [[ $# -ne 1 ]]; then
@@ -16,9 +16,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 mkdir -p "$target"
 if ! command -v npm > /dev/null; then
-    echo "npm is not installed: the tests against Azure's storage will skip themselves" >&2
+    echo "npm is not installed: tests that use Azure storage will be skipped" >&2
     exit 0
 fi
 cp "$here/package.json" "$here/package-lock.json" "$target"
-# Nothing of it needs its install scripts, which would compile and download more.
+# No package needs its install scripts, which would compile and download more.
 npm ci --prefix "$target" --ignore-scripts --no-audit --no-fund --loglevel=error
