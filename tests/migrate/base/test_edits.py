@@ -1,4 +1,4 @@
-"""Edits of a file, and the comments and options that suppress them."""
+"""Edits to a file, and the comments and options that suppress them."""
 
 import pytest
 from hypothesis import given
@@ -65,7 +65,7 @@ def test_ignore_file_comment_suppresses_all_rules() -> None:
     assert migrate("import petastorm\n# mdstorm: ignore-file").findings == ()
 
 
-def test_rules_are_selected_by_prefix_of_code() -> None:
+def test_rules_are_selected_by_code_prefix() -> None:
     text = 'from petastorm import make_reader\nlogging.getLogger("petastorm")\n'
     check_rewrite(text, text.replace("from petastorm", "from mdstorm"), select=["PM101"])
     check_rewrite(text, text.replace("from petastorm", "from mdstorm"), ignore=["PM103"])

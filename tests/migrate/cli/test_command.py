@@ -1,4 +1,4 @@
-"""The command: its output, the files it writes, and its exit code."""
+"""The command's output, the files it writes, and its exit code."""
 
 import json
 import os
@@ -145,7 +145,7 @@ def test_manual_finding_is_reported_until_resolved(tmp_path: Path) -> None:
     assert run("--check", tmp_path).exit_code == 0
 
 
-def test_summary_names_next_step(tmp_path: Path) -> None:
+def test_summary_suggests_next_step(tmp_path: Path) -> None:
     write_modules(tmp_path, a=OLD)
     assert run(tmp_path).stderr.endswith("next: review `mdstorm migrate --unsafe`\n")
     write_modules(tmp_path, a=AFTER)
@@ -182,7 +182,7 @@ def test_output_is_the_same_for_any_number_of_jobs(tmp_path: Path) -> None:
 def test_interrupt_ends_command_between_two_files(tmp_path: Path) -> None:
     program = (
         "import signal, sys\nfrom mdstorm_migrate.cli.migrate import migrate\n"
-        # Background jobs of a shell ignore SIGINT, and so do their children.
+        # A shell's background jobs ignore SIGINT, and so do their children.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from mdstorm_migrate.run import together\nold = together.write_file\n"
         "def slow(path, *rest):\n    print('begin', flush=True)\n    sys.stdin.readline()\n"

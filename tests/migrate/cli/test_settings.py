@@ -1,4 +1,4 @@
-"""Settings in ``pyproject.toml``, and the options for the requirement for mdstorm."""
+"""Settings in ``pyproject.toml``, and the options that set the mdstorm requirement."""
 
 import re
 import subprocess
@@ -106,7 +106,7 @@ def migrated(path: Path, before: str, *options: str) -> str:
     ),
     ("setup.cfg", "[options]\ninstall_requires = petastorm\n", None),
 )
-def test_value_of_requirement_option_is_written_in_each_file_format(
+def test_requirement_option_is_written_in_each_file_format(
     name: str, before: str, after: str | None, tmp_path: Path
 ) -> None:
     options = ("--requirement", "mdstorm[torch] ==0.2.*", "--index", URL)
@@ -134,7 +134,7 @@ def test_requirement_and_index_are_read_from_pyproject(tmp_path: Path) -> None:
 
 
 @each("numpy", "mdstorm=0.2", "mdstorm[torch", "mdstorm 0.2")
-def test_requirement_of_other_package_exits_with_2(wrong: str, tmp_path: Path) -> None:
+def test_requirement_for_other_package_exits_with_2(wrong: str, tmp_path: Path) -> None:
     done = invoke(command, "--requirement", wrong, tmp_path)
     assert done.exit_code == 2
     assert "does not require mdstorm" in done.stderr
@@ -142,7 +142,7 @@ def test_requirement_of_other_package_exits_with_2(wrong: str, tmp_path: Path) -
     assert invoke(command, tmp_path).exit_code == 2
 
 
-def test_extras_of_single_requirements_file_follow_code_of_repository(tmp_path: Path) -> None:
+def test_extras_in_single_requirements_file_follow_repository_code(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
     path = tmp_path / "requirements.txt"

@@ -1,4 +1,4 @@
-"""Column by column, from the files and from memory."""
+"""Loaders of whole columns, from files and from memory."""
 from petastorm.pytorch import BatchedDataLoader, InMemBatchedDataLoader
 from petastorm.reader import make_batch_reader
 

@@ -1,4 +1,4 @@
-"""The cache directory given to the builder of a session, by its key and by the constant."""
+"""The cache directory, passed to the session builder by its key and by the constant."""
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""A reader that keeps what it has read on the disk, and a mixture of two."""
+"""A reader with a cache on the local disk, and a mixture of two readers."""
 import numpy as np
 from petastorm import make_batch_reader, make_reader
 from petastorm.weighted_sampling_reader import WeightedSamplingReader

@@ -1,4 +1,4 @@
-"""A function with its own imports, run by Spark's workers, with a converter in its closure."""
+"""A function that runs on Spark workers, with its own imports and a converter in its closure."""
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 
 

@@ -1,4 +1,4 @@
-"""A data module as of Lightning: it keeps the manager, enters and leaves it by hand."""
+"""A data module like Lightning's that enters and exits a context manager by hand."""
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 
 

@@ -1,4 +1,4 @@
-"""Managers that a generator holds open, with arguments built elsewhere."""
+"""Context managers that a generator holds open, with arguments built elsewhere."""
 from contextlib import contextmanager
 
 from petastorm.spark import SparkDatasetConverter, make_spark_converter

@@ -1,4 +1,4 @@
-"""TensorFlow as of version 1: a graph, a session and an iterator for one pass."""
+"""Code in TensorFlow 1 style, with a graph, a session and an iterator for one pass."""
 import tensorflow as tf
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 

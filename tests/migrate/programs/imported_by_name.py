@@ -1,4 +1,4 @@
-"""Modules that are found by their names."""
+"""Modules imported by name."""
 import importlib
 import importlib.util
 

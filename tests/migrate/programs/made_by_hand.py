@@ -1,4 +1,4 @@
-"""A converter and a manager made by hand from the files of another."""
+"""A converter and a context manager made by hand from another converter's files."""
 import functools
 import pickle
 

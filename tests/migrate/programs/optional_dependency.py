@@ -1,4 +1,4 @@
-"""An optional dependency, and imports for type checkers alone."""
+"""An optional dependency, and imports that are only for type checkers."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

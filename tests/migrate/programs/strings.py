@@ -1,4 +1,4 @@
-"""Names of modules in strings, and strings that only look like them."""
+"""Module names in strings, and strings that only look like module names."""
 import logging
 from unittest import mock
 

@@ -1,4 +1,4 @@
-"""A transform by `functools.partial`, with edited and selected columns."""
+"""A transform made with `functools.partial`, with edited and selected columns."""
 from functools import partial
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Petastorm's `DataLoader` next to PyTorch's."""
+"""Petastorm's `DataLoader` alongside PyTorch's."""
 import pyarrow  # noqa: F401  (before petastorm, on purpose)
 from petastorm import make_batch_reader
 from petastorm.pytorch import DataLoader as PetaLoader

@@ -1,4 +1,4 @@
-"""Converters in a comprehension and by ``:=``, and loaders on an `ExitStack`."""
+"""Converters in a comprehension and with ``:=``, and loaders on an `ExitStack`."""
 from contextlib import ExitStack
 
 from petastorm.spark import *  # noqa: F403

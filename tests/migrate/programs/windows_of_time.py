@@ -1,4 +1,4 @@
-"""Neighbouring rows together."""
+"""Windows of neighbouring rows."""
 import numpy as np
 from petastorm import make_reader
 from petastorm.codecs import ScalarCodec

@@ -1,4 +1,4 @@
-"""Scopes match the symbol tables of Python's compiler, and names resolve to their bindings."""
+"""Scopes match the Python compiler's symbol tables, and names resolve to their bindings."""
 
 import ast
 import glob
@@ -30,7 +30,7 @@ _NAMES = {
 
 
 @each(*_MODULES)
-def test_scopes_match_symbol_tables_of_compiler(name: str) -> None:
+def test_scopes_match_compiler_symbol_tables(name: str) -> None:
     paths = glob.glob(f"{_LIBRARY}/{name}.py")
     if not paths:
         pytest.skip("this Python is installed without its tests")
@@ -67,7 +67,7 @@ def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
 
 
 def _is_inlined(scope: Scope) -> bool:
-    """Whether the compiler may have assigned names of a comprehension to the surrounding scope."""
+    """Whether the compiler may have moved a comprehension's names to the surrounding scope."""
     nodes = ast.walk(scope.node)
     return sys.version_info >= (3, 12) and any(type(node) in _NAMES for node in nodes)
 
@@ -148,7 +148,7 @@ def test_name_bound_by_two_imports_stays_bound() -> None:
     "from petastorm import make_reader\nmake_reader('file:///data', seed=1)\n",
     "from importlib import import_module\nimport_module('petastorm.reader')\n",
 )
-def test_work_of_migration_grows_linearly_with_imports_of_file(lines: str) -> None:
+def test_migration_work_grows_linearly_with_number_of_imports(lines: str) -> None:
     small, large = (
         lines_run_by_migrate("".join(lines.format(f"n{number}") for number in range(count)))
         for count in (30, 60)
@@ -157,7 +157,7 @@ def test_work_of_migration_grows_linearly_with_imports_of_file(lines: str) -> No
 
 
 def lines_run_by_migrate(code: str) -> int:
-    """Return the number of lines of mdstorm_migrate that run while it migrates a file."""
+    """Return the number of mdstorm_migrate's lines that are executed to migrate a file."""
     count = 0
 
     def count_line(frame: FrameType, event: str, _: object) -> Any:

@@ -8,7 +8,7 @@ CODE = "PM001"
 
 
 def mentions(text: str, path: str | None = None) -> list[int]:
-    """Return the lines that have a note of PM001."""
+    """Return the lines with a PM001 note."""
     result = migrate(text, path=path, todo=False)
     return [found.line for found in result.findings if found.rule == CODE]
 
@@ -17,9 +17,9 @@ def mentions(text: str, path: str | None = None) -> list[int]:
     # in a long string, only the line without a finding of another rule
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # one note per line
-    # a tuple that names both libraries is not noted
+    # a tuple that contains both libraries gets no note
     ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),
-    # comments and Markdown cells of SQL notebooks are not noted
+    # comments and Markdown cells in SQL notebooks get no note
     (
         "a.sql",
         "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"
@@ -27,7 +27,7 @@ def mentions(text: str, path: str | None = None) -> list[int]:
         3,
     ),
 )
-def test_file_that_names_petastorm_gets_note_with_line(path: str, text: str, line: int) -> None:
+def test_file_that_mentions_petastorm_gets_note_with_line(path: str, text: str, line: int) -> None:
     assert mentions(text, path) == [line]
 
 
@@ -77,7 +77,7 @@ def test_mention_in_comment_or_own_name_or_with_other_finding_is_not_noted(
     assert mentions(text, path) == []
 
 
-def test_note_of_long_line_is_truncated() -> None:
+def test_note_for_long_line_is_truncated() -> None:
     text = f"    backend: petastorm {'x' * 200}\n"
     (found,) = migrate(text, path="a.yaml").findings
     assert found.message.endswith(f": backend: petastorm {'x' * 61} …")

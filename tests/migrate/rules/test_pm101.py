@@ -13,7 +13,7 @@ from mdstorm_migrate.api import migrate
     "x = 1; from petastorm import make_reader; y = 2\n",
     "from petastorm import *\nmake_reader(url)\n",
     "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
-    # names of the second star import, which the first one also has by accident
+    # names from the second star import, which the first one also has by accident
     "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
     "Unischema('x', [UnischemaField()]), TransformSpec()\n",
     # a patched module gets its new name
@@ -56,14 +56,14 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
         "from petastorm.reader import (  # a\n    Ventilator,  # c\n)\n"
         "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
     ),
-    # the comparison of versions stays on Petastorm
+    # the version comparison stays on Petastorm
     (
         "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",
         "import petastorm\nimport mdstorm\nold = petastorm.__version__ < '0.9'\n"
         "mdstorm.make_reader(u)\n",
     ),
 )
-def test_import_with_absent_name_is_split_with_unsafe(before: str, after: str) -> None:
+def test_import_with_missing_name_is_split_with_unsafe(before: str, after: str) -> None:
     if "petastorm" in after:
         check_noop(before)  # the two halves may not be compatible
     check_rewrite(before, after, todo=False, unsafe=True)

@@ -83,7 +83,7 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
     ('V = parse(metadata.version("petastorm"))\nif V < X: ...', '"petastorm"'),
     # a concatenated string
     ('mock.patch("petastorm" ".make_reader")', '"petastorm" ".make_reader"'),
-    # strings that code of the file may import
+    # strings that code in the file may import
     ('NAMES = ["petastorm.reader"]\nfor n in NAMES: import_module(n)', '"petastorm.reader"'),
     ('import_module("petastorm." + name)', '"petastorm."'),
     ('import_module("petastorm.%s" % name)', '"petastorm.%s"'),
@@ -98,7 +98,7 @@ def test_string_resolved_at_run_time_blocks_migration(text: str, fragment: str) 
     check_held(f"from petastorm import make_reader\n{text}\n", "PM103", fragment)
 
 
-def test_find_spec_of_both_libraries_blocks_migration() -> None:
+def test_find_spec_for_both_libraries_blocks_migration() -> None:
     check_held("H = find_spec('petastorm'), find_spec('mdstorm')\n", "PM103", "'petastorm'")
 
 

@@ -1,4 +1,4 @@
-"""PM104: names of Petastorm in annotations that are strings or comments."""
+"""PM104: Petastorm names in annotations that are strings or comments."""
 
 from tests.migrate.checks import check_finding, check_moves, check_rewrite, each
 

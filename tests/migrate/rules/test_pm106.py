@@ -1,4 +1,4 @@
-"""PM106: names and arguments of old versions of Petastorm."""
+"""PM106: names and arguments from old versions of Petastorm."""
 
 from tests.migrate.checks import (
     check_finding,
@@ -38,7 +38,7 @@ def test_class_renamed_by_petastorm_is_migrated_only_with_unsafe() -> None:
     # keys that may also be unpacked into other calls are not renamed
     ("args = dict(dataset_url=u)\nmake_batch_reader(**args)", "dataset_url=u"),
 )
-def test_call_with_argument_of_old_version_blocks_migration(text: str, fragment: str) -> None:
+def test_call_with_argument_from_old_version_blocks_migration(text: str, fragment: str) -> None:
     imports = (
         "from petastorm.reader import *\nfrom petastorm.pytorch import *\n"
         "from petastorm.etl.dataset_metadata import materialize_dataset\n"
@@ -52,14 +52,14 @@ def test_call_with_argument_of_old_version_blocks_migration(text: str, fragment:
     "args = {'shuffle': 1}\ndel args['shuffle']\nmake_reader(u, **args)",
     "args = {}\nmake_reader(u, **args)\nother['shuffle'] = 1",
     "partial(train, make_reader, shuffle=True)",
-    # loaders of other libraries
+    # loaders from other libraries
     "from torch.utils.data import DataLoader\nDataLoader(x, transform=y)",
 )
 def test_arguments_of_all_versions_are_accepted(text: str) -> None:
     check_moves(f"from petastorm import make_reader\n{text}\n")
 
 
-def test_argument_with_another_name_in_mdstorm_is_renamed() -> None:
+def test_argument_with_different_name_in_mdstorm_is_renamed() -> None:
     text = "from petastorm import make_batch_reader, make_reader\n"
     text += "make_reader(dataset_url=u)\nmake_batch_reader(\n    dataset_url=u, num_epochs=1)\n"
     after = text.replace("from petastorm", "from mdstorm")

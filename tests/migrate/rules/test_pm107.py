@@ -26,11 +26,11 @@ from mdstorm_migrate.api import migrate
     ("from petastorm.unischema import *\nUnischema('x', [np.int32])", "*"),
     ("from petastorm.tests.test_common import create_test_dataset", "create_test_dataset"),
 )
-def test_absent_name_is_reported_at_its_use(text: str, fragment: str) -> None:
+def test_missing_name_is_reported_at_its_use(text: str, fragment: str) -> None:
     check_finding(text, "PM107", fragment)
 
 
-def test_absent_name_used_several_times_gets_one_todo_comment() -> None:
+def test_missing_name_used_several_times_gets_one_todo_comment() -> None:
     result = migrate("from petastorm.reader import Ventilator\nVentilator(3), Ventilator(4)\n")
     assert result.output.count("TODO(mdstorm)") == 1
     one = "petastorm.tf_utils._flatten"
@@ -42,7 +42,7 @@ def test_absent_name_used_several_times_gets_one_todo_comment() -> None:
     ]
 
 
-def test_absent_names_of_several_imports_get_one_todo_comment() -> None:
+def test_missing_names_in_several_imports_get_one_todo_comment() -> None:
     text = (
         "from petastorm.tests.test_common import (\n    TestSchema,\n    create_test_dataset,\n)\n"
         "from petastorm.tests.conftest import a, b, c\n"
@@ -91,7 +91,7 @@ def test_todo_comment_is_inserted_above_statement(text: str, place: str) -> None
     assert not migrate(result.output).changed
 
 
-def test_absent_name_with_replacement_gets_advice() -> None:
+def test_missing_name_with_replacement_gets_advice() -> None:
     moved = migrate("import petastorm\npetastorm.reader.NullCache\n").output
     assert "import it from mdstorm.cache" in moved
     result = migrate("from petastorm.shuffle_options import ShuffleOptions\n")

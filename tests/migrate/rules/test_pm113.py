@@ -1,4 +1,4 @@
-"""PM113: arguments that neither library has."""
+"""PM113: arguments that neither library accepts."""
 
 import inspect
 
@@ -49,7 +49,7 @@ def test_known_or_dynamic_argument_is_not_reported(text: str) -> None:
     TransformSpec,
     get_filesystem_and_path_or_paths,
 )
-def test_table_of_arguments_matches_signatures(function: object) -> None:
+def test_argument_table_matches_signatures(function: object) -> None:
     named = {
         name
         for name, one in inspect.signature(function).parameters.items()  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     (found,) = migrate(text, path=script).findings
     assert (found.rule, found.cls) == ("PM115", "manual")
     assert "the copy of Petastorm in" in found.message
-    # files of the copy are unchanged and only have a note
+    # the copy's files are unchanged and get only a note
     inside = str(tmp_path / place / "petastorm" / "reader.py")
     result = check_noop("from petastorm.reader import make_reader\n", inside)
     assert [one.cls for one in result.findings] == ["note"]
@@ -75,7 +75,7 @@ def test_import_with_vendored_copy_needs_manual_review(
     ({"petastorm.py": "# Databricks notebook source\nx = 1\n"}, "train.py"),
     # the file `petastorm.py` itself
     ({"petastorm.py": ""}, "petastorm.py"),
-    # modules of a package do not import files next to them as `petastorm`
+    # modules in a package do not import files next to them as `petastorm`
     ({"petastorm.py": "", "__init__.py": ""}, "module.py"),
 )
 def test_folder_that_does_not_shadow_import_is_not_reported_as_copy(

@@ -1,4 +1,4 @@
-"""PM117: attributes of Petastorm's objects that mdstorm's objects do not have."""
+"""PM117: attributes of Petastorm objects that mdstorm objects do not have."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ LOADER = "from petastorm.pytorch import DataLoader\n"
     ("class R(Reader):\n    def _create_ventilator(self): 1", "_create_ventilator"),
     ("class R(Reader): pass\nclass S(R):\n    def f(self): self.ventilator", "self.ventilator"),
 )
-def test_use_of_attribute_absent_in_mdstorm_blocks_migration(text: str, fragment: str) -> None:
+def test_use_of_attribute_missing_in_mdstorm_blocks_migration(text: str, fragment: str) -> None:
     check_held(READER + text, "PM117", fragment)
 
 
@@ -74,11 +74,11 @@ def test_use_of_attribute_absent_in_mdstorm_blocks_migration(text: str, fragment
     "fs = FilesystemResolver(u).filesystem()\n"
     "fs.exists(p), fs.ls(p), fs.walk(p), fs.isfile(p), fs.delete(p, recursive=True)\n",
 )
-def test_use_of_attribute_present_in_mdstorm_does_not_block_migration(text: str) -> None:
+def test_use_of_attribute_available_in_mdstorm_does_not_block_migration(text: str) -> None:
     check_moves(READER + LOADER + text)
 
 
-def test_table_of_attributes_matches_objects(tmp_path: Path) -> None:
+def test_attribute_table_matches_objects(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
     reader = make_batch_reader(f"file://{tmp_path}", num_epochs=1)
     objects = {

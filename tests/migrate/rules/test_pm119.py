@@ -1,4 +1,4 @@
-"""PM119: paths of a converter's files that are passed to code which reads Parquet."""
+"""PM119: paths to a converter's files that are passed to code that reads Parquet."""
 
 from tests.migrate.checks import check_held, check_rewrite, each
 
@@ -16,7 +16,7 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
     ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
 )
-def test_parquet_reader_of_converted_files_blocks_migration(text: str, fragment: str) -> None:
+def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragment: str) -> None:
     check_held(MADE + text, "PM119", fragment)
 
 

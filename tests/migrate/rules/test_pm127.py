@@ -1,4 +1,4 @@
-"""PM127: objects that are passed to code which still uses Petastorm, or pickled."""
+"""PM127: objects that are pickled, or passed to code that still uses Petastorm."""
 
 import os
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_third_party_package_that_receives_no_petastorm_object_gets_note(tmp_pat
 
 
 @each("petastorm_contrib.py", "src/petastorm_contrib/__init__.py")
-def test_module_of_project_is_not_third_party(place: str, tmp_path: Path) -> None:
+def test_project_module_is_not_third_party(place: str, tmp_path: Path) -> None:
     write_files(tmp_path, {place: ""})
     text = f"{HEAD}pc.wrap(make_reader(url))\n"
     after = text.replace("from petastorm", "from mdstorm")
@@ -96,7 +96,7 @@ def test_import_of_petastorm_examples_blocks_migration(tmp_path: Path) -> None:
     check_held(EXAMPLES, "PM127", "MnistSchema", str(path))
     (tmp_path / "examples" / "mnist").mkdir(parents=True)  # the project's own `examples`
     check_moves(EXAMPLES, str(path))
-    check_moves(EXAMPLES.replace("mnist.schema", "ours"))  # another package of examples
+    check_moves(EXAMPLES.replace("mnist.schema", "ours"))  # a different examples package
 
 
 READER = "import petastorm\n"

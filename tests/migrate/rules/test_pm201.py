@@ -48,7 +48,7 @@ def test_imports_of_mirrored_names_are_renamed(before: str, after: str) -> None:
     ("from streaming.base.format import reader_from_json\n", "readers-of-single-shards"),
     ("import streaming\nstreaming.base.util.no_such_name\n", "what-is-different"),
 )
-def test_absent_name_blocks_migration_and_links_to_documentation(text: str, section: str) -> None:
+def test_missing_name_blocks_migration_and_links_to_documentation(text: str, section: str) -> None:
     result = noop(f"from streaming import Stream\n{text}")
     manual = [one.text for one in result.findings if one.cls == "manual"]
     assert len(manual) == 1
@@ -56,7 +56,7 @@ def test_absent_name_blocks_migration_and_links_to_documentation(text: str, sect
     assert all(one.cls == "review" for one in result.findings if one.text not in manual)
 
 
-def test_import_of_absent_name_is_kept_with_unsafe_option() -> None:
+def test_import_of_missing_name_is_kept_with_unsafe_option() -> None:
     absent = "from streaming.base.shared import SharedArray\n"
     text = f"from streaming import Stream\n{absent}"
     rewrite(text, f"from mdstorm_backend import Stream\n{absent}", unsafe=True, todo=False)
@@ -124,7 +124,7 @@ def test_streaming_code_without_option_is_unchanged_and_gets_one_hint(tmp_path: 
     assert invoke(command, "--from", "streaming", "--check", tmp_path).exit_code == 0
 
 
-def test_json_report_names_streaming_as_migrated_library(tmp_path: Path) -> None:
+def test_json_report_lists_streaming_as_migrated_library(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.py": "from streaming import Stream\n"})
     result = invoke(command, "--from", "streaming", "--format", "json", tmp_path)
     assert '"library": "streaming"' in result.stdout

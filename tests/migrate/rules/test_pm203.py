@@ -1,4 +1,4 @@
-"""PM203: module paths of MosaicML Streaming in strings, configurations and notebooks."""
+"""PM203: MosaicML Streaming module paths in strings, configurations and notebooks."""
 
 import json
 from functools import partial
@@ -37,7 +37,7 @@ JSON = '{{"dataset": {{"_target_" : "{}", "local": "streaming"}}}}\n'
         ("conf.py", 'loader = DictConfig(dict(_target_="{}"))\n'),
     ],
 )
-def test_targets_of_hydra_are_renamed(before: str, after: str, path: str, text: str) -> None:
+def test_hydra_targets_are_renamed(before: str, after: str, path: str, text: str) -> None:
     rewrite(text.format(before), text.format(after), path)
 
 
@@ -59,7 +59,7 @@ def test_unsupported_target_needs_manual_review_with_link_to_section(path: str, 
     ("a.json", '{"name": "streaming.StreamingDataset", "not_target_": "streaming.Stream"}\n'),
     ("a.py", 'instantiate({"name": "streaming.StreamingDataset"})\n'),
 )
-def test_strings_that_name_no_streaming_module_are_unchanged(path: str, text: str) -> None:
+def test_strings_without_streaming_module_names_are_unchanged(path: str, text: str) -> None:
     assert noop(text, path).findings == ()
 
 
@@ -77,7 +77,7 @@ def notebook(*cells: str) -> str:
     )
 
 
-def test_all_cells_of_notebook_are_rewritten() -> None:
+def test_all_notebook_cells_are_rewritten() -> None:
     target = 'loader = instantiate({"_target_": "%s.StreamingDataset"})\n'
     rewrite(
         notebook(

@@ -20,7 +20,7 @@ def test_constraint_is_renamed_without_extras() -> None:
     '[dependency-groups]\ndocs = [\n  {{include-group = "x"}}, [\n"y" ]\n]\ntest = ["{}"]\n',
     "[tool.pdm.dev-dependencies]\nx = [\n['a = 1', 'b'],\n'{}']\n",
 )
-def test_lines_of_toml_arrays_are_not_parsed_as_tables_or_keys(text: str) -> None:
+def test_lines_in_toml_arrays_are_not_parsed_as_tables_or_keys(text: str) -> None:
     check_rewrite(text.format("petastorm"), text.format("mdstorm"), PATH)
 
 

@@ -1,4 +1,4 @@
-"""PM403: ``setup.py``, ``setup.cfg``, and code that installs."""
+"""PM403: ``setup.py``, ``setup.cfg``, and code that installs packages."""
 
 from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite, each
 
@@ -20,7 +20,7 @@ def test_setup_py_requirements_are_renamed(text: str) -> None:
     ("setup.py", '"""Requires petastorm==0.12."""\n'),
     ("setup.cfg", "[metadata]\nname = petastorm\n[tool:pytest]\nmarkers =\n    x: petastorm\n"),
 )
-def test_other_strings_of_packaging_files_are_unchanged(path: str, text: str) -> None:
+def test_other_strings_in_packaging_files_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path)
 
 

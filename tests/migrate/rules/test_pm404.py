@@ -1,4 +1,4 @@
-"""PM404: environments and recipes of conda."""
+"""PM404: conda environments and recipes."""
 
 import pytest
 from tests.migrate.checks import check_held, check_noop, check_rewrite, each

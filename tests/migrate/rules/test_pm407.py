@@ -1,4 +1,4 @@
-"""PM407: install magics of notebooks."""
+"""PM407: install magics in notebooks."""
 
 from tests.migrate.checks import check_rewrite, each
 
@@ -13,7 +13,7 @@ CODE = "from {}.pytorch import DataLoader"
     ("%pip install \\\n# MAGIC   {} \\\n# MAGIC   x", '"mdstorm[torch]"'),
     ("%pip install {} torch==2.2", "mdstorm"),  # the command already installs torch
 )
-def test_pip_magic_installs_extras_of_code(magic: str, needed: str) -> None:
+def test_pip_magic_installs_extras_that_code_uses(magic: str, needed: str) -> None:
     before = NOTEBOOK.format(magic.format("petastorm==0.12.1"), CODE.format("petastorm"))
     after = NOTEBOOK.format(magic.format(needed), CODE.format("mdstorm"))
     check_rewrite(before, after, "notebook.py")

@@ -1,4 +1,4 @@
-"""PM409: definitions of clusters and jobs."""
+"""PM409: cluster and job definitions."""
 
 from tests.migrate.checks import check_noop, check_rewrite, each
 

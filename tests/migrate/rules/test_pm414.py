@@ -1,4 +1,4 @@
-"""PM414: entry points, and settings of other tools."""
+"""PM414: entry points, and settings for other tools."""
 
 from tests.migrate.checks import check_held, check_moves, check_noop, each
 
@@ -28,7 +28,7 @@ def test_settings_with_module_names_are_renamed(path: str, text: str) -> None:
     check_moves(text, path)
 
 
-def test_entry_point_absent_in_mdstorm_needs_manual_review() -> None:
+def test_entry_point_missing_in_mdstorm_needs_manual_review() -> None:
     text = '[project.scripts]\nx = "petastorm.tools.copy_dataset:main"\n'
     check_held(text, CODE, "petastorm.tools.copy_dataset:main", "pyproject.toml")
 
@@ -44,5 +44,5 @@ def test_entry_point_absent_in_mdstorm_needs_manual_review() -> None:
     ("pyproject.toml", '[[tool.mypy.overrides]]\nmodule = "petastorm.gone.*"\n'),
     ("pyproject.toml", '[tool.coverage.run]\nomit = ["*/petastorm/*"]\n'),
 )
-def test_settings_that_name_no_module_of_petastorm_are_unchanged(path: str, text: str) -> None:
+def test_settings_without_petastorm_modules_are_unchanged(path: str, text: str) -> None:
     check_noop(text, path)

@@ -1,4 +1,4 @@
-"""The section "Before you run it", and how requirements follow the code of a project."""
+"""The section "Before you run it", and how requirements follow a project's code."""
 
 import json
 import re
@@ -51,7 +51,7 @@ def test_missing_package_index_is_reported_if_wheel_was_installed_from_directory
     assert line.startswith("mdstorm is not on a package index yet")
 
 
-def test_before_you_run_section_names_install_command_if_nothing_requires_mdstorm(
+def test_before_you_run_section_shows_install_command_if_nothing_requires_mdstorm(
     tmp_path: Path,
 ) -> None:
     write(tmp_path, a_py=CODE)
@@ -85,7 +85,7 @@ def test_old_pin_is_reported_if_extra_is_required_but_unused(tmp_path: Path) -> 
     assert any(line.startswith(needs) for line in section(tmp_path))
 
 
-def test_ruff_command_is_named_if_code_uses_numpy(tmp_path: Path) -> None:
+def test_ruff_command_is_shown_if_code_uses_numpy(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE)
     assert not any("ruff check" in line for line in section(tmp_path))
     write(tmp_path, a_py=f"import numpy as np\n{CODE}")
@@ -107,7 +107,7 @@ def test_generated_requirements_are_not_in_before_you_run_section(tmp_path: Path
     assert not any("requirements.txt" in line for line in section(tmp_path))
 
 
-def test_list_of_files_that_name_petastorm_is_truncated_to_ten(tmp_path: Path) -> None:
+def test_list_of_files_mentioning_petastorm_is_truncated_to_ten(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE, **{f"f{number}_py": 'X = ["petastorm"]\n' for number in range(15)})
     assert section(tmp_path)[-1] == "5 more files, which reports list"
 
@@ -116,7 +116,9 @@ def test_list_of_files_that_name_petastorm_is_truncated_to_ten(tmp_path: Path) -
     ("opencv-python==4.6.0.66\ndbus-python==1.2.18\n", "requirements.txt"),
     ("- opencv-python: 3.4\n", "job.yml"),
 )
-def test_version_of_package_is_not_read_as_python(text: str, name: str, tmp_path: Path) -> None:
+def test_package_version_is_not_read_as_python_version(
+    text: str, name: str, tmp_path: Path
+) -> None:
     write(tmp_path, a_py=CODE)
     write_files(tmp_path, {name: text})
     assert not any("Python" in line for line in section(tmp_path))
@@ -144,7 +146,7 @@ def test_unmigrated_files_are_not_also_listed_as_mentions(tmp_path: Path) -> Non
     assert not any("still mentioned" in line for line in section(tmp_path))
 
 
-def test_use_of_absent_attribute_is_listed(tmp_path: Path) -> None:
+def test_use_of_missing_attribute_is_listed(tmp_path: Path) -> None:
     write(tmp_path, a_py="sizes = [size(u) for u in f().file_urls]\n", b_py="x\nr._workers_pool\n")
     assert section(tmp_path) == []
     write(tmp_path, c_py=CODE)
@@ -168,7 +170,7 @@ def notebook(*cells: str) -> str:
     return json.dumps({"cells": code, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
 
 
-def test_environment_conditions_of_notebook_have_cell_and_line(tmp_path: Path) -> None:
+def test_environment_conditions_in_notebook_have_cell_and_line(tmp_path: Path) -> None:
     install = "pip install petastorm numpy==1.19\n"
     (tmp_path / "a.ipynb").write_text(notebook("x = 1", f"%{install}{CODE}"))
     (tmp_path / "b.ipynb").write_text(notebook("x = 1", f'y = 2\nX = ["petastorm"]\n{CODE}'))
@@ -181,7 +183,7 @@ def test_environment_conditions_of_notebook_have_cell_and_line(tmp_path: Path) -
     assert "b.ipynb:cell 2:2: Petastorm is still mentioned here" in found
 
 
-def test_requirements_of_sibling_project_are_ignored(tmp_path: Path) -> None:
+def test_requirements_in_sibling_project_are_ignored(tmp_path: Path) -> None:
     write(tmp_path, ours__a_py=CODE, ours__requirements_txt="petastorm\n")
     write(tmp_path, theirs__requirements_txt="numpy==1.19\n")
     assert [line for line in section(tmp_path) if "theirs" in line] == []
@@ -203,13 +205,13 @@ def test_files_given_by_any_path_belong_to_their_repository(
     assert [line.partition(": ")[0] for line in lines] == expected
 
 
-def test_before_you_run_section_is_absent_without_petastorm(tmp_path: Path) -> None:
+def test_before_you_run_section_is_omitted_without_petastorm(tmp_path: Path) -> None:
     write(tmp_path, a_py="import numpy\n", requirements_txt="numpy==1.19\n")
     assert "before you run it" not in invoke(migrate, tmp_path).stderr
 
 
 @each(migrate, audit)
-def test_environment_conditions_are_in_reports_of_migrate_and_audit(
+def test_environment_conditions_are_in_migrate_and_audit_reports(
     command: object, tmp_path: Path
 ) -> None:
     (tmp_path / "p").mkdir()
@@ -290,7 +292,7 @@ def test_constraints_get_no_extras(tmp_path: Path) -> None:
     assert after(tmp_path, "constraints.txt") == "mdstorm\n"
 
 
-def test_package_name_in_dict_of_code_gets_no_extras_or_packages(tmp_path: Path) -> None:
+def test_package_name_in_dict_gets_no_extras_or_packages(tmp_path: Path) -> None:
     text = 'from {0} import TransformSpec\nENV = {{"PIP_PACKAGES": "{0}"}}\n'
     write(tmp_path, a_py=text.format("petastorm"))
     assert after(tmp_path, "a.py") == text.format("mdstorm")
@@ -306,7 +308,7 @@ def test_job_with_single_package_gets_instruction_if_both_libraries_are_needed(
 
 
 @each("# Databricks notebook source\n", "import pyspark\n")
-def test_requirement_of_databricks_job_excludes_pandas_and_spark(head: str, tmp_path: Path) -> None:
+def test_databricks_job_requirement_excludes_pandas_and_spark(head: str, tmp_path: Path) -> None:
     text = '{{"spark_version": "15.4.x", "libraries": [{{"pypi": {{"package": "{}"}}}}]}}\n'
     (tmp_path / "job.json").write_text(text.format("petastorm==0.11"))
     write(tmp_path, a_py=f"{head}import pandas\nimport torch\n{CODE}")
@@ -374,7 +376,7 @@ def test_commands_are_unchanged_while_petastorm_requirement_is_kept(
     assert 'x = ["mdstorm"]' in after(tmp_path, "pyproject.toml")
 
 
-def test_whole_poetry_table_of_petastorm_is_removed(tmp_path: Path) -> None:
+def test_whole_petastorm_table_for_poetry_is_removed(tmp_path: Path) -> None:
     rest = '[tool.poetry.dependencies]\nmdstorm = "*"\n{}[build-system]\nrequires = []\n'
     table = '[tool.poetry.dependencies.petastorm]\nversion = "*"\n\n'
     write(tmp_path, a_py=CODE)
@@ -396,7 +398,7 @@ def test_petastorm_requirement_is_kept_for_vendored_code(tmp_path: Path) -> None
     assert (tmp_path / "third_party" / "b.py").read_text() == CODE
 
 
-def test_requirements_list_of_frozen_runtime_is_reported_and_unchanged(tmp_path: Path) -> None:
+def test_frozen_runtime_requirements_are_reported_and_unchanged(tmp_path: Path) -> None:
     pins = "".join(f"package-{number}==1.{number}\n" for number in range(150))
     name = "runtimes/requirements-14.0-ml.txt"
     write(tmp_path, a_py=CODE)
@@ -416,7 +418,7 @@ def test_warning_filters_are_renamed_with_the_code(tmp_path: Path) -> None:
     assert after(tmp_path, "pytest.ini") == settings.replace("petastorm", "mdstorm")
 
 
-def test_requirements_in_monorepo_follow_code_of_same_folder(tmp_path: Path) -> None:
+def test_requirements_in_monorepo_follow_code_in_same_folder(tmp_path: Path) -> None:
     write(tmp_path, a__a_py=CODE, a__requirements_txt="petastorm\n")
     write(tmp_path, b__b_py=STAYS, b__requirements_txt="petastorm\n")
     assert after(tmp_path, "a/requirements.txt") == "mdstorm[torch]\n"
@@ -443,7 +445,7 @@ pa.deserialize(pa.serialize([1]).to_buffer())
 """
 
 
-def test_removed_pyarrow_name_is_reported_in_one_line_with_replacement(tmp_path: Path) -> None:
+def test_removed_pyarrow_name_is_reported_on_one_line_with_replacement(tmp_path: Path) -> None:
     write(tmp_path, a_py=_OLD_PYARROW, b_py=_OLD_PYARROW, requirements_txt="mdstorm\n")
     lines = [line for line in section(tmp_path) if "pyarrow" in line]
     assert lines == [

@@ -1,4 +1,4 @@
-"""The selection of the files to scan."""
+"""Selecting the files to scan."""
 
 import os
 import subprocess
@@ -162,7 +162,7 @@ def test_tracked_files_in_build_folders_are_found(tmp_path: Path) -> None:
     assert found(tmp_path) == ["a.py", "build/Dockerfile"]
 
 
-def test_gitignore_outside_of_repository_has_no_effect(tmp_path: Path) -> None:
+def test_gitignore_outside_repository_has_no_effect(tmp_path: Path) -> None:
     make(tmp_path, "a.py", "data/b.py")
     (tmp_path / ".gitignore").write_text("*.py\ndata/\n")
     (tmp_path / "data" / ".gitignore").write_text("*\n")

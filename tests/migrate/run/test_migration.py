@@ -1,4 +1,4 @@
-"""The edits of a file, writing it, and files that cannot be read."""
+"""Editing and writing files, and files that cannot be read."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""TODO comments: one per reason, inserted once, and reported until they are removed."""
+"""TODO comments are inserted once per reason, and reported until they are removed."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ HOLDS = (
 
 
 @each(False, True)
-def test_findings_that_block_migration_of_file_get_one_todo_comment(unsafe: bool) -> None:
+def test_findings_that_block_file_migration_get_one_todo_comment(unsafe: bool) -> None:
     result = migrate(HOLDS, unsafe=unsafe)
     assert result.output.splitlines()[0].startswith(f"{MARK} PM107: `petastorm.hdfs`")
     assert result.output.count(MARK) == 1
@@ -82,7 +82,7 @@ def test_findings_that_block_migration_of_file_get_one_todo_comment(unsafe: bool
     assert migrate(result.output, unsafe=unsafe).output == result.output
 
 
-def test_no_todo_comment_is_added_while_one_of_resolved_finding_remains() -> None:
+def test_no_todo_comment_is_added_while_one_for_resolved_finding_remains() -> None:
     first = migrate(HOLDS).output
     settled = first.replace("from petastorm.hdfs import namenode\n", "import namenode\n")
     assert migrate(settled).output == settled
@@ -134,7 +134,7 @@ def test_text_that_resembles_todo_comment_is_not_reported(path: str, text: str) 
     assert manual(text, path) == []
 
 
-def test_todo_comments_of_unselected_rules_are_not_reported(tmp_path: Path) -> None:
+def test_todo_comments_for_unselected_rules_are_not_reported(tmp_path: Path) -> None:
     text = f"{MARK} PM107: mind\nx = 1\n"
     assert manual(text, ignore=["PM107"]) == []
     assert manual(text, select=["PM101"]) == []

@@ -1,4 +1,4 @@
-"""Files that share Petastorm's objects or name its modules are migrated together or not at all."""
+"""Files that share Petastorm objects or mention its modules are migrated together or not at all."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from mdstorm_migrate.run.together import run
 
 #: A file that cannot be migrated, because mdstorm does not have this class.
 WORKER = "from petastorm.reader import ArrowReaderWorker\n"
-#: A private name: its import stays on Petastorm, other imports of the file are migrated.
+#: A private name whose import stays on Petastorm, while the file's other imports are migrated.
 KEEPS = "from petastorm.unischema import _NamedtupleCache\n"
 HEAD = "# Databricks notebook source\n"
 READS = "from petastorm import make_reader\n"
@@ -46,7 +46,7 @@ RUNS_BOTH = (
 MEETS_IN_MODULES = "import schema\nimport work\ns = schema.SCHEMA\nwork.export(s)\n"
 
 LOADER = f"{READS}def load(url): return make_reader(url)\n"
-#: A patch that works the same if both files are migrated, and one without effect in mdstorm.
+#: A patch that works the same if both files are migrated, and one that has no effect in mdstorm.
 PATCH = "@patch('petastorm.make_reader')\ndef test(reader): load('u')\n"
 INTERNAL = "@patch('petastorm.reader.Reader')\ndef test(reader): load('u')\n"
 COLLATES = "from petastorm.pytorch import DataLoader\n"
@@ -55,13 +55,13 @@ MOCK = "import sys\nsys.modules['petastorm'] = Mock()\n"
 ASSIGNS = "import petastorm\npetastorm.reader.Reader.next = None\n"
 SPHINX = "autodoc_mock_imports = ['petastorm', 'torch']\n"
 FINDS = "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n"
-#: As in Hydra: code receives an instance of the class that the configuration names.
+#: As in Hydra, code receives an instance of the class specified in the configuration.
 YAML = "reader:\n  _target_: petastorm.make_reader\n"
 RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
 
 
 @each(
-    # a file that stays on Petastorm would receive objects of a migrated file
+    # a file that stays on Petastorm would receive objects from a migrated file
     {"schema.py": SCHEMA, "work.py": WORKER + TAKES_SCHEMA},
     {"p/schema.py": SCHEMA, "p/work.py": WORKER + "from .schema import SCHEMA\n"},
     # two notebooks share objects in a third one, which runs both of them
@@ -72,12 +72,12 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
     {"schema.py": f"{SCHEMA}# mdstorm: ignore-file\n", "t.py": READS + TAKES_SCHEMA},
     # files share objects through a file that is visited before its imports are known
     {"a.py": WORKER + TAKES_B, "b.py": READS + TAKES_SCHEMA, "schema.py": SCHEMA},
-    # a file that could be migrated receives objects of a file that stays on Petastorm
+    # a file that could be migrated receives objects from a file that stays on Petastorm
     {
         "work.py": WORKER + "class Mine(ArrowReaderWorker): pass\n",
         "train.py": READS + "from work import Mine\nmake_reader(Mine())\n",
     },
-    # files that share no object of Petastorm are migrated separately
+    # files that share no Petastorm objects are migrated separately
     {"work.py": EXPORTS, "train.py →": READS + "from work import VERSION\n"},
     # files share objects through a package that does not mention Petastorm
     {
@@ -121,16 +121,16 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "nb/train.py": f"{HEAD}# MAGIC %run ./utils\n{WORKER}SCHEMA\n",
         "nb/other.py →": f"{HEAD}{READS}",
     },
-    # of several files with one name, the closest one is imported
+    # of several files with the same name, the closest one is imported
     {
         "schema.py →": SCHEMA,
         "a/schema.py": SCHEMA,
         "b/schema.py →": SCHEMA,
         "a/work.py": WORKER + "from schema import SCHEMA\n",
     },
-    # strings that name modules: a patch and its target are migrated together
+    # module names in strings: a patch and its target are migrated together
     {"src/p/loader.py →": LOADER, "tests/test_it.py →": f"from p import loader\n{PATCH}"},
-    # a patch without effect in mdstorm stays on Petastorm, and so does its target
+    # a patch that has no effect in mdstorm stays on Petastorm, and so does its target
     {"loader.py": LOADER, "test_it.py": f"from loader import load\n{INTERNAL}"},
     {
         "p/loader.py": LOADER,
@@ -154,7 +154,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "test_work.py": f"import work\n{MOCK}",
         "test_loader.py →": f"import loader\n{PATCH}",
     },
-    # mocks in a conftest affect all tests below it
+    # mocks in a conftest affect all tests in its folder
     {"tests/conftest.py": MOCK, "tests/test_it.py": "import work\n", "work.py": WORKER},
     {"tests/conftest.py →": MOCK, "a/test_it.py": "import a\n", "a.py →": READS},
     {
@@ -182,7 +182,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "work.py": WORKER,
         "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
     },
-    # names of modules in a Python configuration that another file resolves
+    # module names in a Python configuration that another file resolves
     {
         "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
         "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
@@ -198,7 +198,7 @@ def test_file_stays_on_petastorm_if_it_shares_objects_with_unmigrated_file(
     assert migrated(tmp_path, texts).keys() == moving
 
 
-def test_finding_in_unmigrated_file_names_file_that_blocks_it(tmp_path: Path) -> None:
+def test_finding_in_unmigrated_file_mentions_file_that_blocks_it(tmp_path: Path) -> None:
     (tmp_path / "schema.py").write_text(SCHEMA)
     (tmp_path / "work.py").write_text(WORKER + "from schema import SCHEMA\n")
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
@@ -280,7 +280,7 @@ def test_patch_and_patched_file_are_written_together(tmp_path: Path) -> None:
     assert not any(one.written for one in found)
 
 
-def test_reason_for_unmigrated_file_names_file_with_patch_strings(tmp_path: Path) -> None:
+def test_reason_for_unmigrated_file_mentions_file_with_patch_strings(tmp_path: Path) -> None:
     migrated(tmp_path, {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"})
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings
@@ -310,7 +310,7 @@ def _chain(count: int) -> dict[str, str]:
 
 
 def _star(count: int) -> dict[str, str]:
-    """Return a file that imports from all others, and the others, each of which imports from it."""
+    """Return a file that imports from all others, and others that each import from it."""
     names = range(count - 1)
     hub = "from base import SCHEMA\n" + "".join(f"from m{n} import S{n}\n" for n in names)
     return {f"m{n}.py": f"from hub import SCHEMA\nS{n} = SCHEMA\n" for n in names} | {
@@ -327,7 +327,7 @@ def _parts(count: int) -> dict[str, str]:
 
 
 @each(_chain, _star, _parts)
-def test_work_of_migration_grows_linearly_with_number_of_files(
+def test_migration_work_grows_linearly_with_number_of_files(
     make: Callable[[int], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[Path] = []
@@ -354,7 +354,7 @@ def test_work_of_migration_grows_linearly_with_number_of_files(
         assert len(looks) <= 6 * len(files)
 
 
-def test_finding_in_file_that_shares_objects_with_patched_file_names_file_that_patches_it(
+def test_finding_in_file_that_shares_objects_with_patched_file_mentions_file_with_patch(
     tmp_path: Path,
 ) -> None:
     files = {

@@ -49,9 +49,7 @@ STYLES = [
 
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("end", ["", "\n", "\r\n\n"])
-def test_notebook_bytes_outside_of_cell_sources_are_unchanged(
-    style: dict[str, Any], end: str
-) -> None:
+def test_notebook_bytes_outside_cell_sources_are_unchanged(style: dict[str, Any], end: str) -> None:
     lines = [
         "# é😀 \u2028\t\"'\\\n",
         "from petastorm.spark import \\\n",
@@ -67,7 +65,7 @@ def test_notebook_bytes_outside_of_cell_sources_are_unchanged(
 
 
 @each(*STYLES)
-def test_inserted_lines_become_items_of_source_list(style: dict[str, Any]) -> None:
+def test_inserted_lines_become_items_in_source_list(style: dict[str, Any]) -> None:
     lines = ["x = 'é'\n", "from petastorm.reader import (\n", "    Reader,\n", "    Ventilator)"]
     after = [
         "x = 'é'\n",
@@ -135,7 +133,7 @@ def test_name_used_in_magic_stays_bound() -> None:
 
 
 @each("pyspark", "torchspark", "ipython")
-def test_notebooks_of_python_kernels_with_other_names_are_migrated(kernel: str) -> None:
+def test_notebooks_for_python_kernels_with_other_names_are_migrated(kernel: str) -> None:
     text = json.dumps(notebook("from petastorm import make_reader\n", language=kernel))
     assert "from mdstorm import make_reader" in migrate(text, path="a.ipynb").output
 
@@ -169,13 +167,13 @@ def test_broken_cell_with_petastorm_is_reported_and_others_migrated(broken: str)
     assert migrate(result.output, path="a.ipynb").output == result.output
 
 
-def test_edits_have_lines_within_the_cell() -> None:
+def test_edits_have_line_numbers_within_the_cell() -> None:
     text = json.dumps(notebook("\n\n", ["x\n", "import petastorm; petastorm.make_reader()"]))
     edits = migrate(text, path="a.ipynb").edits
     assert [(edit.cell, edit.line, edit.column) for edit in edits] == [(3, 2, 8), (3, 2, 19)]
 
 
-def test_notebook_of_format_3_is_migrated() -> None:
+def test_notebook_in_format_3_is_migrated() -> None:
     code = {"cell_type": "code", "input": ["import petastorm as p"], "language": "python"}
     text = json.dumps({"worksheets": [{"cells": [code]}], "nbformat": 3, "metadata": {"name": ""}})
     check_moves(text, "a.ipynb")
@@ -195,20 +193,20 @@ def test_file_that_is_not_a_notebook_is_reported(text: str, reason: str | None) 
 
 
 @each("%%writefile a.py", "%%file a.py", '%%writefile -a "b/a b.py"')
-def test_file_of_writefile_magic_has_its_own_scope(magic: str) -> None:
+def test_file_written_by_writefile_magic_has_its_own_scope(magic: str) -> None:
     cell = f"{magic}\nimport petastorm\npetastorm.make_reader(1)"
     before = notebook("petastorm = 1\n", cell, "petastorm.real")
     after = notebook("petastorm = 1\n", cell.replace("petastorm", "mdstorm"), "petastorm.real")
     check_rewrite(json.dumps(before), json.dumps(after), "a.ipynb")
 
 
-def test_file_of_writefile_magic_is_unchanged_if_notebook_keeps_petastorm() -> None:
+def test_writefile_cell_is_unchanged_if_notebook_keeps_petastorm() -> None:
     cells = "from petastorm.reader import Ventilator", "%%writefile a.py\nimport petastorm"
     assert migrate(json.dumps(notebook(cells[1])), path="a.ipynb").changed
     assert not migrate(json.dumps(notebook(*cells)), path="a.ipynb", todo=False).changed
 
 
-def test_broken_file_of_writefile_magic_is_reported() -> None:
+def test_broken_file_in_writefile_cell_is_reported() -> None:
     text = json.dumps(notebook("import petastorm as p", "%%writefile a.py\nx = 1\npetastorm.f(:"))
     result = migrate(text, path="a.ipynb")
     assert [(one.cell, one.line) for one in result.errors] == [(3, 3)]
@@ -221,7 +219,7 @@ def test_broken_file_of_writefile_magic_is_reported() -> None:
     "%sh cd /tmp\npip install petastorm",
     "%%sh -e\npip install petastorm",
     "%%writefile requirements.txt\nnumpy\npetastorm\n",
-    # Python code below some magics
+    # Python code under some cell magics
     *(
         f"%%{magic}\nfrom petastorm import make_reader"
         for magic in ("time", "capture out", "timeit -n 3", "local", "pyspark")

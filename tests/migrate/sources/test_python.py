@@ -1,4 +1,4 @@
-"""Python files, scripts with inline metadata, commented code: only edits change the text."""
+"""Edits in Python files, scripts with inline metadata and commented code change nothing else."""
 
 import codecs
 import random
@@ -34,12 +34,12 @@ def migrated(data: bytes) -> Outcome:
     b'"""a\x0cb\r\nc"""\r\nfrom petastorm import make_reader  # \tx  \r\n  \r\n',
     b"if 1:\n  pass\n# \\\nfrom petastorm import make_reader\n\\\n\nx\n",
 )
-def test_bytes_outside_of_edits_are_unchanged(data: bytes) -> None:
+def test_bytes_outside_edits_are_unchanged(data: bytes) -> None:
     assert migrated(data).after == data.replace(b"petastorm", b"mdstorm")
 
 
 @each("\n", "\r\n", "\r")
-def test_inserted_lines_have_line_ends_of_file(newline: str) -> None:
+def test_inserted_lines_have_line_endings_of_file(newline: str) -> None:
     lines = ["# latin-1 é", "if x:", "\tfrom petastorm.unischema import Unischema, _fullmatch", ""]
     text = newline.join(lines)
     after = migrated(text.encode()).after.decode()
@@ -175,7 +175,7 @@ def uncommented(text: str) -> str:
     ("x = 1", "z", "z\n# MAGIC a"),
     ("y = 2", "z\nw", "# MAGIC c = 3\nz\nw\n"),
 )
-def test_edit_of_commented_lines_stays_commented(old: str, new: str, after: str) -> None:
+def test_edited_comment_lines_stay_commented(old: str, new: str, after: str) -> None:
     placement = placed()
     start = placement.text.index(old)
     assert after in edited(placement, start, start + len(old), new)
@@ -188,10 +188,10 @@ def test_edit_that_joins_commented_lines_raises_error() -> None:
 
 
 @given(st.data())
-def test_edit_of_commented_lines_equals_edit_without_prefixes(data: st.DataObject) -> None:
+def test_editing_comment_lines_equals_editing_lines_without_prefixes(data: st.DataObject) -> None:
     placement = placed()
     size = len(placement.text)
-    first = placement.text.index("a")  # the edit lies within the prefixed lines
+    first = placement.text.index("a")  # the edit is within the prefixed lines
     last = placement.text.index("y")
     start = data.draw(st.integers(first, last - 1))
     stop = data.draw(st.integers(start, last))

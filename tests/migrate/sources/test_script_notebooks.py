@@ -13,13 +13,13 @@ COMMAND = "\n# COMMAND ----------\n\n"
 
 @each(
     ["import petastorm", "# MAGIC %md about petastorm", "petastorm.make_reader(url)"],
-    [  # cells that are not valid Python as they stand
+    [  # cells that are not valid Python on their own
         "from petastorm.spark import make_spark_converter\nif x:\n  !rm -rf /tmp/x",
         " import petastorm\n petastorm.make_reader(1)",
         "# MAGIC %md about petastorm",
         "%time x = 3",
     ],
-    # cells whose Python code is in comments, next to other cells
+    # cells whose Python code is in comments, alongside other cells
     ["import petastorm", "# MAGIC %python\n# MAGIC petastorm.make_reader(url)\n", "r = 1"],
     [
         "# MAGIC %python\n# MAGIC from petastorm import (make_reader,\n"
@@ -31,7 +31,7 @@ COMMAND = "\n# COMMAND ----------\n\n"
     ["import petastorm", "# MAGIC %python petastorm.make_reader(u)\n# MAGIC x = 1\n"],
     ["# MAGIC %python\n# MAGIC !ls\n# MAGIC import petastorm\n", "petastorm.reader"],
 )
-def test_cells_of_script_notebook_are_one_module(cells: list[str]) -> None:
+def test_script_notebook_cells_form_one_module(cells: list[str]) -> None:
     before = HEADER + COMMAND.join(cells)
     after = "".join(
         line if line.startswith("# MAGIC %md") else line.replace("petastorm", "mdstorm")
@@ -41,7 +41,7 @@ def test_cells_of_script_notebook_are_one_module(cells: list[str]) -> None:
     check_rewrite(before.replace("\n", "\r\n"), after.replace("\n", "\r\n"), "a.py")
 
 
-def test_broken_cell_is_reported_by_number_and_line_of_file() -> None:
+def test_broken_cell_is_reported_with_cell_number_and_line_in_file() -> None:
     cells = ["import petastorm.spark as s\n", "x = 1", "s = petastorm.f(:\n", "Das ist Prosa.\n"]
     text = HEADER + COMMAND.join(cells)
     result = migrate(text, path="a.py")
@@ -50,7 +50,7 @@ def test_broken_cell_is_reported_by_number_and_line_of_file() -> None:
     assert (problem.cell, problem.line) == (3, text[: text.index("s = ")].count("\n") + 1)
 
 
-def test_findings_have_lines_of_the_file() -> None:
+def test_findings_have_line_numbers_in_the_file() -> None:
     cells = ["!ls", " x = 1\n from petastorm.reader import Ventilator"]
     text = HEADER + COMMAND.join(cells)
     result = migrate(text, path="a.py")
@@ -127,7 +127,7 @@ def test_install_commands_in_other_comments_are_unchanged(text: str) -> None:
     ("a.qmd", "", "```{python}"),
     ("a.Rmd", "", "```{python name, echo=FALSE}"),
 )
-def test_code_cells_of_page_are_migrated(path: str, head: str, fence: str) -> None:
+def test_code_cells_on_page_are_migrated(path: str, head: str, fence: str) -> None:
     end = fence[:3]
     text = (
         f"{head}# About petastorm\n\n{fence}\nimport petastorm\n%time x = 1\n{end}\n\nthen\n\n"
@@ -137,19 +137,19 @@ def test_code_cells_of_page_are_migrated(path: str, head: str, fence: str) -> No
     check_rewrite(text, after, path)
 
 
-def test_install_commands_of_page_install_mdstorm() -> None:
+def test_install_commands_on_page_install_mdstorm() -> None:
     text = f"{JUPYTEXT}```bash\npip install petastorm==0.12.1\n```\n"
     check_rewrite(text, text.replace("petastorm==0.12.1", "mdstorm"), "a.md")
 
 
-def test_todo_comment_is_inserted_into_cell_of_page() -> None:
+def test_todo_comment_is_inserted_into_cell_on_page() -> None:
     text = f"{JUPYTEXT}```python\nfrom petastorm.reader import Ventilator\n```\n"
     output = migrate(text, path="a.md").output
     assert "```python\n# TODO(mdstorm): PM107: " in output
     assert "\nfrom petastorm.reader import Ventilator\n```\n" in output
 
 
-def test_broken_cell_of_page_is_reported_by_line() -> None:
+def test_broken_cell_on_page_is_reported_with_line() -> None:
     text = f"{JUPYTEXT}```python\nimport petastorm as p\n```\n\n```python\npetastorm.f(:\n```\n"
     result = migrate(text, path="a.md")
     assert result.output == text.replace("import petastorm", "import mdstorm")
