@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.mds_backend.small_datasets import write_dataset
 
-#: A prime number: no number of ranks and no batch size divides it.
+#: A prime number, so that no number of ranks and no batch size divides it.
 ROWS = 1_009
 
 
@@ -16,24 +16,24 @@ EVEN_ROWS = 1_008
 
 @pytest.fixture(scope="session")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Path of a dataset of `ROWS` rows in several shards, with row numbers, features and labels."""
+    """Path to a dataset of `ROWS` rows in several shards, with row numbers, features and labels."""
     return written(tmp_path_factory.mktemp("trainers") / "data", ROWS)
 
 
 @pytest.fixture(scope="session")
 def even_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Path of such a dataset of `EVEN_ROWS` rows."""
+    """Path to a similar dataset of `EVEN_ROWS` rows."""
     return written(tmp_path_factory.mktemp("trainers") / "even", EVEN_ROWS)
 
 
 @pytest.fixture(scope="session")
 def few_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Path of such a dataset of 5 rows."""
+    """Path to a similar dataset of 5 rows."""
     return written(tmp_path_factory.mktemp("trainers") / "few", 5)
 
 
 def written(directory: Path, rows: int) -> str:
-    """Write such a dataset, and return its path."""
+    """Write a dataset with row numbers, features and labels, and return its path."""
     number = np.arange(rows)
     columns = {
         "number": number,

@@ -1,4 +1,4 @@
-"""Run a program of `programs` in one process or several, and collect the rows that it received."""
+"""Run a program from `programs` in one or more processes, and collect the rows that it received."""
 
 import json
 import os
@@ -17,10 +17,10 @@ from tests.programs import free_port
 
 PROGRAMS = Path(__file__).parent / "programs"
 
-#: Less than a test has, so that the error shows the output of the program.
+#: Shorter than a test's time limit, so that the error shows the program's output.
 _TIMEOUT_SECONDS = 0.8 * SECONDS_PER_TEST
 
-#: Number of batches of the first epoch after which a checkpoint is written.
+#: Number of batches in the first epoch after which a checkpoint is written.
 SAVED_AT = 4
 
 
@@ -31,34 +31,34 @@ class NumberedBatches:
     Attributes
     ----------
     batches : list of list of list of int
-        The row numbers of each batch of each rank.
+        The row numbers in each batch, for each rank.
     """
 
     batches: list[list[list[int]]]
 
     @property
     def rows(self) -> Counter[int]:
-        """How often each row was yielded, over all ranks."""
+        """How often each row was yielded, across all ranks."""
         return Counter(row for rank in self.batches for batch in rank for row in batch)
 
     @property
     def steps(self) -> list[int]:
-        """Number of batches of each rank."""
+        """Number of batches on each rank."""
         return [len(rank) for rank in self.batches]
 
 
 def each_once(rows: int) -> Counter[int]:
-    """The value of `NumberedBatches.rows` if no row was lost or repeated."""
+    """Return the value of `NumberedBatches.rows` if no row was lost or repeated."""
     return Counter(range(rows))
 
 
 class Run:
-    """A program that has ended.
+    """A finished program.
 
     Attributes
     ----------
     output : str
-        What all ranks have printed.
+        What all ranks printed.
     """
 
     def __init__(self, records: Path, output: str) -> None:
@@ -75,7 +75,7 @@ class Run:
     def check_resumes(self, rows: int) -> None:
         """Check that the first run read all rows of its epochs, and the second the remaining rows.
 
-        With the same number of ranks, they train on the same batches.
+        If the number of ranks is the same, the batches must also be the same.
         """
         for epoch in ("train0", "train1"):
             assert self.recorded(epoch).rows == each_once(rows)
@@ -112,27 +112,27 @@ def launch(
     warning: str = "",
     **environment: str,
 ) -> Run:
-    """Run a program in a directory for its records; records of an earlier run may be in it.
+    """Run a program with its records in `at`, which may contain records from an earlier run.
 
     Parameters
     ----------
     program : str
-        Its file name in `programs`.
+        The program's file name in `programs`.
     *args
-        Its arguments.
+        The program's arguments.
     at : Path
-        Directory of the records; created if necessary.
+        Directory for the records; created if necessary.
     processes : int
-        Ranks. Without `launcher`, torchrun starts them if there are several.
+        Number of ranks. Without `launcher`, torchrun starts them if there are several.
     launcher : sequence of str, optional
         The words before the program on the command line; ``[sys.executable]`` for a program that
         starts its ranks itself.
     fails : bool
-        Whether it must fail.
+        Whether the program must fail.
     warning : str
-        A part of the warning that ranks must log; empty if they must not log any.
+        Part of the warning that ranks must log; empty if they must not log any.
     **environment
-        Further variables.
+        Additional variables.
     """
     at.mkdir(exist_ok=True, parents=True)
     if launcher is None:
@@ -166,7 +166,7 @@ def fork(
     fails: bool = False,
     warning: str = "",
 ) -> Run:
-    """Run a program as `launch` does, but in forks of this process, where frameworks are imported.
+    """Run a program like `launch`, but in forks of this process, which has imported the frameworks.
 
     Starting Python for each rank, as users do, would take longer than the programs themselves.
     """

@@ -1,4 +1,4 @@
-"""Lightning's Trainer in this process, and the rows of each epoch that it trained on."""
+"""Run Lightning's Trainer in this process, and record the rows of each epoch."""
 
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ class Model(pl.LightningModule):  # type: ignore[misc]
     Parameters
     ----------
     counts_in : str
-        The hook that reads the Trainer's number of steps, which makes it ask for the training data:
-        "setup", "configure_optimizers", or "" for none.
+        The hook that reads the Trainer's number of steps, so that the Trainer requests the training
+        data: "setup", "configure_optimizers", or "" for none.
     """
 
     def __init__(self, counts_in: str = "") -> None:
@@ -108,7 +108,7 @@ def data_of(kind: str, url: str) -> dict[str, Any]:
 def trainer_of(
     at: Path, epochs: int, *, save_at: int | None = None, callbacks: Any = (), **options: Any
 ) -> Any:
-    """Make a Trainer that writes a checkpoint after each epoch, or after some number of steps."""
+    """Make a Trainer that writes a checkpoint after each epoch, or after every `save_at` steps."""
     saved = {"filename": "{epoch}"} if save_at is None else {"every_n_train_steps": save_at}
     checkpoint = pl.callbacks.ModelCheckpoint(dirpath=at, save_top_k=-1, **saved)
     quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_model_summary"), False)
@@ -120,7 +120,7 @@ def trainer_of(
 
 
 def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) -> list[list[int]]:
-    """Return the rows of each epoch; an epoch that was not trained on has none."""
+    """Train, and return the rows of each epoch; an epoch without training has none."""
     model = options.pop("model", None) or Model()
     resumed = options.pop("ckpt_path", None)
     trainer_of(at, epochs, **options).fit(model, **data, ckpt_path=resumed, weights_only=False)

@@ -1,4 +1,4 @@
-"""Loaders that Accelerate prepares: what it may split, and the rows of each rank."""
+"""Loaders prepared by Accelerate: which loaders it may split, and which rows each rank reads."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -46,10 +46,10 @@ def test_gather_for_metrics_gives_each_row_once(
     # Explicit shares are not split further.
     assert run.recorded("explicit").rows == each_once(ROWS)
     assert set(run.recorded("all-in-each").rows.values()) == {processes}
-    # Without padding, each row is read once as well.
+    # Each row is also read once without padding.
     assert run.recorded("uneven").rows == each_once(ROWS)
     assert len(set(run.recorded("uneven").steps)) == 1
-    # MosaicML's order repeats rows where their number does not divide evenly.
+    # MosaicML's order repeats rows if their number does not divide evenly.
     elastic = run.recorded("all-elastic").rows
     assert set(elastic) == set(range(ROWS))
     assert elastic.total() < ROWS + processes
@@ -57,7 +57,7 @@ def test_gather_for_metrics_gives_each_row_once(
 
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
-def test_training_resumes_by_states_or_by_skipping_batches(
+def test_training_resumes_from_states_or_by_skipping_batches(
     even_url: str, processes: int, tmp_path: Path
 ) -> None:
     run = fork("accelerate_training.py", even_url, at=tmp_path, processes=processes)
@@ -77,7 +77,9 @@ def test_training_resumes_by_states_or_by_skipping_batches(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("before", "after"), [(2, 1), (1, 2)])
-def test_state_resumes_in_another_world(url: str, before: int, after: int, tmp_path: Path) -> None:
+def test_state_resumes_with_different_world_size(
+    url: str, before: int, after: int, tmp_path: Path
+) -> None:
     checkpoint = tmp_path / "checkpoint"
 
     for processes, action in ((before, "stop"), (after, "go-on")):
@@ -118,7 +120,7 @@ class Shard(IterableDataset[Any]):
 
 
 class ByNumber(Dataset[Any]):
-    """Returns any sample by its number, also samples outside of the dataset's share."""
+    """Returns any sample by its number, including samples outside the dataset's share."""
 
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
@@ -166,7 +168,7 @@ def test_loader_that_every_process_reads_in_full_can_be_split(url: str) -> None:
     assert rows(prepare(DataLoader(ByNumber(share(url))))) == list(range(0, ROWS, 2))
 
 
-def test_loaders_of_other_datasets_are_split_by_accelerate(url: str) -> None:
+def test_loaders_over_other_datasets_are_split_by_accelerate(url: str) -> None:
     assert len(list(prepare(DataLoader([1] * 8)))) == 4  # type: ignore[arg-type]
 
 
@@ -208,7 +210,7 @@ def test_prepared_loader_begins_with_next_epoch_of_original(url: str) -> None:
 
 
 @pytest.mark.parametrize("fails_at", [0, 1, 5, 10])
-def test_state_after_error_of_batch_map_in_prepared_loader_resumes_with_that_batch(
+def test_state_after_error_in_batch_map_of_prepared_loader_resumes_with_failed_batch(
     url: str, fails_at: int
 ) -> None:
     def failing(batch: Any) -> Any:
@@ -232,7 +234,7 @@ def test_state_after_error_of_batch_map_in_prepared_loader_resumes_with_that_bat
 
 @pytest.mark.parametrize("transform", [None, Same()], ids=["known end", "unknown end"])
 @pytest.mark.parametrize("left", [1, 2, 3])
-def test_peek_at_one_of_the_last_batches_of_prepared_loader_loses_no_rows(
+def test_peek_near_end_of_prepared_loader_loses_no_rows(
     url: str, left: int, transform: Any
 ) -> None:
     def loader() -> Any:
@@ -261,7 +263,7 @@ def with_one_batch_left(url: str) -> tuple[Any, dict[str, Any]]:
     return after, state
 
 
-def test_pass_of_prepared_loader_at_its_last_batch_is_complete_when_another_pass_begins(
+def test_pass_at_last_batch_of_prepared_loader_is_complete_when_another_pass_begins(
     url: str,
 ) -> None:
     loader, _ = with_one_batch_left(url)
@@ -297,7 +299,7 @@ def test_copy_of_prepared_dataset_begins_with_the_batch_fetched_ahead(url: str) 
 
 
 @pytest.mark.parametrize("batch_size", [ROWS, ROWS - 1])
-def test_passes_of_one_or_two_batches_of_prepared_loader_advance_epoch(
+def test_passes_of_one_or_two_batches_advance_epoch_of_prepared_loader(
     url: str, batch_size: int
 ) -> None:
     order = ExactOrder(seed=1, shuffle_rows=True)
@@ -306,7 +308,7 @@ def test_passes_of_one_or_two_batches_of_prepared_loader_advance_epoch(
     assert len({tuple(rows(prepared)) for _ in range(4)}) == 4
 
 
-def test_ranks_of_prepared_loader_without_seed_share_one_order(
+def test_ranks_share_one_order_in_prepared_loader_without_seed(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset, seen = open_dataset(url), []
@@ -329,7 +331,7 @@ def test_ranks_of_prepared_loader_without_seed_share_one_order(
     assert set(seen) == set(range(ROWS))
 
 
-def test_length_of_a_loader_that_skips_batches_is_the_remaining_count(url: str) -> None:
+def test_length_of_loader_that_skips_batches_is_remaining_batch_count(url: str) -> None:
     dataset = StreamingDataset(local=url, order=ExactOrder())
     prepared = prepare(StreamingDataLoader(dataset, 100), processes=1)
     rest = pytest.importorskip("accelerate").skip_first_batches(prepared, 9)
@@ -339,7 +341,7 @@ def test_length_of_a_loader_that_skips_batches_is_the_remaining_count(url: str) 
 
 
 @pytest.mark.parametrize("skipped", [1, 5, 10])
-def test_peek_at_a_loader_that_skips_batches_keeps_the_epoch(url: str, skipped: int) -> None:
+def test_peek_at_loader_that_skips_batches_keeps_the_epoch(url: str, skipped: int) -> None:
     order = ExactOrder(seed=1, shuffle_rows=True)
     whole, loader = (
         StreamingDataLoader(StreamingDataset(local=url, order=order), 100) for _ in range(2)

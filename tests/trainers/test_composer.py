@@ -1,4 +1,4 @@
-"""Composer's Trainer, whose checkpoints contain the position of the dataset."""
+"""Composer's Trainer, whose checkpoints contain the dataset's position."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ import pytest
 from tests.trainers.conftest import ROWS
 from tests.trainers.launching import Run, Start, each_once, fork, launch
 
-#: Contains a stand-in for torchvision: Composer imports it, but its wheels do not load here.
+#: Contains a stand-in for torchvision, which Composer imports, but whose wheels do not load here.
 STAND_IN = str(Path(__file__).parents[1] / "stand_in")
 
 pytestmark = pytest.mark.long
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module", autouse=True)
 def composer_is_imported() -> Iterator[None]:
-    """Import Composer, which takes long, once for all forks."""
+    """Import Composer once for all forks, because it takes a long time."""
     before = set(sys.modules)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -32,7 +32,7 @@ def composer_is_imported() -> Iterator[None]:
 
 
 def launch_composer(program: str, *args: object, at: Path, processes: int = 1) -> Run:
-    """Run a program as `launch` does, but Composer starts the processes."""
+    """Run a program like `launch`, but let Composer start the processes."""
     launcher = [sys.executable]
     if processes > 1:
         launcher += ["-m", "composer.cli.launcher", "--nproc", str(processes)]
@@ -61,7 +61,7 @@ def fit(
         (fork, "converter", 2, "2ep"),
         (fork, "streaming", 1, "2ep"),
         (fork, "streaming", 2, "2ep"),
-        # The loader has no length, so Composer only accepts durations in batches.
+        # The loader has no length, so Composer accepts only durations in batches.
         (fork, "transform", 1, "22ba"),
         (fork, "transform", 2, "12ba"),
     ],
@@ -106,7 +106,7 @@ def test_composer_resumes_from_end_of_epoch_with_next_epoch(
 @pytest.mark.parametrize(
     ("kind", "before", "after"), [("converter", 1, 2), ("converter", 2, 1), ("streaming", 2, 1)]
 )
-def test_composer_resumes_in_another_world(
+def test_composer_resumes_with_different_world_size(
     url: str, tmp_path: Path, kind: str, before: int, after: int
 ) -> None:
     fit(url, kind, tmp_path, "train", processes=before, duration="2ep")

@@ -1,4 +1,4 @@
-"""A user's own loop over DeepSpeed's engine, under torchrun."""
+"""A user-written training loop with DeepSpeed's engine, under torchrun."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def extensions(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The directory in which DeepSpeed compiles its CPU communication, once for all tests."""
+    """The directory in which DeepSpeed compiles its CPU communication once for all tests."""
     return str(tmp_path_factory.mktemp("extensions"))
 
 
@@ -31,7 +31,7 @@ def test_deepspeed_ranks_read_each_row_once_and_resume(
     loop(url, "loader", "resumed", "fourth", **again).check_resumes(ROWS)
 
 
-def test_training_data_argument_of_deepspeed_raises_error(
+def test_deepspeed_training_data_argument_raises_error(
     url: str, tmp_path: Path, extensions: str
 ) -> None:
     run = loop(url, "training_data", "train", at=tmp_path, extensions=extensions, fails=True)

@@ -1,4 +1,4 @@
-"""The Python in docs/trainers.md runs."""
+"""The Python code in docs/trainers.md runs."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Keras 3 on each of its backends, and the strategies of TensorFlow."""
+"""Keras 3 on each of its backends, and TensorFlow's strategies."""
 
 import sys
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_keras_reads_each_row_once_per_epoch_and_gets_number_of_batches(
     # With several workers, the number of batches is unknown, which TensorFlow reports as -2.
     [("MirroredStrategy", 1, 11), ("MultiWorkerMirroredStrategy", 2, -2)],
 )
-def test_replicas_of_tensorflow_strategy_share_the_rows_in_equal_steps(
+def test_tensorflow_strategy_replicas_share_the_rows_in_equal_steps(
     url: str, tmp_path: Path, strategy: str, processes: int, batches: int
 ) -> None:
     cluster = [sys.executable, str(PROGRAMS / "tf_cluster.py"), str(processes)]

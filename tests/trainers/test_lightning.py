@@ -16,7 +16,7 @@ pytest.importorskip("lightning.pytorch")
 CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
 
 
-#: Runs a program as `launch` does, but Lightning starts the processes.
+#: Runs a program like `launch`, but lets Lightning start the processes.
 launch_by_lightning: Start = partial(launch, launcher=[sys.executable])
 
 
@@ -95,14 +95,14 @@ def test_two_ranks_whose_model_counts_steps_resume_with_their_next_rows(
     run = resume(url, kind, tmp_path, **how)
 
     run.check_resumes_exactly()
-    if kind != "streaming":  # its order repeats a row for equal shares
+    if kind != "streaming":  # its order repeats a row to make the shares equal
         assert run.recorded("train0").rows == each_once(ROWS)
     assert run.recorded("resumed0").batches != run.recorded("resumed1").batches
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
-def test_data_module_in_another_world_reads_the_remaining_rows_then_whole_epochs(
+def test_data_module_with_different_world_size_reads_remaining_rows_then_whole_epochs(
     url: str, tmp_path: Path, before: int, after: int
 ) -> None:
     fit(url, "module", tmp_path, devices=before)
@@ -114,7 +114,7 @@ def test_data_module_in_another_world_reads_the_remaining_rows_then_whole_epochs
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["converter", "streaming"])
-def test_loader_passed_to_fit_in_another_world_raises_error(
+def test_loader_passed_to_fit_with_different_world_size_raises_error(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     fit(url, kind, tmp_path)
@@ -132,7 +132,7 @@ def test_loader_passed_to_fit_in_another_world_raises_error(
         ("converter", 1, "auto"),
         ("converter", 2, "ddp"),
         ("converter", 2, "ddp_spawn"),
-        # Without a length, Lightning fetches a batch ahead.
+        # If a loader has no length, Lightning fetches a batch ahead.
         ("transform", 1, "auto"),
         ("transform", 2, "ddp_spawn"),
         # This case has a random seed.
@@ -168,7 +168,7 @@ def test_two_ranks_resume_from_end_of_epoch_with_next_epoch(
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["module", "converter"])
-def test_another_world_resumes_from_the_end_of_an_epoch_with_whole_epochs(
+def test_different_world_size_resumes_from_end_of_epoch_with_whole_epochs(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     how = {"epochs": 3, "save-at": None, "save-epochs": True}
@@ -187,7 +187,7 @@ def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
     fit(url, "explicit", tmp_path, **how)
     run = resume(url, "explicit", tmp_path, **how)
 
-    # Expect the first of two shards, because both ranks were configured with it.
+    # Both ranks were configured with the first of two shards.
     assert run.recorded("train0").rows == Counter(2 * list(range((ROWS + 1) // 2)))
     run.check_resumes_exactly()
 
@@ -195,7 +195,7 @@ def test_explicit_shards_are_not_split_again(url: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn"])
 @pytest.mark.parametrize("kind", ["streaming", "plain"])
-def test_streaming_dataset_with_workers_reads_share_of_its_rank(
+def test_streaming_dataset_with_workers_reads_its_share_on_each_rank(
     url: str, tmp_path: Path, kind: str, strategy: str
 ) -> None:
     run = fit(url, kind, tmp_path, devices=2, strategy=strategy)

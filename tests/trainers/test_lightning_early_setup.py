@@ -1,6 +1,6 @@
 """Checkpoints of models that read `estimated_stepping_batches`, as learning-rate schedules do.
 
-Lightning then requests the training data before it reads the position of the checkpoint.
+Lightning then requests the training data before it reads the checkpoint's position.
 """
 
 from collections.abc import Callable
@@ -172,7 +172,7 @@ def test_run_resumes_with_next_row_if_hook_and_lightning_load_the_state(
     check_resumes(kind, url, tmp_path)
 
 
-def test_checkpoint_without_position_of_data_module_resumes_with_next_row(
+def test_checkpoint_without_data_module_position_resumes_with_next_row(
     url: str, tmp_path: Path
 ) -> None:
     whole = fit(
@@ -186,7 +186,7 @@ def test_checkpoint_without_position_of_data_module_resumes_with_next_row(
     assert resumed == [whole[0][SAVED_AT * 100 :], *whole[1:]]
 
 
-def test_data_module_over_other_data_resumes_at_end_of_epoch_but_raises_within_epoch(
+def test_data_module_over_different_data_resumes_at_end_of_epoch_but_raises_within_epoch(
     url: str, even_url: str, tmp_path: Path
 ) -> None:
     fit(data_of("module", url), tmp_path, epochs=2, model=Model(COUNTS))
@@ -201,7 +201,7 @@ def test_data_module_over_other_data_resumes_at_end_of_epoch_but_raises_within_e
 
 
 @pytest.mark.parametrize("run", ["validate", "predict"])
-def test_evaluation_of_a_checkpoint_does_not_move_position_of_training_data(
+def test_evaluating_checkpoint_does_not_move_training_data_position(
     url: str, tmp_path: Path, run: str
 ) -> None:
     fit(data_of("module", url), tmp_path, epochs=1, save_at=SAVED_AT)
@@ -214,7 +214,7 @@ def test_evaluation_of_a_checkpoint_does_not_move_position_of_training_data(
     assert sorted(fit({"datamodule": module}, tmp_path, epochs=1)[0]) == [*range(ROWS)]
 
 
-def test_state_loaded_without_trainer_moves_position_of_training_data(url: str) -> None:
+def test_state_loaded_without_trainer_moves_training_data_position(url: str) -> None:
     converter = converter_of(url)
     modules = [StreamingDataModule(train=converter, batch_size=100, seed=1) for _ in range(2)]
     batches = iter(modules[0].train_dataloader())
@@ -226,7 +226,7 @@ def test_state_loaded_without_trainer_moves_position_of_training_data(url: str) 
 
 @pytest.mark.parametrize("accumulated", [pytest.param(1, marks=pytest.mark.long), 3])
 @pytest.mark.parametrize("save_at", [None, 2])
-def test_step_count_is_correct_after_resuming_in_another_world(
+def test_step_count_is_correct_after_resuming_with_different_world_size(
     url: str, tmp_path: Path, save_at: int | None, accumulated: int
 ) -> None:
     options = {"epochs": 3, "accumulate_grad_batches": accumulated}
@@ -249,7 +249,7 @@ def test_step_count_is_correct_after_resuming_in_another_world(
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
-def test_len_of_training_data_raises_error_after_load_of_state_of_another_world(
+def test_len_of_training_data_raises_error_after_loading_state_from_different_world_size(
     url: str, world_size: int
 ) -> None:
     module = StreamingDataModule(train=converter_of(url), batch_size=100)

@@ -1,4 +1,4 @@
-"""Lightning in this process: its data module, and the epochs after a checkpoint."""
+"""Lightning's data module in this process, and the epochs after a checkpoint."""
 
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,7 @@ def test_checkpoint_of_loader_without_position_is_written_with_warning(
     assert (tmp_path / "epoch=0-step=4.ckpt").exists()
 
 
-def test_run_from_checkpoint_of_other_data_starts_at_the_beginning(
+def test_run_from_checkpoint_for_different_data_starts_at_the_beginning(
     url: str, even_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     fit(data_of("converter", url), tmp_path, epochs=1)
@@ -173,7 +173,7 @@ def test_epochs_of_one_batch_are_shuffled_differently(url: str, tmp_path: Path, 
         ),
     ],
 )
-def test_checkpoint_of_the_last_step_of_a_limited_epoch_resumes_with_the_next_epoch(
+def test_checkpoint_after_last_step_of_limited_epoch_resumes_with_next_epoch(
     url: str, tmp_path: Path, kind: str, length: dict[str, Any]
 ) -> None:
     options = {"limit_train_batches": 2, **length}

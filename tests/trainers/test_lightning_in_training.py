@@ -1,4 +1,4 @@
-"""Checkpoints that Lightning saves while a batch is in training, after an error or in a hook."""
+"""Checkpoints that Lightning saves while training on a batch, after an error or in a hook."""
 
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,14 @@ from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 EPOCHS = 3
-#: Number of batches in an epoch, and of batches trained before one in its middle, or the last one,
-#: fails.
+#: Number of batches in an epoch, and number of batches trained before a batch in the middle, or the
+#: last batch, fails.
 BATCHES = 11
 MIDDLE, LAST = 5, BATCHES - 1
 
 
 class TrainingError(Exception):
-    """Raised while a batch is in training."""
+    """Raised while training on a batch."""
 
 
 class Failing(Model):
@@ -102,7 +102,7 @@ def check_equal_whole(kind: str, url: str, at: Path, *models: Failing, **options
 
 
 def check_resumes(kind: str, url: str, at: Path, trained: int, **options: Any) -> None:
-    """Check a run that resumes from the checkpoint that Lightning saves after an error."""
+    """Check that a run resumes from the checkpoint that Lightning saves after an error."""
     before, after = Failing(trained), Failing()
     saved = fit_and_save(kind, url, at / "before", before, **options)
     fit(kind, url, at / "after", after, saved, **options)
@@ -113,7 +113,7 @@ def check_resumes(kind: str, url: str, at: Path, trained: int, **options: Any) -
     ("kind", "trained"),
     [
         *(("module", trained) for trained in (0, MIDDLE, LAST, BATCHES, BATCHES + LAST)),
-        # Lightning prefetches a batch of loaders without a length.
+        # Lightning prefetches a batch from loaders without a length.
         *(("transform", trained) for trained in (0, MIDDLE, LAST, BATCHES + LAST)),
         ("converter", LAST),
         ("validated module", LAST),
@@ -142,7 +142,7 @@ def test_batch_that_failed_in_training_is_trained_again(
         ("recreated", BATCHES, {"reload_dataloaders_every_n_epochs": 1}),
     ],
 )
-def test_batch_that_failed_in_training_is_trained_again_with_options_of_the_trainer(
+def test_batch_that_failed_in_training_is_trained_again_with_trainer_options(
     url: str, tmp_path: Path, kind: str, trained: int, options: dict[str, Any]
 ) -> None:
     check_resumes(kind, url, tmp_path, trained, **options)
@@ -160,7 +160,7 @@ def test_batch_that_failed_in_training_is_trained_again_with_options_of_the_trai
         ("on_train_batch_end", BATCHES),
     ],
 )
-def test_checkpoint_saved_in_a_hook_resumes_with_the_batches_that_were_not_trained(
+def test_checkpoint_saved_in_hook_resumes_with_untrained_batches(
     url: str, tmp_path: Path, kind: str, hook: str, trained: int
 ) -> None:
     before, after = Failing(trained, hook, tmp_path / "saved.ckpt"), Failing()
@@ -184,7 +184,7 @@ def test_checkpoint_saved_in_a_hook_resumes_with_the_batches_that_were_not_train
         ),
     ],
 )
-def test_checkpoint_of_the_start_of_an_epoch_resumes_with_that_epoch(
+def test_checkpoint_at_start_of_epoch_resumes_with_that_epoch(
     url: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
     trained = options.get("limit_train_batches", BATCHES)
@@ -198,7 +198,7 @@ def test_checkpoint_of_the_start_of_an_epoch_resumes_with_that_epoch(
 
 
 @pytest.mark.parametrize("kind", ["module", "transform"])
-def test_checkpoint_saved_after_fit_failed_resumes_with_the_batch_that_failed(
+def test_checkpoint_saved_after_fit_failed_resumes_with_failed_batch(
     url: str, tmp_path: Path, kind: str
 ) -> None:
     before, after, saved = Failing(MIDDLE), Failing(), tmp_path / "saved.ckpt"
@@ -224,7 +224,7 @@ def test_run_that_fails_twice_trains_on_each_batch(
 @pytest.mark.parametrize(
     ("hook", "trained"), [("training_step", 2), ("on_train_epoch_start", BATCHES)]
 )
-def test_step_count_is_correct_after_failed_batch_in_another_world(
+def test_step_count_is_correct_after_failed_batch_with_different_world_size(
     url: str, tmp_path: Path, hook: str, trained: int
 ) -> None:
     options = {"accumulate_grad_batches": 3}

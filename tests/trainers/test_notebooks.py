@@ -6,7 +6,7 @@ import pytest
 from tests.notebooks import AS_PETASTORM, check_notebook
 from tests.trainers.test_composer import STAND_IN
 
-#: Notebooks in `before` run under Petastorm's name.
+#: Notebooks in `before` import mdstorm under Petastorm's name.
 RUN = [
     "01_pytorch",
     "before/01_pytorch",
@@ -20,7 +20,7 @@ RUN = [
     "13_dbfs",
     "before/13_dbfs",
 ]
-#: In a directory of pytest, the paths of Ray's sockets would be too long.
+#: In one of pytest's directories, the paths of Ray's sockets would be too long.
 VARIABLES = {"11_ray": {"RAY_TMPDIR": "/tmp"}, "12_composer": {"PYTHONPATH": STAND_IN}}
 
 

@@ -1,4 +1,4 @@
-"""User-written training loops, without a framework: on ranks and meshes."""
+"""User-written training loops without a framework, on ranks and on meshes."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ pytestmark = pytest.mark.long
 def train(
     url: str, at: Path, number: int, data: int, tensor: int | None = None, steps: int = 0
 ) -> NumberedBatches:
-    """Train from where the previous run stopped, for this many steps or to the end.
+    """Train from where the previous run stopped, for `steps` steps, or to the end if it is 0.
 
-    In a mesh, which has tensor-parallel groups of this many ranks, the rows of each group are
-    returned once.
+    In a mesh with tensor-parallel groups of `tensor` ranks, the rows of each group are returned
+    once.
     """
     group = tensor or 1
     ranks, place = data * group, at / f"run-{number}"
     states = [at / f"state-{n}" for n in (number, number + 1)]
     program = ("plain_torch.py", url) if tensor is None else ("mesh.py", url, data, tensor)
-    if ranks == 1:  # torchrun makes a group of one rank as well
+    if ranks == 1:  # torchrun also makes a group for a single rank
         run = launch(*program, steps, *states, at=place, launcher=torchrun(1)).recorded()
     else:
         run = fork(*program, steps, *states, at=place, processes=ranks).recorded()
@@ -37,7 +37,7 @@ def test_plain_torch_loop_reads_each_row_once(url: str, tmp_path: Path, tensor: 
     assert recorded.steps == [11, 11]
 
 
-def test_state_of_rank_0_resumes_with_more_or_fewer_ranks(url: str, tmp_path: Path) -> None:
+def test_state_from_rank_0_resumes_with_more_or_fewer_ranks(url: str, tmp_path: Path) -> None:
     runs = [
         train(url, tmp_path, 0, 2, steps=4),
         train(url, tmp_path, 1, 3, steps=2),
@@ -48,7 +48,7 @@ def test_state_of_rank_0_resumes_with_more_or_fewer_ranks(url: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("data", "tensor"), [(4, 1), (1, 2)])
-def test_checkpoint_of_a_mesh_resumes_in_another_mesh(
+def test_mesh_checkpoint_resumes_in_different_mesh(
     url: str, tmp_path: Path, data: int, tensor: int
 ) -> None:
     first = train(url, tmp_path, 0, 2, 2, steps=4)

@@ -16,7 +16,7 @@ tf: Any = pytest.importorskip("tensorflow")
 
 
 class Rows:
-    """The rows of training, and the rows of each validation."""
+    """The training rows, and the rows of each validation."""
 
     def __init__(self) -> None:
         self.trained: list[int] = []
@@ -43,7 +43,7 @@ class StopError(Exception):
 
 
 class Stop(keras.callbacks.Callback):  # type: ignore[misc]
-    """Counts batches, stops after some of them, and begins the record of each validation."""
+    """Counts batches, stops after a number of them, and begins a new record for each validation."""
 
     def __init__(self, rows: Rows, batches: int | None) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Stop(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class Program:
-    """Runs of `fit` that stop after random batches, and resume with other datasets and models."""
+    """Runs of `fit` that stop after random batches, and resume with new datasets and models."""
 
     def __init__(self, url: str, seed: int) -> None:
         draw = self.draw = random.Random(seed)
@@ -118,7 +118,7 @@ class Program:
             taken -= in_pass
 
     def batches_of_passes(self, read_before: int) -> Any:
-        """Yield the number of batches in each pass of `fit`, if some rows were read before."""
+        """Yield the number of batches in each pass of `fit` after `read_before` rows were read."""
         if self.num_epochs is None:
             yield 1 << 30
             return

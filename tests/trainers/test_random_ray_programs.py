@@ -1,4 +1,4 @@
-"""Random programs with the loaders that Ray Train prepares; rows are counted by value."""
+"""Random programs with loaders prepared by Ray Train; rows are counted by value."""
 
 import json
 import random
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 
 class Program:
-    """Epochs on one rank or two that stop after random batches and resume in other loaders.
+    """Epochs on one or two ranks that stop after random batches and resume, often in new loaders.
 
     `prepare_data_loader` wraps loaders in `_WrappedDataLoader`. Its other work needs a cluster.
     """
@@ -86,7 +86,7 @@ class Program:
         ]
 
     def resume(self) -> None:
-        """Load the states into new loaders; single ranks may peek before or after that."""
+        """Load the states into the same or new loaders; ranks may peek before or after that."""
         states = json.loads(json.dumps([loader.state_dict() for loader in self.loaders]))
         if self.changes_world:
             self.ranks = self.draw.choice([1, 2])

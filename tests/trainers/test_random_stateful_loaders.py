@@ -1,4 +1,4 @@
-"""Random programs with torchdata's StatefulDataLoader, whose rows are counted by value."""
+"""Random programs with torchdata's StatefulDataLoader; rows are counted by value."""
 
 import io
 import random
@@ -23,7 +23,7 @@ pytestmark = [
 
 
 class Program:
-    """Epochs that stop after random batches, and resume in other loaders."""
+    """Epochs that stop after random batches, and resume in new loaders."""
 
     def __init__(self, url: str, seed: int) -> None:
         draw = self.draw = random.Random(seed)
@@ -88,7 +88,7 @@ class Program:
         )
 
     def resume(self) -> None:
-        """Load the states into new loaders or into the same loaders."""
+        """Load the states into new loaders, possibly on a different number of ranks."""
         states = [through_a_file(loader.state_dict()) for loader in self.loaders]
         if not self.workers and not self.is_elastic:  # any state resumes in any world
             self.ranks = self.draw.choice([1, 2, 3])

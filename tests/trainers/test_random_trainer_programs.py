@@ -42,7 +42,7 @@ class Stop(transformers.TrainerCallback):  # type: ignore[misc]
 
 
 class Program:
-    """Some epochs, stopped after random steps, and resumed by other Trainers."""
+    """Some epochs that are stopped after random steps, and resumed by new Trainers."""
 
     def __init__(self, url: str, seed: int, at: Path) -> None:
         draw = self.draw = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Ray Train's TorchTrainer, and the loader that its `prepare_data_loader` makes."""
+"""Ray Train's TorchTrainer, and the loader that its `prepare_data_loader` returns."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""torchdata's StatefulDataLoader over a StreamingDataset: states of each worker."""
+"""torchdata's StatefulDataLoader over a StreamingDataset, with a state for each worker."""
 
 from itertools import islice
 from pathlib import Path
@@ -19,20 +19,20 @@ def resumes_exactly(
         whole, resumed = (run.recorded(f"{case}-{part}") for part in ("whole", "resumed"))
         assert resumed == whole, case
         for part in (resumed, run.recorded(f"{case}-next")):
-            # In the elastic order, ranks with one row fewer repeat a row, as in MosaicML Streaming.
+            # In the elastic order, ranks with one fewer row repeat a row, as in MosaicML Streaming.
             more = sum(part.rows.values()) - ROWS
             assert 0 <= more < (processes if "elastic" in case else 1), case
             assert part.rows.keys() == each_once(ROWS).keys(), case
 
 
-def test_epoch_resumes_at_the_position_of_each_worker(url: str, tmp_path: Path) -> None:
+def test_epoch_resumes_at_each_worker_position(url: str, tmp_path: Path) -> None:
     resumes_exactly(url, tmp_path, ["exact:2:5", "elastic:2:5"])
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
-def test_state_of_any_position_in_an_epoch_resumes_exactly(
+def test_state_at_any_position_in_epoch_resumes_exactly(
     url: str, tmp_path: Path, order: str, processes: int
 ) -> None:
     places = [(workers, stop) for workers in (0, 1, 2, 3) for stop in (0, 1, 2, 7, 31 // processes)]
@@ -44,7 +44,7 @@ def test_state_of_any_position_in_an_epoch_resumes_exactly(
 
 @pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata itself calls it
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_state_without_workers_resumes_in_another_world(
+def test_state_without_workers_resumes_with_different_world_size(
     url: str, ranks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torchdata = pytest.importorskip("torchdata.stateful_dataloader")

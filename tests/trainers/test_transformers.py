@@ -34,7 +34,9 @@ def test_trainer_with_mixin_reads_each_row_once_and_resumes_exactly(
 
 
 @pytest.mark.long
-def test_checkpoint_of_another_world_raises_error(url: str, even_url: str, tmp_path: Path) -> None:
+def test_checkpoint_from_different_world_size_raises_error(
+    url: str, even_url: str, tmp_path: Path
+) -> None:
     for processes, part in ((2, "converter"), (1, "refused")):
         run = fork("trainer_with_mixin.py", url, even_url, part, at=tmp_path, processes=processes)
 

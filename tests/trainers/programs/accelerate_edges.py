@@ -21,13 +21,13 @@ def loader_of(url: str, **options: Any) -> Any:
     return converter_of(url).make_torch_dataloader(**{"num_epochs": 1, **options})
 
 
-# The second rank has no row, and no earlier batch that it could repeat.
+# The second rank has no rows, and no earlier batch that it could repeat.
 for batch in accelerator.prepare(loader_of(few, batch_size=8)):
     assert batch["number"].shape == (8,)
     record(accelerator.gather_for_metrics(batch["number"]), "few")
 
-# A state before the last batch, in which the second rank also has no row. Loaders with another
-# batch size, prepared or not, resume from it.
+# A state before the last batch, in which the second rank also has no rows. Prepared loaders with
+# the same or a different batch size resume from it.
 loader = accelerator.prepare(loader_of(few, batch_size=2))
 batches = iter(loader)
 first = accelerator.gather_for_metrics(next(batches)["number"])
@@ -47,7 +47,7 @@ for part, batch_size in (("same", 2), ("other", 1)):
     rows = [accelerator.gather_for_metrics(batch["number"]) for batch in after_the_end]
     record(torch.cat(rows), f"next-{part}")
 
-# A state that was loaded before the loader was prepared, by the loader or by its dataset.
+# A state that is loaded by the loader, or by its dataset, before the loader is prepared.
 for part in ("loader", "dataset"):
     plain = loader_of(few, batch_size=2, cur_shard="auto")
     record(next(iter(plain))["number"], f"loaded-by-{part}")
@@ -67,7 +67,7 @@ for _, batch in zip(range(10), endless, strict=False):
     assert not accelerator.gradient_state.end_of_dataloader
 endless.close()
 
-# These samples are already a share of the rows, which Accelerate would split again: each rank
+# These samples are already a share of the rows, which Accelerate would split again. Each rank
 # raises an error, even if only the first rank would read.
 for dispatches in (False, True):
     splitting = Accelerator(

@@ -16,7 +16,7 @@ rank, world = accelerator.process_index, accelerator.num_processes
 
 
 def evaluate(part: str, loader: Iterable[Any]) -> None:
-    """Record the rows of this rank, the rows of all ranks, and when the end was known."""
+    """Record this rank's rows and all ranks' rows, and check when the end is known."""
     ends = []
     for batch in loader:
         record(batch["number"], part)
@@ -37,7 +37,7 @@ def loader_of(batch_size: int, url: str = url, **options: Any) -> Any:
     )
 
 
-# Rows modulo the rows of a global batch: zero, one, and one more than a batch of one rank.
+# Rows modulo the size of a global batch: zero, one, and one more than one rank's batch.
 for part, rest, loader in (
     ("none", 0, loader_of(63, even_url)),
     ("one", 1, loader_of(63)),

@@ -15,7 +15,7 @@ EPOCHS, BATCH_SIZE, ACCUMULATED = 2, 63, 3
 
 
 class Training:
-    """The objects of a training script; another instance is like another run."""
+    """The objects in a training script; a new instance is like a new run."""
 
     def __init__(self, part: str, loader: Any, **options: Any) -> None:
         self.part = part
@@ -62,7 +62,7 @@ def train_and_stop(training: Training, steps: int) -> None:
 
 STOP = 5
 for part, make in (("exact", seedless_loader), ("elastic", elastic_loader)):
-    # Resume by the states of the loaders.
+    # Resume from the loader states.
     stateful = {"use_stateful_dataloader": True}
     train_and_stop(Training(f"state-{part}", make(), **stateful), STOP)
     training = Training(f"state-{part}", make(), **stateful)

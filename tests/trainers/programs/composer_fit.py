@@ -1,7 +1,7 @@
 """Composer's Trainer; arguments: URL KIND DURATION PART [CHECKPOINT].
 
-KIND is a name of `loader_of`. Without CHECKPOINT one is written after every fourth batch, and after
-every epoch.
+KIND is a kind of `loader_of`. Without CHECKPOINT, checkpoints are written after every fourth batch
+and after every epoch.
 """
 
 import sys
@@ -28,7 +28,7 @@ class Model(ComposerModel):
 
 
 class Recorder(Callback):
-    def batch_start(self, state, logger):  # the whole batch: forward may get a part of it
+    def batch_start(self, state, logger):  # the whole batch; forward may get only a part of it
         record(state.batch["number"], f"{part}{int(state.timestamp.epoch)}")
 
 

@@ -1,7 +1,7 @@
-"""A loop over DeepSpeed's engine; arguments: URL KIND PART [TAG].
+"""A training loop with DeepSpeed's engine; arguments: URL KIND PART [TAG].
 
-KIND is "loader", one of ours, or "training_data", from which DeepSpeed makes its own. TAG names the
-checkpoint to resume from; without it, one is written after the fourth step.
+KIND is "loader" for one of our loaders, or "training_data" for a loader made by DeepSpeed. TAG is
+the checkpoint to resume from; without it, a checkpoint is written after the fourth step.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Keras in one process, on the backend of KERAS_BACKEND; arguments: URL."""
+"""Keras in one process, on the backend set in KERAS_BACKEND; arguments: URL."""
 
 import sys
 import warnings
@@ -30,7 +30,7 @@ def fit(part, dataset, *callbacks, **arguments):
 
 
 class Validation(keras.callbacks.Callback):
-    """Records the rows of validation separately."""
+    """Records validation rows separately."""
 
     def on_test_begin(self, logs=None):
         self.part, Recorder.part = Recorder.part, "validation"

@@ -6,7 +6,7 @@ import os
 from support import record
 
 if "TF_CONFIG" in os.environ:
-    # `fit` of Keras 3.15 fails under MultiWorkerMirroredStrategy with any dataset.
+    # Keras 3.15's `fit` fails under MultiWorkerMirroredStrategy with any dataset.
     import tf_keras as keras
 else:
     import keras
@@ -37,7 +37,7 @@ class Recorder(keras.layers.Layer):
 
 
 def make_model():
-    """Return a compiled model of the columns ``number`` and ``x``."""
+    """Return a compiled model with the inputs ``number`` and ``x``."""
     number = keras.Input((), dtype="int64", name="number")
     x = keras.Input((), name="x")
     values = keras.layers.Reshape((1,))(Recorder()(number, x))
@@ -47,7 +47,7 @@ def make_model():
 
 
 class Steps(keras.callbacks.Callback):
-    """Records the number of steps of each epoch."""
+    """Records the number of steps in each epoch."""
 
     def on_epoch_begin(self, epoch, logs=None):
         self._steps = 0
@@ -64,7 +64,7 @@ class PreemptionError(Exception):
 
 
 class Checkpoint(keras.callbacks.Callback):
-    """Saves the dataset's state, as users save it with the weights, and stops after 4 steps."""
+    """Saves the dataset's state, as users do with the weights, and stops after 4 steps."""
 
     def __init__(self, dataset, steps_per_batch=1):
         super().__init__()
@@ -79,7 +79,7 @@ class Checkpoint(keras.callbacks.Callback):
 
 
 def fit_until_stopped(model, dataset, steps_per_batch=1):
-    """Train until the job is preempted, and return the state of the dataset."""
+    """Train until the job is preempted, and return the dataset's state."""
     checkpoint = Checkpoint(dataset, steps_per_batch)
     try:
         model.fit(dataset, verbose=0, shuffle=False, callbacks=[checkpoint])

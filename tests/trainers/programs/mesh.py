@@ -1,7 +1,7 @@
-"""Train in a mesh of data and tensor parallel ranks; arguments: URL DP TP STEPS STATE NEXT_STATE.
+"""Train in a mesh of data- and tensor-parallel ranks; arguments: URL DP TP STEPS STATE NEXT_STATE.
 
-The model is sharded by FSDP2 along the data-parallel dimension, and is saved with the state of the
-loader by ``torch.distributed.checkpoint``.
+FSDP2 shards the model along the data-parallel dimension. ``torch.distributed.checkpoint`` saves the
+model together with the loader state.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""Run the Python in a section of docs/trainers.md; arguments: URL SECTION.
+"""Run the Python code in a section of docs/trainers.md; arguments: URL SECTION.
 
-Names from earlier in the docs, such as `converter` and `model`, are defined already.
+Names from earlier in the docs, such as `converter` and `model`, are already defined.
 """
 
 import re

@@ -1,7 +1,7 @@
-"""A user's own loop, stopped and resumed; arguments: URL STEPS STATE NEXT_STATE.
+"""A user-written loop that is stopped and resumed; arguments: URL STEPS STATE NEXT_STATE.
 
-Rank 0 saves its state after STEPS steps (0: all). If there was an earlier run, every rank resumes
-from its state.
+Rank 0 saves its state after STEPS steps, or after all steps for 0. If the file STATE exists, every
+rank resumes from it.
 """
 
 import sys

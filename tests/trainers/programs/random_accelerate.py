@@ -1,7 +1,7 @@
-"""Random programs with Accelerate; arguments: URL FIRST STOP, seeds of programs.
+"""Random programs with Accelerate; arguments: URL FIRST STOP, a range of seeds.
 
-Each trains some epochs, is stopped after random batches, and resumes with other objects: by
-`load_state`, or by `skip_first_batches`. The rows of all ranks are counted by value.
+Each program trains for some epochs, stops after random batches, and resumes, with `load_state` or
+with `skip_first_batches`, often in new objects. Rows from all ranks are counted by value.
 """
 
 import random

@@ -1,8 +1,8 @@
-"""Random worlds that filter and transform, under DDP; arguments: URL FIRST STOP, seeds of worlds.
+"""Random worlds that filter and transform under DDP; arguments: URL FIRST STOP, a range of seeds.
 
-All have one process group. A rank trains on the rows that are kept of its share, with `Join` if
-ranks may have unequal numbers of batches, which would hang otherwise. The rows of all ranks are
-counted by value.
+All worlds use the same process group. A rank trains on the remaining rows of its share. If ranks
+may have unequal numbers of batches, they use `Join`, because training would hang otherwise. Rows
+from all ranks are counted by value.
 """
 
 import random
@@ -82,7 +82,7 @@ class World:
         }
 
     def train(self) -> list[list[int]] | None:
-        """Return the rows of each batch of this rank; None if a function leaves too few."""
+        """Return the rows in each batch on this rank, or None if a function leaves too few."""
         batches, trained = self.loader(), []
         if self.kind == "function":  # an error on one rank must not block the others
             try:
@@ -121,7 +121,7 @@ class World:
 
 
 def gathered(value: Any) -> list[Any]:
-    """Return the value of each rank."""
+    """Return the values from all ranks."""
     values = [None] * dist.get_world_size()
     dist.all_gather_object(values, value)
     return values

@@ -1,6 +1,7 @@
 """Ray Train's TorchTrainer on this machine; arguments: URL PROCESSES PART [STATE].
 
-Without STATE, a file, rank 0 writes the loader's state after the fourth batch to ``state.json``.
+STATE is a file to resume from. Without it, rank 0 writes the loader's state after the fourth batch
+to ``state.json``.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Code that the programs share: converters without Spark, and records of rows and warnings.
+"""Code shared by the programs: converters without Spark, and records of rows and warnings.
 
 Importing it starts recording the warnings of ranks, even if trainers suppress them.
 """
@@ -16,12 +16,12 @@ from mdstorm_backend.loaders import agreement
 
 
 def converter_of(url: str) -> SparkDatasetConverter:
-    """Return a converter like one that a program has unpickled, without Spark."""
+    """Return a converter without Spark, like one that a program has unpickled."""
     dataset = open_dataset(url)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
 
 
-#: Arguments of a converter's loaders, in addition to the arguments of all loaders.
+#: Arguments for a converter's loaders, in addition to those for all loaders.
 _OF_CONVERTER = {
     "converter": {"cur_shard": "auto"},
     "explicit": {"cur_shard": 0, "shard_count": 2},
@@ -31,7 +31,7 @@ _OF_CONVERTER = {
 
 
 def loader_of(url: str, kind: str) -> Any:
-    """Return a loader of a converter, with or without a length, or a loader over a dataset."""
+    """Return a converter's loader, with or without a length, or a loader over a dataset."""
     from torch.utils.data import DataLoader  # Keras programs do not need torch
 
     from mdstorm_backend import StreamingDataLoader, StreamingDataset
@@ -52,7 +52,7 @@ def keep_all(frame: Any) -> Any:
 
 
 def record(batch: Iterable[int], part: str = "rows") -> None:
-    """Record the row numbers of a batch; rows are counted for each `part`, such as an epoch."""
+    """Record a batch's row numbers; rows are counted separately per `part`, such as an epoch."""
     directory = Path(os.environ["MDSTORM_TEST_RECORDS"])
     with (directory / f"{part}-{_rank()}.jsonl").open("a") as file:
         file.write(json.dumps([int(number) for number in batch]) + "\n")

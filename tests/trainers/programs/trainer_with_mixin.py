@@ -1,6 +1,6 @@
 """Hugging Face's Trainer with or without the mixin; arguments: URL URL_OF_1008_ROWS PART….
 
-Each training with the mixin is stopped in its second epoch, and resumed by a new Trainer.
+Each run with the mixin is stopped in its second epoch, and resumed by a new Trainer.
 """
 
 import sys
@@ -20,7 +20,7 @@ url, even_url, *parts = sys.argv[1:]
 
 
 class Model(torch.nn.Module):
-    """Predicts the number of a row, which is an input."""
+    """A model that predicts the row number, which is one of its inputs."""
 
     def __init__(self, part: str) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Programs whose ranks differ, or filter rows; arguments: URL PROGRAM ORDER.
+"""Programs whose ranks behave differently; arguments: URL PROGRAM ORDER.
 
-PROGRAM may be "quiet": all correct programs, each in its own process group. Each rank records the
-rows of each epoch.
+PROGRAM may be "quiet", for all correct programs, each in its own process group. Each rank records
+the rows of each epoch.
 """
 
 import os
@@ -50,7 +50,7 @@ def loader_of(converter: Any, order: str, batch_size: int = BATCH, **options: An
 
 
 def in_lockstep(batches: Any) -> Iterator[Any]:
-    """Yield batches that all ranks must have. Otherwise this hangs, like DDP's gradients."""
+    """Yield batches that all ranks must have; otherwise this hangs, like DDP's gradients."""
     for batch in batches:
         dist.all_reduce(torch.zeros(1))
         yield batch
@@ -179,7 +179,7 @@ QUIET = (
     an_epoch_ahead,
     with_persistent_workers,
     resumes,
-    validates_on_rank_0,  # must be last: rank 0 makes more loaders, which begin later epochs
+    validates_on_rank_0,  # must be last: rank 0 makes more loaders, which begin at later epochs
 )
 
 main(*sys.argv[1:])
