@@ -81,7 +81,7 @@ pytest_runtest_setup = pytest.hookimpl(wrapper=True)(_within_limit)
 pytest_runtest_call = pytest.hookimpl(wrapper=True)(_within_limit)
 
 
-#: Matches the text of modules whose tests use the session.
+#: Matches the source of test modules that use the session.
 _NAMES_SESSION = re.compile(r'spark: |"spark"|\bspark_session\b|\bof_values\b')
 
 

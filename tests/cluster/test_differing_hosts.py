@@ -36,7 +36,7 @@ print(os.getuid(), pathlib.Path(mdstorm.__file__).parents[2], round(ahead / 3600
     ],
     ids=["pyarrow", "mdstorm"],
 )
-def test_error_names_package_missing_on_one_host(
+def test_error_reports_package_missing_on_one_host(
     network: Network,
     hosts: list[Host],
     store: Store,

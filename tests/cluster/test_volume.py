@@ -45,4 +45,4 @@ def test_volume_written_by_executors_is_read_once_by_ranks_on_both_hosts(
     assert epochs(trained) == [EACH_ROW_ONCE] * 3
     for host in hosts:
         cached = [*host.disk.glob(f"tmp/cache{mount}/**/*.mds")]
-        assert 0 < len(cached) <= 17, "half of the shards, and the one at the border"
+        assert 0 < len(cached) <= 17, "half of the shards, plus the one at the boundary"

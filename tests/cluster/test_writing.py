@@ -158,7 +158,7 @@ def full(hosts: list[Host]) -> Iterator[Host]:
 
 
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["fails", "is done elsewhere"])
-def test_full_disk_is_reported_and_dataset_is_complete_or_absent(
+def test_full_disk_is_reported_and_dataset_is_complete_or_missing(
     network: Network,
     store: Store,
     spark_cluster: Standalone,

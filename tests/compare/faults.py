@@ -81,7 +81,7 @@ with make_reader((DATA / "codecs").as_uri(), shuffle_row_groups=False, schema_fi
         pass
 """
 
-#: Programs that were recorded under Petastorm, by name.
+#: Programs that were recorded with Petastorm, by name.
 PROGRAMS = {
     "batches": _BATCHES,
     "torch": _TORCH,

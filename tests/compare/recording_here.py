@@ -30,7 +30,7 @@ def load_recorder() -> ModuleType:
 
 
 def record(source: str, runs: int = 1, examples: int = 0) -> dict[str, Any]:
-    """Return the recording of a program, with all runs in one recording."""
+    """Record a program, and return a single recording with all of its runs."""
     recorder = load_recorder()
     options = Namespace(examples=examples, no_full_pass=False)
     found: dict[str, Any] = {}

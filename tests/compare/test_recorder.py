@@ -281,7 +281,7 @@ def test_recorder_compiles_on_old_pythons(python: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-#: A stand-in for what the recorder patches in Petastorm: an endless reader of one batch.
+#: A stand-in for the parts of Petastorm that the recorder patches, with an endless reader.
 KNOWN_BATCH = """
 import datetime
 import itertools
@@ -382,7 +382,7 @@ def test_failing_program_still_writes_its_recording(
     assert [run["ended"] for run in found["runs"]] == [ended]
 
 
-#: A stand-in for what the recorder patches in Petastorm: a converter whose loaders read a file.
+#: A stand-in for the parts of Petastorm that the recorder patches, with loaders that read a file.
 LIBRARY = """
 import numpy as np
 
@@ -507,7 +507,7 @@ def test_column_with_more_than_eight_shapes_does_not_list_them() -> None:
         assert len(found.to_json()["columns"]["x"]["shapes"]) == shapes
 
 
-#: A stand-in for what the recorder patches in Petastorm: a reader that reads with a pool.
+#: A stand-in for the parts of Petastorm that the recorder patches, with a reader that uses a pool.
 POOL = """
 class Reader:
     batched_output = True
@@ -539,7 +539,7 @@ def test_petastorm_reads_without_a_pool_while_it_is_recorded(given: str, tmp_pat
     assert pools == [given.rpartition("'")[0].rpartition("'")[2]]
 
 
-#: A stand-in for what the recorder patches in Petastorm: readers of three rows, and their loaders.
+#: A stand-in for the parts of Petastorm that the recorder patches, with readers of three rows.
 READERS = """
 import itertools
 import random
@@ -714,7 +714,7 @@ def test_no_full_pass_option_leaves_loaders_without_data(library: Path) -> None:
     }
 
 
-#: A stand-in for what the recorder patches in Petastorm: a reader of one batch.
+#: A stand-in for the parts of Petastorm that the recorder patches, with a reader of one batch.
 ONE_BATCH = """
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Datasets in `golden` that MosaicML Streaming 0.13.0 has written.
+"""Datasets in `golden`, which were written by MosaicML Streaming 0.13.0.
 
 Each has an `expected.json` with every value's type, content and stored bytes. mdstorm must read
 these values, and write the same bytes.
@@ -157,7 +157,7 @@ def test_pickles_are_not_loaded_unless_unsafe_types_are_allowed() -> None:
 
 
 def given_samples(golden: Golden) -> list[dict[str, Any]]:
-    """The samples as they were passed to the writer."""
+    """Return the samples as they were passed to the writer."""
     # Pillow's decoding depends on its version; the stored bytes do not.
     files = [name for name, text in golden.encodings.items() if text in ("png", "jpeg")]
     stored = [{n: b64decode(s[n]["encoded_b64"]) for n in files} for s in golden.samples]

@@ -17,7 +17,7 @@ PACKAGES = {
 
 
 def modules(package: str) -> dict[str, Path]:
-    """Return the files of a package by the names of their modules."""
+    """Return a package's files by module name."""
     root = PACKAGES[package]
     found = {}
     for path in root.rglob("*.py"):
@@ -28,26 +28,26 @@ def modules(package: str) -> dict[str, Path]:
 
 @cache
 def imported(path: Path) -> list[str]:
-    """Return all imports of a module: modules, and names that may be modules."""
+    """Return everything that a module imports, including names that may be modules."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide which folder is meant"
+            assert node.level == 0, "relative imports do not show which folder is meant"
             assert node.module is not None
             found += [f"{node.module}.{alias.name}" for alias in node.names]
     return found
 
 
 def folder(module: str, path: Path) -> str:
-    """Return the folder of a module; a module at the root of its package counts as a folder."""
+    """Return a module's folder; a module at the root of its package counts as a folder."""
     is_package = path.name == "__init__.py"
     return module if is_package or module.count(".") == 1 else module.rpartition(".")[0]
 
 
 def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[str, list[str]]]:
-    """Return the imports between modules, keyed by the folders of both."""
+    """Return the imports between folders, keyed by importing and imported folder."""
     files = modules(package)
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for module, path in files.items():
@@ -60,7 +60,7 @@ def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[st
 
 
 def rings(graph: dict[str, dict[str, list[str]]]) -> list[list[str]]:
-    """Return the groups of folders that import each other, directly or through others."""
+    """Return the groups of folders that import each other, directly or indirectly."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()

@@ -155,7 +155,7 @@ class _Volume:
     def _change(self, node: int, data: bytes) -> bytes:
         valid, _, _, size = struct.unpack_from("<IIQQ", data)
         if valid & _SIZE_CHANGES and size != os.stat(self._path(node)).st_size:
-            raise OSError(errno.EOPNOTSUPP, "the size of a file cannot be changed")
+            raise OSError(errno.EOPNOTSUPP, "file sizes cannot be changed")
         return self._attributes(node, data)  # changes of modes and times are ignored
 
     def _make_directory(self, node: int, data: bytes) -> bytes:
@@ -196,7 +196,7 @@ class _Volume:
 
     def _opened(self, path: str, flags: int, more: int) -> bytes:
         if flags & os.O_APPEND:
-            raise OSError(errno.EOPNOTSUPP, "no appending")
+            raise OSError(errno.EOPNOTSUPP, "appending is not supported")
         kept = os.O_ACCMODE | os.O_TRUNC | os.O_EXCL
         file = os.open(path, flags & kept | more, 0o666)
         if flags & os.O_ACCMODE != os.O_RDONLY:

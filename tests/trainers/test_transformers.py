@@ -44,7 +44,9 @@ def test_checkpoint_from_different_world_size_raises_error(
 
 
 @pytest.mark.long
-def test_trainer_without_mixin_reads_dataset_only_in_one_process(url: str, tmp_path: Path) -> None:
+def test_trainer_without_mixin_reads_dataset_only_in_single_process(
+    url: str, tmp_path: Path
+) -> None:
     alone = ("trainer_with_mixin.py", url, url, "alone")
     assert fork(*alone, at=tmp_path / "1").recorded("alone").rows == each_once(ROWS)
     run = fork(*alone, at=tmp_path / "2", processes=2, fails=True)

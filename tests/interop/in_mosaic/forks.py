@@ -1,7 +1,7 @@
 """Import MosaicML Streaming once, and run scripts from this folder in forks of this process.
 
 Each input line is a JSON list: a script, files for its output and its errors, a time limit in
-seconds, and its arguments. For each line, the script's exit status is printed.
+seconds, and its arguments. Prints a wait status for each line, which is 0 if the script succeeded.
 """
 
 import json

@@ -14,7 +14,7 @@ def mentions(text: str, path: str | None = None) -> list[int]:
 
 
 @each(
-    # in a long string, only the line without a finding of another rule
+    # in a long string, only the line without a finding from another rule
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # one note per line
     # a tuple that contains both libraries gets no note

@@ -14,7 +14,7 @@ rewrite = partial(check_rewrite, library="streaming")
 noop = partial(check_noop, library="streaming")
 
 
-def test_tables_of_streaming_names_match_mdstorm_backend() -> None:
+def test_streaming_name_tables_match_mdstorm_backend() -> None:
     assert {one for one in streaming.MODULES if one} == names.MODULES
     assert {one for table in streaming.MODULES.values() for one in table} == names.NAMES
     assert streaming.SECTIONS == names.SECTIONS

@@ -23,7 +23,7 @@ READS = "from petastorm import make_reader\n"
 def migrated(
     root: Path, files: dict[str, str], *, write: bool = False, names: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the text of each migrated file without TODO comments; unchanged files are left out."""
+    """Return the text of each migrated file without TODO comments; unchanged files are omitted."""
     write_files(root, files)
     paths = sorted(root / name for name in names or files)
     found = run(paths, Settings(todo=False), write=write)
