@@ -1,4 +1,4 @@
-"""Encodings, shards, compression, hashes, caches, and files in object stores."""
+"""Encodings, shards, compression, hashes, caches, and files in remote storage."""
 
 import json
 import os
