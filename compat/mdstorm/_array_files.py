@@ -73,7 +73,8 @@ def decode_npy(
     Returns
     -------
     numpy.ndarray
-        ``(rows, *shape)`` of `dtype` where `shape` has no free dimension and no row is null.
+        ``(rows, *shape)`` of `dtype` where `shape` has no free dimension and no row is null, and
+        where times have the same unit.
     pyarrow.ListArray
         Where `shape` has one dimension otherwise, and Arrow has the type.
     numpy.ndarray
@@ -85,7 +86,7 @@ def decode_npy(
         If a row is no such file, or its array has another dtype or shape.
     """
     files = _Files(values, dtype, shape)
-    if None not in shape and files.all_valid and not has_nulls:
+    if None not in shape and files.all_valid and not has_nulls and not files.mixes_units:
         return files.matrix()
     if len(shape) == 1 and dtype.kind in "biuf":
         return files.lists()
@@ -113,6 +114,11 @@ class _Files:
         self._skipped: _Positions = self._find_skipped()
         self._parse()
         self._check()
+
+    @property
+    def mixes_units(self) -> bool:
+        """Whether the files contain times in several units: one may not hold all of them."""
+        return self._dtype.kind in "mM" and len({header.dtype for header in self._headers}) > 1
 
     def matrix(self) -> npt.NDArray[Any]:
         """Return all arrays stacked as one."""

@@ -306,7 +306,9 @@ class DecodedShard(Shard):
 def _to_output(column: Column, values: Values, exact_nulls: bool) -> Values:
     """Return decoded values in the form in which the engine returns the column."""
     if isinstance(values, np.ndarray):
-        if values.ndim > 1 or values.dtype == object or column.is_numpy(exact_nulls=exact_nulls):
+        # Arrow's timestamps do not keep the unit of times.
+        is_kept = values.ndim > 1 or values.dtype.kind in "OMm"
+        if is_kept or column.is_numpy(exact_nulls=exact_nulls):
             return values
         return as_arrow(values)
     if column.is_array or values.null_count > column.null_count:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mdstorm._rows import ArrayColumn
 from mdstorm._transforms.row_transform import declared_dtype
 from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
 from mdstorm.unischema import Unischema
@@ -85,14 +86,16 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
 def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
     """Convert a column of rows without nulls, as `column_for_tf` converts columns of batches.
 
-    As in Petastorm, dates in rows are numbers of days, and timestamps numbers of microseconds.
+    As in Petastorm, dates in rows are numbers of days, and timestamps numbers of microseconds;
+    times in arrays are nanoseconds, also in arrays without dimensions.
     """
     if isinstance(values, pa.Array):
         if pa.types.is_decimal(values.type):
             values = np.array([str(value.normalize()) for value in values.to_pylist()], object)
         elif pa.types.is_temporal(values.type):
             values = values.to_numpy(zero_copy_only=False)
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "M":
+    is_time = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind == "M"
+    if is_time and not isinstance(column, ArrayColumn):
         return _days_or_microseconds(values)
     return column_for_tf(values, spec, column)
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from tests.compat.etl.golden_rows import assert_rows, read_rows
+from tests.compat.etl.golden_rows import assert_rows, assert_same, read_rows
 
 from mdstorm import make_reader
 from mdstorm._datasets.decoded_source import decoded, stored_unischema
@@ -21,6 +21,7 @@ from mdstorm._pickles.stored_pickles import dump_unischema
 from mdstorm._schema import NamedSparkType
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
+from mdstorm.pytorch import DataLoader
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import decode_row
 from mdstorm_backend.datasets.dataset import open_dataset
@@ -125,3 +126,36 @@ def test_null_of_a_float_field_with_array_codec_is_none(
     assert isinstance(first, np.ndarray)
     assert np.isnan(first)
     assert second is None
+
+
+@pytest.mark.parametrize("storage_format", ["parquet", "mds"])
+@pytest.mark.parametrize("dtype", ["M8[s]", "M8[ns]", "m8[s]"])
+def test_time_field_without_dimensions_keeps_its_unit_and_value(
+    dtype: str, storage_format: Any, tmp_path: Path
+) -> None:
+    stored = np.array(1_577_836_800, "M8[s]" if dtype == "M8[ns]" else dtype).astype(dtype)
+    schema = Unischema("S", [UnischemaField("at", stored.dtype.type, (), NdarrayCodec(), False)])
+    url, encoded = f"file://{tmp_path}", bytes(NdarrayCodec().encode(schema.at, stored))
+    with materialize_dataset(None, url, schema, storage_format=storage_format):
+        pq.write_table(pa.table({"at": [encoded] * 2}), tmp_path / "a.parquet")
+    with make_reader(url) as reader:
+        for row in reader:
+            assert_same(row.at, stored)
+            assert row.at == stored
+
+
+def test_timestamp_fields_without_dimensions_are_nanoseconds_in_torch_and_tensorflow(
+    tmp_path: Path,
+) -> None:
+    from mdstorm.tf_utils import make_petastorm_dataset
+
+    schema = Unischema("S", [UnischemaField("at", np.datetime64, (), NdarrayCodec(), False)])
+    url = f"file://{tmp_path}"
+    encoded = bytes(NdarrayCodec().encode(schema.at, np.array("2020-01-01", "M8[s]")))
+    with materialize_dataset(None, url, schema):
+        pq.write_table(pa.table({"at": [encoded] * 2}), tmp_path / "a.parquet")
+    with DataLoader(make_reader(url), 2) as loader:
+        (batch,) = loader
+    with make_reader(url) as reader:
+        (rows,) = make_petastorm_dataset(reader).batch(2)
+    assert batch["at"].tolist() == rows.at.numpy().tolist() == [1_577_836_800_000_000_000] * 2

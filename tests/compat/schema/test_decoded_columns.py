@@ -93,6 +93,15 @@ def test_arrays_of_one_shape_are_stacked() -> None:
     assert found.flags.c_contiguous
 
 
+@pytest.mark.parametrize("shape", [(), (1,)])
+def test_times_in_different_units_keep_their_values(shape: tuple[int, ...]) -> None:
+    # The first one is out of range for nanoseconds.
+    arrays = [np.full(shape, "3000-01-01", "M8[s]"), np.full(shape, "2020-01-01", "M8[ns]")]
+    found = decode_npy(column(arrays), np.dtype("M8"), shape)
+    assert [array.dtype for array in found] == [array.dtype for array in arrays]
+    assert_equal(found, arrays, np.dtype("M8"))
+
+
 @pytest.mark.parametrize("stored", ["int8", "uint32", "int64"])
 def test_one_dimensional_arrays_of_free_length_become_lists(stored: str) -> None:
     for sizes in ([3, 0], [2, 2], []):
