@@ -65,13 +65,11 @@ def test_freed_memory_is_reused_after_malloc_thresholds_were_lowered() -> None:
         ("GLIBC_TUNABLES", "glibc.malloc.trim_threshold=131072"),
     ],
 )
-def test_malloc_thresholds_set_in_the_environment_are_not_changed(
-    variable: str, value: str
-) -> None:
+def test_malloc_thresholds_set_in_environment_are_kept(variable: str, value: str) -> None:
     assert min(_faults(BLOCKS, **{variable: value})) >= PAGES_OF_BLOCKS
 
 
-def test_passes_of_a_loader_reuse_memory_after_malloc_thresholds_were_lowered(
+def test_loader_passes_reuse_memory_after_malloc_thresholds_were_lowered(
     tmp_path: Path,
 ) -> None:
     rows = 1 << 19

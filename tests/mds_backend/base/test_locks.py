@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "lock")
 
 
-def test_lock_whose_file_is_removed_while_locking_is_retried_or_raises_error(
+def test_lock_file_removed_while_locking_is_retried_or_raises_error(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock, removed = fcntl.flock, []
@@ -39,7 +39,7 @@ def test_lock_whose_file_is_removed_while_locking_is_retried_or_raises_error(
     assert len(os.listdir("/proc/self/fd") if before else []) == len(before)
 
 
-def test_release_of_a_removed_lock_does_not_release_later_locks(path: str) -> None:
+def test_releasing_a_removed_lock_does_not_release_later_locks(path: str) -> None:
     first = locked(path)
     first.remove_file()
     second = locked(path)
@@ -61,7 +61,7 @@ def test_shorter_line_in_a_lock_file_replaces_a_longer_line(path: str) -> None:
         assert lock.read() == b""
 
 
-def test_waiting_for_a_lock_times_out_only_if_its_owner_makes_no_progress(
+def test_lock_wait_times_out_only_if_owner_makes_no_progress(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = locked(path)
@@ -81,7 +81,7 @@ def test_waiting_for_a_lock_times_out_only_if_its_owner_makes_no_progress(
     held.release()
 
 
-def test_forked_child_does_not_keep_or_release_the_lock_of_its_parent(path: str) -> None:
+def test_forked_child_neither_keeps_nor_releases_parents_lock(path: str) -> None:
     held = locked(path)
     started, ended = os.pipe(), os.pipe()
     child = os.fork()
@@ -92,7 +92,7 @@ def test_forked_child_does_not_keep_or_release_the_lock_of_its_parent(path: str)
         os._exit(0)
     os.read(started[0], 1)
     assert try_lock(path) is None
-    os.close(held._fd)  # as the kernel does for a process that is killed
+    os.close(held._fd)  # as the kernel does when a process is killed
     after = try_lock(path)
     os.write(ended[1], b"x")
     os.waitpid(child, 0)

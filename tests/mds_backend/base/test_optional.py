@@ -1,4 +1,4 @@
-"""Missing optional libraries, functions that are wrapped on import, and public names."""
+"""Missing optional libraries, functions wrapped on import, and public names."""
 
 import importlib
 import importlib.util
@@ -60,7 +60,7 @@ def test_every_public_name_can_be_imported() -> None:
     assert set(mdstorm_backend.__all__) <= set(dir(mdstorm_backend))
 
 
-def test_unknown_name_of_the_package_raises_attribute_error() -> None:
+def test_unknown_package_attribute_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = mdstorm_backend.nothing
 
@@ -99,7 +99,7 @@ def test_function_is_wrapped_once_before_or_after_its_module_is_imported(
 
 
 @pytest.mark.usefixtures("module")
-def test_source_of_a_module_is_found_without_loading_it() -> None:
+def test_module_source_is_found_without_loading_the_module() -> None:
     when_loaded([NAME], put_in)
     spec = importlib.util.find_spec(NAME)
     assert spec is not None

@@ -19,7 +19,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def recorder(clock: Clock) -> Recorder:
-    """A recorder of a pass in which training has used the first batch."""
+    """A recorder for a pass whose first batch has already been used by training."""
     recorder = Recorder(clock)
     recorder.record_batches(1)
     clock.advance(5)
@@ -28,7 +28,7 @@ def recorder(clock: Clock) -> Recorder:
 
 
 class Late(Future[Any]):
-    """A result that is ready some seconds after it is requested."""
+    """A result that becomes ready a few seconds after it is requested."""
 
     def __init__(self, made: Any, clock: Clock, seconds: float) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Late(Future[Any]):
 
 
 def busy(clock: Clock, **seconds: float) -> Any:
-    """Return a function that takes the given seconds for each kind of work."""
+    """Return a function that spends the given number of seconds on each kind of work."""
 
     def function(item: Any) -> Any:
         for name, each in seconds.items():
@@ -52,9 +52,7 @@ def busy(clock: Clock, **seconds: float) -> Any:
     return function
 
 
-def test_waiting_time_is_split_by_the_kind_of_work_that_was_waited_for(
-    clock: Clock, recorder: Recorder
-) -> None:
+def test_waiting_time_is_split_by_kind_of_work(clock: Clock, recorder: Recorder) -> None:
     shard = Late(recorder.task(busy(clock, DOWNLOADS=9))("shard"), clock, 3)
 
     def fill(_: str) -> str:
@@ -73,9 +71,7 @@ def test_waiting_time_is_split_by_the_kind_of_work_that_was_waited_for(
     assert (totals["download_seconds"], totals["decode_seconds"]) == (9, 1)  # waiting is not work
 
 
-def test_busy_time_of_the_link_counts_parallel_downloads_once(
-    clock: Clock, recorder: Recorder
-) -> None:
+def test_link_busy_time_counts_parallel_downloads_once(clock: Clock, recorder: Recorder) -> None:
     first, second = threading.Event(), threading.Event()
 
     def download(event: threading.Event) -> None:
@@ -104,7 +100,7 @@ def test_recorded_work_ends_when_an_error_is_raised(clock: Clock, recorder: Reco
     assert recorder.totals()["transform_seconds"] == 3
 
 
-def test_queue_depth_counts_results_that_are_ready(recorder: Recorder) -> None:
+def test_queue_depth_counts_ready_results(recorder: Recorder) -> None:
     last = threading.Event()
 
     def make(item: int) -> int:
@@ -114,7 +110,7 @@ def test_queue_depth_counts_results_that_are_ready(recorder: Recorder) -> None:
 
     def items() -> Iterator[int]:
         yield from range(4)
-        assert last.wait(30)  # items 0 to 2 are ready, and item 3 is about to be
+        assert last.wait(30)  # items 0 to 2 are ready, and item 3 is almost ready
 
     with Prefetcher(1, 5, recorder) as prefetcher:
         results = prefetcher.map(make, items())
@@ -124,7 +120,7 @@ def test_queue_depth_counts_results_that_are_ready(recorder: Recorder) -> None:
     assert 0 < totals["results_ready"] <= 4 + 3 + 2 + 1
 
 
-def test_startup_seconds_exclude_time_that_the_consumer_spends(clock: Clock) -> None:
+def test_startup_seconds_exclude_time_spent_by_the_consumer(clock: Clock) -> None:
     recorder = Recorder(clock)
     clock.advance(3)
     recorder.begun()

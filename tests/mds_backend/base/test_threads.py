@@ -1,4 +1,4 @@
-"""Threads that work ahead, generators that are closed, and cached properties without locks."""
+"""Threads that work ahead, closed generators, and lock-free cached properties."""
 
 import copy
 import gc
@@ -29,7 +29,7 @@ from mdstorm_backend.elastic import elastic_plan
 SECONDS = 30
 
 
-def test_tasks_of_all_pools_are_numbered_in_order() -> None:
+def test_tasks_are_numbered_in_order_across_pools() -> None:
     with OrderedPool(1) as first, OrderedPool(3) as second:
         pools = [second, first, second, first, first]
         found = [
@@ -83,7 +83,7 @@ class AtOnce:
         pass
 
 
-def test_ready_results_are_yielded_while_others_are_computed(
+def test_ready_results_are_yielded_while_others_are_being_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(threads, "OrderedPool", AtOnce)
@@ -109,7 +109,7 @@ def test_concurrent_calls_get_equal_shares_of_the_threads() -> None:
         assert list(prefetcher.map(share, range(2))) == [2, 2]
 
 
-#: Forks while a thread makes Arrow import pandas, and lets the child process use Arrow.
+#: Forks while a thread makes Arrow import pandas, then uses Arrow in the child process.
 _FORK_DURING_AN_IMPORT = """
 import os, signal, sys, threading
 import pyarrow as pa
@@ -145,7 +145,7 @@ def test_fork_while_a_thread_imports_does_not_deadlock(tmp_path: Path) -> None:
 
 
 class Work:
-    """A function that sets `begun` at its second item, and then waits for `go`."""
+    """A function that sets `begun` at its second item and then waits for `go`."""
 
     def __init__(self) -> None:
         self.begun, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
@@ -190,7 +190,7 @@ def join_threads() -> None:
 
 
 def outer(work: Work, threads: PassThreads) -> Iterator[int]:
-    """A generator that wraps the generator of `work`."""
+    """A generator that wraps the `work` generator."""
     with threads.closing(work.results()) as results:
         yield 0
         yield next(results)
@@ -203,7 +203,7 @@ def test_threads_of_a_dropped_generator_are_joined_by_its_owner(
     threads, second = PassThreads(), Work()
     results = outer(work, threads)
     next(results)
-    del results  # does not join the thread: it may wait for a lock that the caller holds
+    del results  # does not join the thread, which may be waiting for a lock that the caller holds
     assert not work.ended.is_set()
     threading.Timer(0.01, work.go.set).start()
     if next_pass:
@@ -242,7 +242,7 @@ def test_closing_a_pass_cancels_tasks_that_have_not_begun(work: Work) -> None:
 
 
 @pytest.mark.usefixtures("ctrl_c_raises")
-def test_iteration_interrupted_as_a_batch_arrives_keeps_the_batch() -> None:
+def test_interrupt_as_a_batch_arrives_keeps_the_batch() -> None:
     position = 0
 
     def batches() -> Iterator[int]:
@@ -282,7 +282,7 @@ def test_generator_collected_in_its_own_thread_does_not_deadlock(work: Work) -> 
 
 
 class Slow:
-    """Has a property whose computation ends when the test sets `may_end`."""
+    """An object with a property whose computation ends when the test sets `may_end`."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -290,7 +290,7 @@ class Slow:
 
     @cached_property
     def value(self) -> object:
-        """A new object for each computation."""
+        """A new object on each computation."""
         self.begun.set()
         self.may_end.wait()
         return object()
@@ -305,8 +305,8 @@ class Instance:
         return 3
 
 
-def test_instance_has_one_dictionary_if_garbage_is_collected_while_it_is_created() -> None:
-    """Python would crash when it frees a second dictionary that the instance does not own."""
+def test_instance_has_one_dictionary_if_gc_runs_while_it_is_created() -> None:
+    """Python would crash when freeing a second dictionary that the instance does not own."""
     instance = Instance()
     found: list[dict[str, object]] = []
     thresholds = gc.get_threshold()
@@ -330,7 +330,7 @@ def test_instance_has_one_dictionary_if_garbage_is_collected_while_it_is_created
     assert len(kept) == 1_000
 
 
-def test_forked_child_does_not_wait_for_threads_of_its_parent() -> None:
+def test_forked_child_does_not_wait_for_its_parents_threads() -> None:
     slow, quick = Slow(), Slow()
     quick.may_end.set()
     with ThreadPoolExecutor(1) as pool:
@@ -347,7 +347,7 @@ def test_forked_child_does_not_wait_for_threads_of_its_parent() -> None:
 
 
 def epochs(url: str, num_workers: int) -> list[list[int]]:
-    """Read three epochs, but leave the second one halfway."""
+    """Read three epochs, leaving the second one halfway through."""
     dataset = StreamingDataset(local=url, batch_size=4, shuffle=True, shuffle_seed=5)
     loader = StreamingDataLoader(dataset, batch_size=4, num_workers=num_workers)
     found: list[list[int]] = []
@@ -361,7 +361,7 @@ def epochs(url: str, num_workers: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_epoch_computed_ahead_equals_epoch_computed_when_it_begins(
+def test_epoch_computed_ahead_equals_epoch_computed_on_time(
     tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = write_numbers(tmp_path, 32).url
@@ -376,10 +376,10 @@ def test_epoch_computed_ahead_equals_epoch_computed_when_it_begins(
     monkeypatch.setattr(elastic_plan, "MANY_SAMPLES", 1)
     monkeypatch.setattr(WorkAhead, "begin", counted)
     assert epochs(url, num_workers) == expected
-    assert len(made) == 3  # in the loader's process, once in each epoch
+    assert len(made) == 3  # in the loader's process, once per epoch
 
 
-def test_result_computed_ahead_is_kept_until_another_one_is_requested() -> None:
+def test_result_computed_ahead_is_kept_until_a_different_one_is_requested() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     assert ahead.get("one", lambda: "made") == "made"
     assert ahead.get("one", lambda: "recreated") == "made"
@@ -387,7 +387,7 @@ def test_result_computed_ahead_is_kept_until_another_one_is_requested() -> None:
     assert ahead.get("one", lambda: "recreated") == "recreated"
 
 
-def test_computation_ahead_that_fails_runs_once_and_raises_error_when_requested() -> None:
+def test_failed_computation_ahead_runs_once_and_raises_error_on_request() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     calls = []
 
@@ -405,7 +405,7 @@ def test_computation_ahead_that_fails_runs_once_and_raises_error_when_requested(
     assert ahead.get("key", lambda: "made now") == "made now"
 
 
-def test_result_computed_ahead_is_returned_even_if_another_thread_begins_other_work() -> None:
+def test_result_computed_ahead_is_returned_if_another_thread_starts_other_work() -> None:
     ahead: WorkAhead[str] = WorkAhead()
 
     class Key:
@@ -419,7 +419,7 @@ def test_result_computed_ahead_is_returned_even_if_another_thread_begins_other_w
     assert ahead.get("other", lambda: "made now") == "another's"
 
 
-def test_copy_of_work_ahead_has_no_result() -> None:
+def test_copied_work_ahead_has_no_result() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     ahead.begin("key", lambda: "ahead")
     assert copy.copy(ahead).get("key", lambda: "now") == "now"

@@ -1,4 +1,4 @@
-"""Every test of the cache has its own default cache directory and remote storage."""
+"""Each cache test has its own default cache directory and remote storage."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.mds_backend.cache.shards import RemoteFileSystem, Storage, without_pa
 
 @pytest.fixture(autouse=True)
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    """The remote store, without faults."""
+    """A remote store that does not fail."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
     without_pauses(monkeypatch)
     RemoteFileSystem.reset()
@@ -19,11 +19,11 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Directory of the dataset."""
+    """The dataset directory."""
     return tmp_path / "remote" / "numbers"
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Path:
-    """Directory of a cache."""
+    """A cache directory."""
     return tmp_path / "local"

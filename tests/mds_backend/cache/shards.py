@@ -1,4 +1,4 @@
-"""Shards of random bytes for tests of the cache, and a store that can fail."""
+"""Shards of random bytes for the cache tests, and a store that can fail."""
 
 import errno
 import os
@@ -24,7 +24,7 @@ from mdstorm_backend.storage import Location
 FINGERPRINT = "0123456789abcdef"
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 
-#: A function that replaces a download: its arguments are the paths of the file and of the copy.
+#: A function that replaces a download, called with the paths of the file and the copy.
 Fault = Callable[[str, str], None]
 
 
@@ -62,7 +62,7 @@ class RemoteFileSystem(LocalFileSystem):  # type: ignore[misc]
         return bytes(super().cat_file(path, *args, **kwargs))
 
 
-#: Type of the fixture `storage`.
+#: Type of the `storage` fixture.
 Storage = type[RemoteFileSystem]
 
 fsspec.register_implementation("faulty", RemoteFileSystem, clobber=True)
@@ -130,25 +130,25 @@ def contents(infos: Sequence[ShardInfo], size: int = 1000, seed: int = 0) -> lis
 
 
 def remote(directory: Path) -> Location:
-    """Return a location whose files are downloaded, although the directory is local."""
+    """Return a location whose files are downloaded even though the directory is local."""
     return Location.of(f"faulty://{directory}")
 
 
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retry requests without a pause, in this process."""
+    """Make this process retry requests without pausing."""
     clock = SimpleNamespace(sleep=lambda seconds: None, monotonic=time.monotonic)
     monkeypatch.setattr(download, "time", clock)
 
 
 def cache(source: Path, *, fingerprint: str = FINGERPRINT, **options: Any) -> ShardFiles:
-    """Return the files of a dataset in a directory that is treated as remote."""
+    """Return the dataset files in a directory that is treated as remote."""
     if "directory" in options:
         options["directory"] = str(options["directory"])
     return shard_files(remote(source), fingerprint, CacheOptions(**options))
 
 
 def files_in(directory: Path) -> list[str]:
-    """Files in a cache directory, without the cache's own records."""
+    """Files in a cache directory, excluding the cache's own records."""
     return sorted(
         str(path.relative_to(directory))
         for path in directory.rglob("*")
@@ -161,7 +161,7 @@ def parts_in(directory: Path) -> list[Path]:
 
 
 def locked(path: str) -> FileLock:
-    """Hold the lock of a record or of the ledger, as another process would."""
+    """Hold the lock on a record or the ledger, as another process would."""
     lock = try_lock(path)
     assert lock is not None
     return lock

@@ -1,4 +1,4 @@
-"""The cache keeps its limit: it evicts the least recently used shards, and only its own files."""
+"""The cache stays within its limit by evicting its own least recently used shards."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from mdstorm_backend.errors import InvalidArgumentError, StorageError
 
 
 def size_of(directory: Path) -> int:
-    """Bytes of all shards in a directory, finished or not."""
+    """Total size of all shards in a directory, finished or not."""
     found = [path for path in directory.rglob("*") if path.suffix in (".mds", ".part", ".zstd")]
     return sum(path.stat().st_size for path in found)
 
@@ -41,7 +41,7 @@ def test_least_recently_opened_shard_is_evicted_first(source: Path, local: Path)
 
 @COMPRESSIONS
 @pytest.mark.parametrize("keep_zip", [False, True])
-def test_the_directory_never_exceeds_the_limit(
+def test_directory_never_exceeds_the_limit(
     compression: str | None, keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, 10, compression=compression)
@@ -76,7 +76,7 @@ def test_files_that_the_cache_did_not_download_are_never_evicted(source: Path, l
 
 
 @COMPRESSIONS
-def test_shard_larger_than_the_limit_raises_error_that_names_it(
+def test_shard_larger_than_the_limit_raises_error_naming_the_shard(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
@@ -85,7 +85,7 @@ def test_shard_larger_than_the_limit_raises_error_that_names_it(
     other, text = local.with_name("other"), f"{info.raw_data.basename}.* needs {needed} bytes.*cac"
     with pytest.raises(InvalidArgumentError, match=text):
         cache(source, directory=other, limit=needed - 1).open(info)
-    # With known shards, the error is raised before any shard is opened.
+    # If the shards are known, the error is raised before any shard is opened.
     options = CacheOptions(directory=str(other), limit=needed - 1)
     with pytest.raises(InvalidArgumentError, match=text):
         shard_files(
@@ -93,7 +93,7 @@ def test_shard_larger_than_the_limit_raises_error_that_names_it(
         )
 
 
-def test_size_of_the_index_counts_towards_the_limit(source: Path, local: Path) -> None:
+def test_index_size_counts_towards_the_limit(source: Path, local: Path) -> None:
     infos = make_shards(source, 6)
     local.mkdir()
     (local / "index.json").write_bytes(bytes(500))
@@ -130,7 +130,7 @@ def test_space_reserved_by_a_killed_download_is_reclaimed(source: Path, local: P
     assert files_in(local) == [info.raw_data.basename for info in infos]
 
 
-def test_cached_files_are_recounted_only_if_the_ledger_reaches_the_limit(
+def test_cached_files_are_recounted_only_when_ledger_reaches_limit(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = make_shards(source, 5)
@@ -165,7 +165,7 @@ def test_ledger_counts_files_kept_from_an_earlier_download(source: Path, local: 
     assert int(ledger.read_bytes().partition(b"\n")[0]) >= sum(sizes)
 
 
-def test_eviction_in_a_cache_of_many_shards_frees_extra_space(
+def test_eviction_from_cache_with_many_shards_frees_extra_space(
     source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdstorm_backend.cache.space.MANY_RECORDS", 5)

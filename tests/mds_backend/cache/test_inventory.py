@@ -1,4 +1,4 @@
-"""Listing and clearing the cache, which removes only files that it made."""
+"""Listing and clearing the cache; only files that the cache created are removed."""
 
 import gc
 import os
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "default cache"
 
 
-def test_cached_datasets_are_listed_by_last_use_with_their_sizes(
+def test_cached_datasets_are_listed_with_sizes_in_order_of_last_use(
     source: Path,
 ) -> None:
     for number, name in enumerate(["b", "a", "c"]):
@@ -51,7 +51,7 @@ def test_clear_cached_removes_one_dataset_or_all_datasets(source: Path, root: Pa
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_cache_of_a_replaced_dataset_is_removed_unless_in_use(
+def test_replaced_datasets_cache_is_removed_unless_in_use(
     is_read: bool, source: Path, root: Path
 ) -> None:
     for name in ("a", "b"):
@@ -72,7 +72,7 @@ def test_cache_of_a_replaced_dataset_is_removed_unless_in_use(
     assert list(root.iterdir()) == []
 
 
-def test_failure_to_remove_cache_of_a_replaced_dataset_is_logged(
+def test_failure_to_remove_replaced_datasets_cache_is_logged(
     source: Path, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (info,) = make_shards(source, 1)
@@ -85,7 +85,7 @@ def test_failure_to_remove_cache_of_a_replaced_dataset_is_logged(
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_clearing_a_named_cache_directory_keeps_other_files(
+def test_clearing_a_given_cache_directory_keeps_other_files(
     replaced: bool, source: Path, local: Path
 ) -> None:
     infos = make_shards(source / "0", 2)
@@ -98,7 +98,7 @@ def test_clearing_a_named_cache_directory_keeps_other_files(
         files.open(info)
     read_index(remote(source / "0"), CacheOptions(directory=str(local)))
     assert [entry.shards for entry in list_cached(str(local))] == [1]
-    if replaced:  # a user's file replaces the copy of the index
+    if replaced:  # a user's file replaces the cached index
         (local / "index.json").unlink()
         (local / "index.json").write_text("mine")
     assert clear_cached(str(local)) == 1000
@@ -122,9 +122,7 @@ def test_lock_timeout_is_not_reported_as_a_full_disk(
                 use()
 
 
-def test_clearing_the_cache_keeps_shards_that_are_being_downloaded(
-    source: Path, root: Path
-) -> None:
+def test_clearing_cache_keeps_shards_being_downloaded(source: Path, root: Path) -> None:
     infos = make_shards(source, 2)
     for info in infos:
         cache(source).open(info)
@@ -136,7 +134,7 @@ def test_clearing_the_cache_keeps_shards_that_are_being_downloaded(
     assert list(root.iterdir()) == []
 
 
-def test_shard_downloaded_while_the_cache_is_cleared_stays_listed(
+def test_shard_downloaded_while_clearing_cache_stays_listed(
     source: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1)

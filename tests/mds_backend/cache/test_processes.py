@@ -1,4 +1,4 @@
-"""Processes that share a cache download each shard once, even if some are killed."""
+"""Processes sharing a cache download each shard once, even if some are killed."""
 
 from collections import Counter
 from pathlib import Path
@@ -67,8 +67,8 @@ def test_processes_download_each_shard_once_and_share_the_cache_limit(
     assert parts_in(local) == []
 
 
-#: Forks one child per step and kills it at that step: opening, renaming, removing, truncating or
-#: locking a file. The parent process then reads all shards in the directory that the child left.
+#: Forks one child per step and kills it at that step, where a step opens, renames, removes,
+#: truncates or locks a file. The parent then reads all shards in the directory that the child left.
 _KILLED = (
     _HEAD
     + """

@@ -1,4 +1,4 @@
-"""Shards are downloaded once, verified and reused; the cache changes only files it made."""
+"""Shards are downloaded once, verified and reused; the cache only changes its own files."""
 
 import errno
 import os
@@ -44,7 +44,7 @@ def test_shards_are_downloaded_once_and_equal_their_source(
 
 
 def overwrite(path: Path, content: bytes) -> None:
-    """Change a file, but keep its timestamps."""
+    """Change a file without changing its timestamps."""
     before = path.stat()
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -87,7 +87,7 @@ def test_shard_is_published_after_its_compressed_file(
 
 
 @pytest.mark.parametrize("keep_zip", [False, True])
-def test_directory_filled_by_another_reader_is_used_and_not_changed(
+def test_directory_filled_by_another_reader_is_used_unchanged(
     keep_zip: bool, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(local, 1, compression="zstd") + make_shards(local, 2)[1:]
@@ -118,7 +118,7 @@ def test_truncated_cached_shard_is_downloaded_again(
     compression: str | None, size: int, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
-    for fill in (True, False):  # first filled by this cache, then copied in part by a user
+    for fill in (True, False):  # first filled by this cache, then partially copied by a user
         path = local / infos[1].raw_data.basename
         if fill:
             assert [bytes(cache(source, directory=local).open(info)) for info in infos]
@@ -175,7 +175,7 @@ def test_damaged_cached_shard_is_downloaded_again(
     ],
     ids=lambda fails: fails[0].__name__,
 )
-def test_download_that_keeps_failing_raises_error_and_leaves_no_files(
+def test_persistently_failing_download_raises_error_and_leaves_no_files(
     fails: Any, compression: str | None, source: Path, local: Path, storage: Storage
 ) -> None:
     fault, error, text = fails
@@ -237,7 +237,7 @@ def test_undecodable_compressed_file_raises_error_and_is_removed(source: Path, l
 
 
 @COMPRESSIONS
-def test_file_downloaded_without_validation_is_validated_once(
+def test_file_downloaded_unvalidated_is_validated_once(
     compression: str | None, source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression, hashes=["md5", "sha1"])

@@ -1,4 +1,4 @@
-"""Files that are read in place or through the cache, the cache's options, and the cached index."""
+"""Files read in place or through the cache, the cache options, and the cached index."""
 
 import logging
 import os
@@ -37,7 +37,7 @@ def location(request: pytest.FixtureRequest, source: Path) -> Iterator[Location]
 
 
 def put(source: Path, location: Location, infos: list[ShardInfo]) -> None:
-    """Copy the files that `make_shards` wrote to their location."""
+    """Copy the files written by `make_shards` to their location."""
     if not location.is_local_disk:
         for info in infos:
             name = info.stored.basename
@@ -57,9 +57,7 @@ def test_local_files_are_read_in_place(
     assert bytes(again.open(infos[0])) == contents(infos)[0]
 
 
-def test_uncompressed_files_on_a_disk_are_mapped_and_not_copied(
-    source: Path, tmp_path: Path
-) -> None:
+def test_uncompressed_files_on_disk_are_mapped_and_not_copied(source: Path, tmp_path: Path) -> None:
     infos = make_shards(source)
     files = shard_files(Location.of(str(source)), FINGERPRINT)
     assert isinstance(files.open(infos[0]), memoryview)
@@ -68,7 +66,7 @@ def test_uncompressed_files_on_a_disk_are_mapped_and_not_copied(
     assert files_in(source) == [info.raw_data.basename for info in infos]
 
 
-def test_compressed_files_on_a_disk_are_decompressed_once_and_not_copied(
+def test_compressed_files_on_disk_are_decompressed_once_and_not_copied(
     source: Path, tmp_path: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression="zstd")
@@ -102,7 +100,7 @@ def test_replaced_local_file_is_decompressed_again(
 
 
 @COMPRESSIONS
-def test_missing_or_damaged_local_file_raises_error_that_names_it(
+def test_missing_or_damaged_local_file_raises_error_naming_the_file(
     compression: str | None, location: Location, source: Path
 ) -> None:
     infos = make_shards(source, 3, compression=compression)
@@ -126,7 +124,7 @@ def test_missing_or_damaged_local_file_raises_error_that_names_it(
 
 
 @pytest.mark.parametrize(("hashes", "named"), [([], "no hashes"), (["md5"], r"\['md5'\]")])
-def test_validation_by_a_hash_that_the_index_does_not_record_raises_error(
+def test_validation_by_hash_missing_from_index_raises_error(
     hashes: list[str], named: str, location: Location, source: Path
 ) -> None:
     (info,) = make_shards(source, 1, hashes=hashes)
@@ -145,7 +143,7 @@ def test_default_cache_directory_depends_on_url_and_fingerprint() -> None:
     assert {os.path.dirname(place) for place in places} == {cache_root()}
 
 
-def test_default_cache_directory_is_private_to_the_user(
+def test_default_cache_directory_is_private_to_user(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MDSTORM_CACHE_DIR")
@@ -155,8 +153,8 @@ def test_default_cache_directory_is_private_to_the_user(
     root = tmp_path / f"mdstorm-cache-{os.getuid()}"
     assert cache_root() == str(root)
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
-    # First a new directory in a root that others can write to, then an existing directory in a
-    # root that a group can write to.
+    # First a new directory under a world-writable root, then an existing directory under a
+    # group-writable root.
     for fingerprint, mode in (("other", 0o702), (FINGERPRINT, 0o720)):
         root.chmod(mode)
         with pytest.raises(errors.StorageError, match=r"another user.*MDSTORM_CACHE_DIR"):
@@ -170,7 +168,7 @@ def test_default_cache_directory_is_private_to_the_user(
         elsewhere.rename(root)
 
 
-def test_dataset_rewritten_with_an_equal_index_is_downloaded_again(
+def test_dataset_rewritten_with_identical_index_is_downloaded_again(
     source: Path, local: Path
 ) -> None:
     for directory in (None, local):
@@ -187,7 +185,7 @@ def test_dataset_rewritten_with_an_equal_index_is_downloaded_again(
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError, PermissionError])
-def test_named_cache_directory_is_read_without_access_to_storage(
+def test_given_cache_directory_is_read_without_accessing_storage(
     error: type[OSError], source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     infos = make_shards(source)
@@ -247,7 +245,7 @@ def read(source: Path, **options: Any) -> bytes:
     return read_index(shards.remote(source), CacheOptions(**options))[0]
 
 
-def test_error_of_a_persistent_failure_names_file_and_cause(
+def test_error_after_persistent_failure_names_file_and_cause(
     index: Path, storage: shards.Storage
 ) -> None:
     storage.faults += [shards.disconnected] * 2
@@ -264,7 +262,7 @@ def test_error_of_a_persistent_failure_names_file_and_cause(
 
 
 @pytest.mark.parametrize("fault", [shards.disconnected, shards.refused])
-def test_cached_index_is_read_without_access_to_storage(
+def test_cached_index_is_read_without_accessing_storage(
     fault: shards.Fault,
     index: Path,
     local: Path,
@@ -283,7 +281,7 @@ def test_filled_cache_directory_is_read_after_the_dataset_was_removed(
 ) -> None:
     remote, local = str(tmp_path / "remote"), str(tmp_path / "local")
     write_ints(remote, range(50), size_limit=300)
-    for _ in range(2):  # the second time without the cache's records, as if from another reader
+    for _ in range(2):  # the second time without records, as if from another reader
         dataset = StreamingDataset(remote=remote, local=local, batch_size=1)
         assert [sample["n"] for sample in dataset] == list(range(50))
         shutil.rmtree(remote, ignore_errors=True)
@@ -296,7 +294,7 @@ def test_filled_cache_directory_is_read_after_the_dataset_was_removed(
         StreamingDataset(remote=remote, local=local, batch_size=1)
 
 
-def test_cached_index_of_another_dataset_is_not_used(index: Path, local: Path) -> None:
+def test_cached_index_of_a_different_dataset_is_not_used(index: Path, local: Path) -> None:
     read(index.parent, directory=str(local))
     with pytest.raises(errors.DatasetNotFoundError, match=r"other: it has no index\.json"):
         read(index.parent / "other", directory=str(local))
