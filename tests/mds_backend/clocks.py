@@ -2,7 +2,7 @@
 
 
 class Clock:
-    """Seconds since the test began."""
+    """Seconds since the start of the test."""
 
     def __init__(self) -> None:
         self.now = 0.0

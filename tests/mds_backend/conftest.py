@@ -1,4 +1,4 @@
-"""Outputs for progress bars: a terminal, and a notebook."""
+"""Terminal and notebook outputs for progress bars."""
 
 import io
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Shards and datasets as another writer makes them, without mdstorm's metadata."""
+"""Shards and datasets as other writers create them, without mdstorm's metadata."""
 
 import json
 import struct
@@ -34,7 +34,7 @@ def shard_info(content: bytes, encodings: Encodings, samples: int, name: str) ->
 def foreign_shard(
     samples: list[bytes], encodings: Encodings, *, allow_unsafe_types: bool = False
 ) -> MDSShard:
-    """Make a shard in memory from samples that are already encoded."""
+    """Make an in-memory shard from encoded samples."""
     content = shard_bytes(samples)
     info = shard_info(content, encodings, len(samples), "x.mds")
     schema = Schema.from_shards([info]).opened(URL, allow_unsafe_types=allow_unsafe_types)
@@ -49,7 +49,7 @@ def variable(*values: bytes) -> bytes:
 def foreign_dataset(
     directory: Path, shards: list[tuple[list[bytes], Encodings]], **options: bool
 ) -> Dataset:
-    """Write a dataset whose samples are already encoded, and open it."""
+    """Write a dataset from encoded samples, and open it."""
     infos = []
     for number, (samples, encodings) in enumerate(shards):
         content = shard_bytes(samples)

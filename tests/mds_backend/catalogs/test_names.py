@@ -1,4 +1,4 @@
-"""Strings that name tables, and strings that are paths."""
+"""Telling table names from paths."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ part = st.text("abZ_09 .`/é-", min_size=1, max_size=6)
 
 
 @given(part, part, part)
-def test_table_name_is_parsed_from_its_url_and_its_quoted_form(
+def test_table_name_is_parsed_from_url_and_quoted_form(
     catalog: str, schema: str, table: str
 ) -> None:
     name = TableName(catalog, schema, table)
@@ -40,9 +40,7 @@ def test_table_name_is_parsed_from_its_url_and_its_quoted_form(
         ("uc://1.2.3", ("1", "2", "3")),
     ],
 )
-def test_strings_of_three_parts_are_parsed_as_table_names(
-    text: str, parts: tuple[str, ...]
-) -> None:
+def test_three_part_strings_are_parsed_as_table_names(text: str, parts: tuple[str, ...]) -> None:
     assert table_name(text) == parts
 
 
@@ -56,7 +54,7 @@ def test_paths_and_other_strings_are_not_table_names(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["sales.orders", "_a-b.T1", "a.v2"])
-def test_error_for_missing_path_that_may_be_a_table_name_has_a_hint(text: str) -> None:
+def test_missing_path_that_may_be_a_table_name_raises_error_with_hint(text: str) -> None:
     assert hint_of_parts(text).endswith(f"its name has three parts: catalog.{text}")
     with pytest.raises(DatasetNotFoundError, match=f"no dataset at file:///.*/{text}: .* three p"):
         open_dataset(text)
@@ -69,11 +67,11 @@ def test_error_for_missing_path_that_may_be_a_table_name_has_a_hint(text: str) -
         *("a b.c", "1.5", "a.5", "a.", ".b", "a..b", "*.b", 7, None),
     ],
 )
-def test_paths_that_cannot_be_table_names_have_no_hint_about_tables(text: object) -> None:
+def test_error_for_path_that_cannot_be_a_table_name_has_no_table_hint(text: object) -> None:
     assert hint_of_parts(text) == ""
 
 
-def test_existing_path_of_two_parts_has_no_hint_about_tables(
+def test_error_for_existing_two_part_path_has_no_table_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -100,7 +98,7 @@ def test_existing_path_takes_precedence_over_a_table_name(
     assert table_name("uc://main.sales.orders") is not None
 
 
-def test_table_name_in_open_dataset_raises_error_that_names_the_readers() -> None:
+def test_open_dataset_with_table_name_raises_error_naming_the_readers() -> None:
     with pytest.raises(
         DatasetNotFoundError, match=r"make_batch_reader\('a\.b\.`c d`'\).*mdstorm conv"
     ):

@@ -1,4 +1,4 @@
-"""Parquet files for the tests of conversions."""
+"""Parquet files for the conversion tests."""
 
 import datetime
 from decimal import Decimal
@@ -29,7 +29,7 @@ def write(directory: Path, *tables: pa.Table, **options: Any) -> ParquetDataset:
 
 
 def every_type() -> pa.Table:
-    """Four rows of every type that can be stored, with nulls, NaN and empty values."""
+    """Four rows for every storable type, including nulls, NaN and empty values."""
     day, moment = datetime.date(1969, 12, 31), datetime.datetime(2024, 2, 29, 1, 2, 3, 456789)
     pairs = pa.map_(pa.string(), pa.int64())
     categories = pa.list_(pa.dictionary(pa.int8(), pa.string()))

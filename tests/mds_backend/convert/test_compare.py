@@ -1,4 +1,4 @@
-"""`compare` reports whether two datasets have the same rows in the same order, and differences."""
+"""`compare` checks that two datasets have the same rows in order, and reports differences."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_compare_ignores_file_boundaries_and_column_order(
     assert compared(tmp_path, table, table.select(table.schema.names[::-1])).is_same
 
 
-def test_compare_reports_rows_in_another_order(tmp_path: Path) -> None:
+def test_compare_reports_rows_in_different_order(tmp_path: Path) -> None:
     table = numbers(20)
     found = compared(tmp_path, table, table.take([0, 2, 1, *range(3, 20)]))
     assert not found.is_same
@@ -63,7 +63,7 @@ def test_compare_counts_all_different_rows_and_shows_the_first(tmp_path: Path) -
     assert found.examples == ((1, 0.5, -1.0), (2, 1.0, 0.0), (3, 1.5, -1.0))
 
 
-def test_compare_of_different_row_counts_compares_the_common_rows(tmp_path: Path) -> None:
+def test_compare_with_different_row_counts_compares_common_rows(tmp_path: Path) -> None:
     found = compared(tmp_path, numbers(30), numbers(29))
     assert (found.source_rows, found.other_rows, found.columns) == (30, 29, ())
     assert not found.is_same
@@ -129,7 +129,7 @@ def test_compare_reports_missing_columns_and_different_types(tmp_path: Path) -> 
         compare(*sources, columns=["nothing"])
 
 
-def test_compare_of_datasets_without_common_columns_reports_all_columns(tmp_path: Path) -> None:
+def test_compare_without_common_columns_reports_all_columns(tmp_path: Path) -> None:
     assert compared(tmp_path, numbers(0), numbers(0)).is_same
     found = compared(tmp_path, pa.table({"a": [1]}), pa.table({"b": [1]}))
     assert [difference.column for difference in found.columns] == ["a", "b"]
@@ -144,7 +144,7 @@ def test_progress_counts_shards_and_row_groups(tmp_path: Path) -> None:
     assert seen == [(1, 2), (2, 2)]
 
 
-def test_compare_of_damaged_shard_raises_corrupt_dataset_error(tmp_path: Path) -> None:
+def test_compare_with_damaged_shard_raises_corrupt_dataset_error(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(100))
     dataset = convert_parquet(source, str(tmp_path / "mds"))
     (shard,) = (tmp_path / "mds").glob("*.mds")
@@ -153,7 +153,7 @@ def test_compare_of_damaged_shard_raises_corrupt_dataset_error(tmp_path: Path) -
         compare(source, dataset)
 
 
-def test_report_of_compare_can_be_dumped_as_json(tmp_path: Path) -> None:
+def test_compare_report_can_be_dumped_as_json(tmp_path: Path) -> None:
     found = compared(tmp_path, pa.table({"a": [b"\xff" * 100]}), pa.table({"a": [b"x"]}))
     value = json.loads(json.dumps(found.to_json()))
     assert value["is_same"] is False

@@ -1,4 +1,4 @@
-"""Converting Parquet keeps values, types and order, in bounded memory."""
+"""Converting Parquet preserves values, types and order, using bounded memory."""
 
 import threading
 import tracemalloc
@@ -23,7 +23,7 @@ from mdstorm_backend.parquet import ParquetDataset, open_parquet
 
 
 def files(directory: Path) -> dict[str, bytes]:
-    """The files of a dataset without the marker, whose content differs between directories."""
+    """The files in a dataset, except the marker, whose content differs between directories."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix}
 
 
@@ -37,7 +37,7 @@ def test_every_type_reads_back_unchanged(tmp_path: Path) -> None:
     assert compare(source, dataset).is_same
 
 
-def test_files_are_the_same_for_any_number_of_threads(tmp_path: Path) -> None:
+def test_files_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
     source = write(tmp_path / "source", *[numbers(40, 40 * i) for i in range(4)], row_group_size=9)
     for workers in (1, 5):
         convert_parquet(source, str(tmp_path / str(workers)), shard_size=2500, workers=workers)
@@ -104,7 +104,7 @@ def test_shards_are_compressed_and_hashed(tmp_path: Path) -> None:
     assert dataset.to_table().equals(numbers(100))
 
 
-def test_columns_are_converted_as_given_by_plan_and_recode_function(tmp_path: Path) -> None:
+def test_columns_are_converted_according_to_plan_and_recode_function(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(4))
 
     def recode(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -143,7 +143,7 @@ def test_values_that_cannot_be_stored_exactly_raise_error_and_leave_no_files(
     assert not (tmp_path / "mds").exists()
 
 
-def test_existing_dataset_is_not_replaced_and_other_files_stay(tmp_path: Path) -> None:
+def test_existing_dataset_is_not_replaced_and_other_files_are_kept(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(3))
     dataset = convert_parquet(source, str(tmp_path / "source"))
     assert (tmp_path / "source" / "0.parquet").exists()
@@ -159,7 +159,7 @@ def test_directory_that_cannot_be_created_raises_write_error(tmp_path: Path) -> 
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
 
 
-def test_columns_of_differing_types_are_widened(tmp_path: Path) -> None:
+def test_columns_with_different_types_are_widened(tmp_path: Path) -> None:
     small = numbers(3).set_column(0, "id", pa.array([0, 1, 2], pa.int16()))
     source = write(tmp_path / "source", small, numbers(3))
     assert convert_parquet(source, str(tmp_path / "mds")).to_table() == pa.concat_tables(
@@ -168,7 +168,7 @@ def test_columns_of_differing_types_are_widened(tmp_path: Path) -> None:
 
 
 ROWS = 60_000
-#: Columns of 8-byte numbers, so a row has 120 bytes.
+#: Columns of 8-byte numbers, making each row 120 bytes.
 COLUMNS = 15
 SHARD = 1 << 20
 
@@ -183,7 +183,7 @@ def source(directory: Path, copies: int) -> ParquetDataset:
 
 
 def most_memory(call: Callable[[], object]) -> int:
-    """Return the peak of the bytes that Python, NumPy and Arrow allocate during a call."""
+    """Return the peak number of bytes allocated by Python, NumPy and Arrow during a call."""
     done, most = threading.Event(), 0
 
     def watch() -> None:
@@ -204,7 +204,7 @@ def most_memory(call: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def test_memory_does_not_grow_with_the_size_of_a_row_group(
+def test_memory_does_not_grow_with_row_group_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_to_mds, "BATCH_BYTES", 1 << 20)
@@ -215,7 +215,7 @@ def test_memory_does_not_grow_with_the_size_of_a_row_group(
         return most_memory(partial(convert_parquet, dataset, target, shard_size=SHARD, workers=1))
 
     convert(small, "once and for all")
-    # The larger row group has 36 MB more.
+    # The larger row group is 36 MB larger.
     assert convert(large, "a") < convert(small, "b") + 12_000_000
     once, six = (
         most_memory(partial(compare, dataset, dataset, threads=1)) for dataset in (small, large)

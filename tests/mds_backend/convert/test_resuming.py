@@ -20,7 +20,7 @@ from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.write import commit
 
 ROWS = 100
-#: Each of the five files is converted to separate shards.
+#: Each of the five files is converted to its own shards.
 OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
 
 
@@ -55,7 +55,7 @@ def interrupted(source: ParquetDataset, directory: Path, **options: Any) -> None
 
 
 def resumed(source: ParquetDataset, directory: Path) -> int:
-    """Convert again, compare the rows, and return how many were already converted."""
+    """Convert again, compare the rows, and return how many had already been converted."""
     seen: list[int] = []
     progress = lambda done, total: seen.append(done)  # noqa: E731
     dataset = convert_parquet(source, str(directory), progress=progress, **OPTIONS)
@@ -81,7 +81,9 @@ def test_resumed_conversion_skips_finished_parts(source: ParquetDataset, tmp_pat
     assert names(directory, "") == names(tmp_path / "whole", "")
 
 
-def test_conversion_of_a_killed_process_resumes(source: ParquetDataset, tmp_path: Path) -> None:
+def test_conversion_resumes_after_its_process_is_killed(
+    source: ParquetDataset, tmp_path: Path
+) -> None:
     program = (
         "import os, signal, sys; from mdstorm_backend.convert import convert_parquet; "
         "from mdstorm_backend.parquet import open_parquet; "
@@ -118,7 +120,7 @@ def test_part_with_missing_or_damaged_files_is_converted_again(
 
 
 @pytest.mark.parametrize("changed", [{"compression": "zstd"}, {"columns": ["id"]}, "the source"])
-def test_unfinished_conversion_with_other_options_raises_error_or_is_replaced_without_resume(
+def test_unfinished_conversion_with_other_options_raises_error_or_is_replaced(
     source: ParquetDataset, tmp_path: Path, changed: Any
 ) -> None:
     directory = tmp_path / "mds"
@@ -139,7 +141,7 @@ def test_unfinished_conversion_with_other_options_raises_error_or_is_replaced_wi
 
 
 @pytest.mark.parametrize("first_resumes", [True, False])
-def test_second_conversion_to_a_directory_raises_error_while_the_first_one_runs(
+def test_second_conversion_to_same_directory_raises_error_while_first_runs(
     source: ParquetDataset, tmp_path: Path, first_resumes: bool
 ) -> None:
     def meanwhile(done: int, total: int) -> None:
@@ -155,7 +157,7 @@ def test_second_conversion_to_a_directory_raises_error_while_the_first_one_runs(
 
 
 @pytest.mark.parametrize("step", ["mark_directory", "publish"])
-def test_dataset_that_another_process_publishes_during_a_conversion_is_not_replaced(
+def test_dataset_published_by_another_process_during_conversion_is_not_replaced(
     source: ParquetDataset, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, usual = f"memory://meanwhile/{step}", getattr(commit, step)
@@ -172,7 +174,7 @@ def test_dataset_that_another_process_publishes_during_a_conversion_is_not_repla
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_conversion_removes_shards_of_killed_spark_jobs(
+def test_conversion_removes_shards_left_by_killed_spark_jobs(
     source: ParquetDataset, tmp_path: Path, resume: bool
 ) -> None:
     directory = tmp_path / "mds"
@@ -190,9 +192,7 @@ def test_failed_conversion_without_resume_leaves_no_files(
     assert not (tmp_path / "mds").exists()
 
 
-def test_error_of_one_thread_stops_the_other_threads(
-    source: ParquetDataset, tmp_path: Path
-) -> None:
+def test_error_in_one_thread_stops_other_threads(source: ParquetDataset, tmp_path: Path) -> None:
     interruption = Interruption(20, ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         convert_parquet(
@@ -201,7 +201,7 @@ def test_error_of_one_thread_stops_the_other_threads(
     assert interruption.seen == [0, 20]
 
 
-def test_conversion_of_a_damaged_source_leaves_no_files(
+def test_conversion_from_damaged_source_leaves_no_files(
     source: ParquetDataset, tmp_path: Path
 ) -> None:
     file = tmp_path / "source" / "3.parquet"
@@ -215,10 +215,10 @@ def test_conversion_of_a_damaged_source_leaves_no_files(
     assert not (tmp_path / "mds").exists()
 
 
-def test_slow_compression_does_not_delay_an_interrupt(
+def test_slow_compression_does_not_delay_interrupts(
     source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At its highest levels, zstd takes half a minute for a shard."""
+    """At its highest levels, zstd takes half a minute per shard."""
     at_work, may_continue = threading.Event(), threading.Event()
     was_left_behind: list[bool] = []
     compress = compression.compress

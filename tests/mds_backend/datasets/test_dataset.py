@@ -49,13 +49,13 @@ def dataset(tmp_path: Path) -> Dataset:
 
 @pytest.fixture
 def numbers(tmp_path: Path) -> Dataset:
-    """A thousand numbers in many shards."""
+    """A thousand numbers spread over many shards."""
     dataset = write_numbers(tmp_path / "numbers", 1000)
     assert len(dataset.index.shards) > 6
     return dataset
 
 
-def test_missing_dataset_raises_error_with_its_url(numbers: Dataset, tmp_path: Path) -> None:
+def test_missing_dataset_raises_error_with_url(numbers: Dataset, tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match=r"no dataset at .*: it has no index\.json") as e:
         open_dataset(str(tmp_path / "missing"))
     for kind in (FileNotFoundError, RuntimeError, MDStormError):
@@ -73,7 +73,7 @@ def test_missing_dataset_raises_error_with_its_url(numbers: Dataset, tmp_path: P
 @pytest.mark.parametrize(
     ("compression", "what"), [(None, "is a link to itself"), ("zstd", "is gone")]
 )
-def test_shard_that_links_to_itself_raises_error_with_its_url(
+def test_shard_that_links_to_itself_raises_error_with_url(
     compression: str | None, what: str, tmp_path: Path
 ) -> None:
     dataset = write_numbers(tmp_path, 10, compression=compression)
@@ -85,14 +85,14 @@ def test_shard_that_links_to_itself_raises_error_with_its_url(
     assert e.value.url == f"file://{shard}"
 
 
-def test_index_that_links_to_itself_is_reported_with_its_url(tmp_path: Path) -> None:
+def test_index_that_links_to_itself_raises_error_with_url(tmp_path: Path) -> None:
     (tmp_path / "index.json").symlink_to("index.json")
     with pytest.raises(DatasetNotFoundError, match=r"/index\.json is a link to itself") as e:
         open_dataset(str(tmp_path))
     assert e.value.url == f"file://{tmp_path}"
 
 
-def test_a_sample_is_found_by_its_number(dataset: Dataset) -> None:
+def test_sample_is_found_by_number(dataset: Dataset) -> None:
     assert list(dataset[0]) == list(FIELDS)
     for name, expected in ROWS.items():
         found = [dataset[i][name] for i in (0, 1, 2, -1, -3)]
@@ -106,7 +106,7 @@ def test_sample_number_beyond_the_end_raises_index_error(dataset: Dataset, i: in
         dataset[i]
 
 
-def test_shard_sizes_bytes_and_file_urls_match_the_files_of_a_dataset(numbers: Dataset) -> None:
+def test_shard_sizes_bytes_and_file_urls_match_the_dataset_files(numbers: Dataset) -> None:
     files = [Path(url.removeprefix("file://")) for url in numbers.file_urls]
     assert sum(numbers.shard_sizes) == len(numbers) == 1000
     assert numbers.nbytes == sum(file.stat().st_size for file in files)
@@ -123,7 +123,7 @@ def test_fingerprints_of_different_datasets_differ(tmp_path: Path) -> None:
     assert open_dataset(first.url).fingerprint == first.fingerprint
 
 
-def test_batches_of_any_size_give_the_same_rows(
+def test_rows_do_not_depend_on_batch_size(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     columns = ["word", "number", "ratio", "pair", "list"]
@@ -145,7 +145,7 @@ def test_batches_of_any_size_give_the_same_rows(
     assert repr(cut.to_dict("list")) == repr(frame.to_dict("list"))
 
 
-def test_repeated_columns_or_a_single_string_raise_error(dataset: Dataset) -> None:
+def test_repeated_columns_or_single_string_raise_error(dataset: Dataset) -> None:
     with pytest.raises(ArgumentTypeError, match=r"'word' is a string: pass a list, \['word'\]"):
         dataset.to_table("word")
     with pytest.raises(ArgumentTypeError, match="names a column twice"):
@@ -185,13 +185,13 @@ def test_replaced_dataset_raises_error_instead_of_mixing_rows(
     last = sorted(tmp_path.glob("*.mds"))[-1].name
     dataset = open_dataset(str(tmp_path))
     assert dataset[0]["n"] == 0
-    set_time(last, 2**31)  # as if the shard was copied after its index
+    set_time(last, 2**31)  # as if the shard had been copied after its index
     assert dataset[499]["n"] == 499
     set_time(last, 10**9)
-    set_time("index.json", 2 * 10**9)  # as if the index was rebuilt
+    set_time("index.json", 2 * 10**9)  # as if the index had been rebuilt
     assert open_dataset(str(tmp_path))[499]["n"] == 499
     dataset = open_dataset(str(tmp_path))
-    if pickled:  # as if sent to a process that opens it later
+    if pickled:  # as if sent to a process that opens the dataset later
         dataset = pickle.loads(pickle.dumps(dataset))  # noqa: S301
     write_ints(tmp_path, range(1000, 1500), **options)
     set_time(last, 2**31)
@@ -212,12 +212,12 @@ def test_reading_an_empty_dataset_warns_and_returns_its_columns(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("num_epochs", [0, -1, 1.5, "2", True])
-def test_num_epochs_must_be_a_positive_integer_or_none(dataset: Dataset, num_epochs: Any) -> None:
+def test_num_epochs_must_be_positive_integer_or_none(dataset: Dataset, num_epochs: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="positive integer or None"):
         dataset.batches(1, num_epochs=num_epochs)
 
 
-def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:
+def test_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> None:
     for _ in range(2):
         copy = pickle.loads(pickle.dumps(numbers))  # noqa: S301 - our own bytes
         assert (copy.url, copy.fingerprint) == (numbers.url, numbers.fingerprint)
@@ -225,7 +225,7 @@ def test_a_dataset_can_be_pickled_before_and_after_reading(numbers: Dataset) -> 
         numbers.to_table()
 
 
-def test_threads_can_share_a_dataset(numbers: Dataset) -> None:
+def test_dataset_can_be_shared_by_threads(numbers: Dataset) -> None:
     def read(seed: int) -> list[int]:
         order = ExactOrder(seed=seed, shuffle_shards=True, shuffle_rows=True)
         return sorted(n for b in numbers.batches(37, order=order) for n in b["number"].tolist())
@@ -243,11 +243,11 @@ def test_number_of_open_shards_is_limited(tmp_path: Path) -> None:
 
 
 def without_schema(dataset: Dataset) -> Dataset:
-    """The dataset with an index that another program wrote: it contains no schema."""
+    """A dataset whose index was written by another program and contains no schema."""
     return Dataset(dataset.location, Index(dataset.index.shards, {}))
 
 
-def test_schema_that_is_missing_in_the_index_is_read_from_the_shards(tmp_path: Path) -> None:
+def test_schema_missing_from_index_is_read_from_shards(tmp_path: Path) -> None:
     fields = {"b": "boolean", "a": array_of("date")}
     values = {"b": [True, False], "a": [[date(2024, 5, 6)], [date(1999, 1, 2)]]}
     dataset = write_dataset(tmp_path, values, fields)
@@ -256,7 +256,7 @@ def test_schema_that_is_missing_in_the_index_is_read_from_the_shards(tmp_path: P
     assert lost.to_table().to_pydict() == values
 
 
-def test_nulls_without_a_schema_are_nan_in_floats_and_raise_error_elsewhere(
+def test_nulls_without_schema_are_nan_in_float_columns_and_raise_error_in_others(
     tmp_path: Path,
 ) -> None:
     values = {"n": [1, None], "x": [0.5, None]}

@@ -48,7 +48,7 @@ def test_joined_datasets_number_samples_and_shards_consecutively(tmp_path: Path)
     assert read(dataset, [3, 199, 71, 3]) == {"n": [3, 199, 71, 3]}
 
 
-def test_joined_datasets_without_common_columns_read_single_samples(tmp_path: Path) -> None:
+def test_joined_datasets_without_common_columns_return_single_samples(tmp_path: Path) -> None:
     dataset = joined(tmp_path, ({"a": [1]}, {"a": "long"}), ({"b": [2]}, {"b": "long"}))
     with pytest.raises(InvalidArgumentError, match=r"batch need the same columns\. Read single"):
         read(dataset, [0])
@@ -64,14 +64,14 @@ def test_joined_schema_adds_null_counts_and_omits_unequal_lengths(tmp_path: Path
     )
     assert (dataset.schema["n"].null_count, dataset.schema["list"].length) == (1, None)
     assert read(dataset, [3, 2, 0]) == {"n": [4, None, 1], "list": [[4, 4], [3, 3], [1]]}
-    # Batches have the same types even without nulls or with equal lengths, also after unpickling.
+    # Even without nulls or with equal lengths, batches have the same types, also after unpickling.
     for same in (dataset, pickle.loads(pickle.dumps(dataset))):  # noqa: S301 - our own bytes
         for ids in ([0, 1], [0, 2]):
             (batch,) = batches(numbered(same, ids))
             assert not any(isinstance(values, np.ndarray) for values in batch.values())
 
 
-def test_bytes_downloaded_ahead_by_a_joined_dataset_are_the_maximum_of_its_parts(
+def test_joined_dataset_downloads_ahead_as_many_bytes_as_its_largest_part(
     tmp_path: Path,
 ) -> None:
     (here,) = joined(tmp_path, numbers(0, 70)).parts
@@ -80,7 +80,7 @@ def test_bytes_downloaded_ahead_by_a_joined_dataset_are_the_maximum_of_its_parts
     assert JoinedDataset([here, brought]).bytes_ahead == brought.bytes_ahead > 0
 
 
-def test_fingerprint_of_joined_datasets_depends_on_their_order(tmp_path: Path) -> None:
+def test_joined_fingerprint_depends_on_order_of_parts(tmp_path: Path) -> None:
     dataset = joined(tmp_path, numbers(0, 3), numbers(3, 7))
     other = JoinedDataset(dataset.parts[::-1])
     assert dataset.fingerprint == JoinedDataset(dataset.parts).fingerprint != other.fingerprint

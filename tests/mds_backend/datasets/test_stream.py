@@ -1,4 +1,4 @@
-"""Streams: their arguments and weights, where their shards are, and what subclasses override."""
+"""Stream arguments, weights, shard directories and methods overridden by subclasses."""
 
 import pickle
 import shutil
@@ -66,7 +66,7 @@ def test_weights_are_applied_as_in_mosaicml_streaming() -> None:
         Stream.validate_weights([*relative, *absolute])
 
 
-def test_stream_without_local_and_remote_fails_on_reading() -> None:
+def test_stream_without_local_and_remote_raises_error_on_reading() -> None:
     stream = Stream()
     assert (stream.local, stream.remote, stream.split) == (None, None, "")
     with pytest.raises(InvalidArgumentError, match="a stream needs the URL or path"):
@@ -89,7 +89,7 @@ def test_stream_local_is_the_directory_of_its_shards(
     assert (Path(stream.local) / name).exists()
 
 
-def test_stream_inherits_arguments_of_its_dataset(tmp_path: Path) -> None:
+def test_stream_inherits_arguments_from_its_dataset(tmp_path: Path) -> None:
     write_numbers(tmp_path / "data" / "train", 10)
     defaults = StreamDefaults(split="train", download_retry=5, keep_zip=True, cache_limit="1gb")
     places = {"remote": str(tmp_path / "data"), "local": str(tmp_path / "cache")}
@@ -102,7 +102,7 @@ def test_stream_inherits_arguments_of_its_dataset(tmp_path: Path) -> None:
     assert len(open_stream(other, defaults)) == 10
 
 
-def test_missing_dataset_of_a_stream_raises_error_with_the_fix(tmp_path: Path) -> None:
+def test_stream_of_missing_dataset_raises_error_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="pass its URL as remote") as caught:
         open_stream(Stream(local=str(tmp_path)), StreamDefaults())
     assert isinstance(caught.value, RuntimeError)
@@ -129,7 +129,7 @@ ROWS, SHARDS = 40, 4
 
 
 class Noting(Stream):
-    """Records requests in a file, so that worker processes can record theirs as well."""
+    """Records requests in a file, so that worker processes can also record theirs."""
 
     notes: Path
 
@@ -157,7 +157,7 @@ class Downloading(Noting):
 
 
 class Copying(Stream):
-    """Downloads files itself, from a custom location."""
+    """Downloads files from a custom location."""
 
     def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
         assert self.remote is not None
@@ -233,12 +233,12 @@ def test_stream_subclass_can_download_files(tmp_path: Path, remote: str, notes: 
         assert {path.name for path in (local / "train").glob("part-*")} == names
 
 
-def test_one_thread_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> None:
+def test_file_is_downloaded_by_one_thread_at_a_time(tmp_path: Path, remote: str) -> None:
     barriers: dict[str, Barrier] = {}
     met = []
 
     class Meeting(Copying):
-        """Records files that two threads download at the same time."""
+        """Records files downloaded by two threads at the same time."""
 
         def _download_file(self, from_basename: str, to_basename: str | None = None) -> str:
             barrier = barriers.setdefault(from_basename, Barrier(2))
@@ -257,7 +257,7 @@ def test_one_thread_at_a_time_downloads_a_file(tmp_path: Path, remote: str) -> N
     assert not met
 
 
-def test_get_shards_returns_the_shards_of_a_stream(tmp_path: Path, remote: str) -> None:
+def test_get_shards_returns_the_streams_shards(tmp_path: Path, remote: str) -> None:
     stream = Stream(remote=remote, local=str(tmp_path / "local"), split="train")
     shards = stream.get_shards(World.detect(), False)
     assert [shard.samples for shard in shards] == [10] * SHARDS
@@ -291,7 +291,7 @@ def test_stream_subclass_may_set_attributes_of_any_name(remote: str) -> None:
     assert numbers(pickle.loads(pickle.dumps(dataset))) == list(range(ROWS))  # noqa: S301  # made here
 
 
-def test_registered_kinds_of_streams_are_found_by_name(
+def test_registered_stream_kinds_are_found_by_name(
     remote: str, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams_registry, "_kinds", dict(streams_registry._kinds))

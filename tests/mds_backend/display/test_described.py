@@ -1,4 +1,4 @@
-"""The repr and the notebook output of objects, in any state."""
+"""The repr and notebook output of objects in any state."""
 
 import re
 import shutil
@@ -38,7 +38,7 @@ def text(html: str) -> str:
     return " ".join(re.sub(r"<[^>]+>", " ", html).split())
 
 
-def test_html_is_escaped_and_has_no_colours() -> None:
+def test_html_is_escaped_and_uncoloured() -> None:
     row = ["<script>", "a & b"]
     html = Told(lambda _: Description(["x"], [("<i>", '"q"')], row, [row]))._repr_html_()
     assert "<script>" not in html
@@ -54,7 +54,7 @@ def test_long_table_states_how_many_rows_are_omitted() -> None:
     assert "… and 1,003 more" in html
 
 
-def test_repr_does_not_raise_error_if_the_description_fails() -> None:
+def test_repr_raises_no_error_if_the_description_fails() -> None:
     def fails(full: bool) -> Description:
         raise OSError("closed")
 
@@ -66,7 +66,7 @@ def test_repr_does_not_raise_error_if_the_description_fails() -> None:
     assert text(Told(half)._repr_html_()) == "Told line"
 
 
-def test_a_dataset_shows_rows_shards_bytes_and_columns(folder: Path) -> None:
+def test_repr_of_a_dataset_shows_rows_shards_bytes_and_columns(folder: Path) -> None:
     dataset = open_dataset(str(folder))
     assert re.fullmatch(
         r"Dataset\('file:///\S+', 40 rows, \d+ shards, [\d.]+ kB\)", repr(dataset)
@@ -102,7 +102,7 @@ def test_repr_of_a_dataset_shows_order_and_share(order: Any, expected: str, fold
     assert expected.partition(", rank")[0] in text(dataset._repr_html_())
 
 
-def test_repr_shows_the_share_of_the_launchers_rank(
+def test_repr_shows_the_share_of_the_rank_set_by_the_launcher(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = StreamingDataset(local=str(folder))
@@ -124,7 +124,7 @@ def test_repr_of_a_loader_shows_data_and_progress(folder: Path) -> None:
     )
 
 
-def test_repr_omits_columns_that_are_not_read(folder: Path) -> None:
+def test_repr_omits_unread_columns(folder: Path) -> None:
     dataset = StreamingDataset(local=str(folder), columns=["id"], batch_size=1)
     for _ in ("unopened", "opened"):
         shown = text(StreamingDataLoader(dataset, batch_size=1)._repr_html_())
@@ -155,7 +155,7 @@ def test_repr_of_a_dataset_opens_no_file(folder: Path, monkeypatch: pytest.Monke
     assert "word" not in remote._repr_html_()
 
 
-def test_repr_of_removed_data_or_an_uninitialised_object_raises_no_error(
+def test_repr_of_removed_data_or_uninitialised_object_raises_no_error(
     folder: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(folder, tmp_path / "it")

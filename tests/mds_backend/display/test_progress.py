@@ -1,4 +1,4 @@
-"""Progress is shown once, in terminals and notebooks, and nowhere else."""
+"""Progress is shown only once, and only in terminals and notebooks."""
 
 import io
 import logging
@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_progress_bar_is_erased_at_the_end_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_is_erased_when_work_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     threads = threading.active_count()
     with progress("Counting", "things") as on_progress:
@@ -59,7 +59,7 @@ def test_progress_bar_is_erased_at_the_end_of_the_work(monkeypatch: pytest.Monke
     assert terminal.getvalue().endswith("\x1b[2K")
 
 
-def test_progress_bar_is_drawn_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bar_redraws_are_rate_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 3600.0)
     work()
@@ -67,7 +67,7 @@ def test_progress_bar_is_drawn_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch
     assert "2 of 3 things" not in terminal.getvalue()
 
 
-def test_progress_bar_is_not_shown_within_another_progress_bar(
+def test_nested_progress_bar_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new_terminal(monkeypatch)
@@ -86,7 +86,7 @@ def test_progress_callback_replaces_the_bar(monkeypatch: pytest.MonkeyPatch) -> 
     assert terminal.getvalue() == ""
 
 
-def test_progress_is_hidden_by_a_variable_and_on_ranks_other_than_0(
+def test_progress_is_hidden_by_environment_variable_and_on_nonzero_ranks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = new_terminal(monkeypatch)
@@ -132,7 +132,7 @@ def test_progress_writes_nothing_to_logs(
     assert not caplog.records
 
 
-def test_broken_terminal_does_not_stop_work_that_shows_progress(
+def test_broken_terminal_does_not_stop_work_with_progress_bar(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     terminal = new_terminal(monkeypatch)
@@ -165,7 +165,7 @@ def test_progress_in_a_notebook_updates_one_output(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("notebook")
-def test_notebook_shows_at_which_item_failed_work_stopped() -> None:
+def test_notebook_shows_the_item_at_which_failed_work_stopped() -> None:
     def fail() -> None:
         with progress("Counting", "things") as on_progress:
             assert on_progress is not None
@@ -178,7 +178,7 @@ def test_notebook_shows_at_which_item_failed_work_stopped() -> None:
 
 
 def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
-    """Run the command with a pseudo-terminal as standard error; return both outputs."""
+    """Run a command with a pseudo-terminal as standard error, and return both outputs."""
     leader, follower = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", **variables}
     program = [sys.executable, "-c", "import mdstorm.cli; mdstorm.cli.main()", *arguments]
@@ -196,7 +196,7 @@ def _in_pty(arguments: list[str], **variables: str) -> tuple[str, str]:
     return out, found.decode()
 
 
-def test_command_shows_progress_on_standard_error_and_result_on_standard_output(
+def test_command_shows_progress_on_stderr_and_result_on_stdout(
     folder: Path,
 ) -> None:
     out, err = _in_pty(["verify", str(folder)])
