@@ -1,4 +1,4 @@
-"""Settings of property tests, and the samples that all ranks of a world read."""
+"""Property test settings, and the samples read by all ranks in a world."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ patient = settings(
 def world_work(
     order: ElasticOrder, streams: Sequence[StreamShape], world: World, *place: Any, **named: Any
 ) -> npt.NDArray[np.int64]:
-    """Return the samples of all ranks, of shape (nodes, ranks, workers, batches, batch size)."""
+    """Return all ranks' samples with shape (nodes, ranks, workers, batches, batch size)."""
     world, order = world.replicated(order.replication), replace(order, replication=None)
     ranks = (World(rank, world.size, world.local_size) for rank in range(world.size))
     work = np.stack([rank_work(order, streams, rank, *place, **named) for rank in ranks])

@@ -1,4 +1,4 @@
-"""The elastic order: MosaicML Streaming's recorded results, and properties for all worlds."""
+"""The elastic order in all worlds, compared with recorded MosaicML Streaming results."""
 
 import json
 import re
@@ -25,9 +25,9 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*read again:UserWarning"
 )
 
-#: Recorded results of MosaicML Streaming, so the tests do not need to install it.
+#: Results recorded with MosaicML Streaming, so that the tests do not need it installed.
 GOLDEN = json.loads((Path(__file__).parent / "golden_orders.json").read_text())
-#: Arguments that have other names in MosaicML Streaming.
+#: Arguments that have different names in MosaicML Streaming.
 RENAMED = {"ncn": "num_canonical_nodes", "seed": "shuffle_seed", "block": "shuffle_block_size"}
 ORDER = ("batch_size", "shuffle", "shuffle_algo", "batching_method", "epoch_size", *RENAMED)
 
@@ -50,7 +50,7 @@ def test_shards_are_sampled_like_mosaicml_streaming(case: dict[str, Any]) -> Non
 
 
 @pytest.mark.parametrize("case", GOLDEN["work"], ids=lambda case: case["args"]["batching_method"])
-def test_nodes_ranks_and_workers_read_like_mosaicml_streaming(case: dict[str, Any]) -> None:
+def test_nodes_ranks_and_workers_read_samples_like_mosaicml_streaming(case: dict[str, Any]) -> None:
     arguments = case["args"]
     order = ElasticOrder(**{RENAMED.get(n, n): arguments[n] for n in ORDER if n in arguments})
     streams = [
@@ -99,14 +99,12 @@ def global_batches(work: Any) -> list[Counter[int]]:
     nodes, ranks, _, _, batch_size = work.shape
     in_turn = work.transpose(3, 2, 0, 1, 4).reshape(-1, nodes * ranks * batch_size)
     found = [Counter(batch[batch >= 0].tolist()) for batch in in_turn]
-    return [
-        batch for batch in found if batch
-    ]  # without batches that only pad the share of a worker
+    return [batch for batch in found if batch]  # without batches that only pad a worker's share
 
 
 @patient
 @given(orders, st.lists(shards, min_size=1, max_size=3), counts, counts, counts, st.data())
-def test_ranks_have_equally_shaped_parts_of_the_world(
+def test_all_ranks_get_equally_shaped_parts(
     order: ElasticOrder,
     sizes: list[list[int]],
     nodes: int,
@@ -132,7 +130,7 @@ def test_ranks_have_equally_shaped_parts_of_the_world(
 def test_any_world_resumes_with_the_same_global_batches(
     method: str, order: ElasticOrder, seen: int, workers: int
 ) -> None:
-    """If the number of canonical nodes and the global batch size stay the same."""
+    """Requires the same number of canonical nodes and the same global batch size."""
     kept = {"num_canonical_nodes": 4, "batch_size": 2, "epoch_size": None}
     order = replace(order, batching_method=method, **kept)
     streams = [StreamShape((32, 64)), StreamShape((60, 50, 2))]
@@ -146,13 +144,13 @@ def test_any_world_resumes_with_the_same_global_batches(
 
 @patient
 @given(orders, counts, counts)
-def test_an_epoch_read_to_its_end_leaves_no_batches_on_any_rank(
+def test_completed_epoch_leaves_no_batches_on_any_rank(
     order: ElasticOrder, nodes: int, ranks: int
 ) -> None:
-    """MosaicML Streaming raises an error for such a state, or yields batches of padding."""
+    """MosaicML Streaming raises an error for such a state, or yields batches of only padding."""
     world = World(0, nodes * ranks, ranks)
     work = some_work(STREAMS, world, 0, order=order)
-    seen = int((work[0, 0] >= 0).sum()) * world.size  # as a loader on the first rank counts
+    seen = int((work[0, 0] >= 0).sum()) * world.size  # as counted by a loader on the first rank
     for rank in range(world.size):
         at = World(rank, world.size, ranks)
         assert rank_work(order, STREAMS, at, 0, seen, nodes, 2).shape == (2, 0, order.batch_size)
@@ -170,7 +168,7 @@ def test_replicated_ranks_read_the_same_samples() -> None:
     ("algo", "nodes", "canonical", "block"),
     [("py1e", 2, 2, 2_000_000), ("py1s", 2, 128, 1 << 18), ("py2s", 1, 64, 1 << 18)],
 )
-def test_default_canonical_nodes_and_block_size_depend_on_nodes_and_algorithm(
+def test_canonical_nodes_and_block_size_defaults_depend_on_nodes_and_algorithm(
     algo: str, nodes: int, canonical: int, block: int
 ) -> None:
     order = ElasticOrder(1, shuffle_algo=algo).resolved(nodes)
@@ -227,7 +225,7 @@ def test_invalid_arguments_raise_error_in_the_constructor(
         ("per_stream", 1, 1, True, "a shuffle block of 0 samples is too small for py1br"),
     ],
 )
-def test_streams_and_worlds_that_a_batching_method_does_not_support_raise_error(
+def test_streams_and_worlds_unsupported_by_batching_method_raise_error(
     method: str, batch_size: int, nodes: int, shuffles: bool, message: str
 ) -> None:
     order = ElasticOrder(batch_size, shuffles, "py1br", 0, 2, "orig", 2, method)
@@ -246,7 +244,7 @@ def test_invalid_consumed_samples_raise_error(arguments: dict[str, int]) -> None
         rank_work(ElasticOrder(2), STREAMS, World(), **{"epoch": 0, **arguments})
 
 
-def test_resume_within_a_batch_of_streams_warns_about_repeated_samples() -> None:
+def test_resuming_within_a_batch_of_streams_warns_about_repeated_samples() -> None:
     order = ElasticOrder(5, batching_method="per_stream")
     with pytest.warns(UserWarning, match="the last 2 samples are read again"):
         rest = rank_work(order, STREAMS, World(), 0, sample_in_epoch=7)

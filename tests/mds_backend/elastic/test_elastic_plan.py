@@ -1,4 +1,4 @@
-"""Plans of the elastic order: offsets of batches of worker processes, and positions after them."""
+"""Elastic order plans: offsets of worker processes' batches, and positions after them."""
 
 from itertools import chain
 
@@ -17,7 +17,7 @@ def plan_of(
 
 
 def in_turns(lists: list[list[int]]) -> list[int]:
-    """The batches of several lists in the order of PyTorch's loader: one from each list in turn."""
+    """Batches in the order of PyTorch's loader, which takes one from each list in turn."""
     longest = max(map(len, lists))
     return [one[n] for n in range(longest) for one in lists if n < len(one)]
 
@@ -30,7 +30,7 @@ def in_turns(lists: list[list[int]]) -> list[int]:
     parts=st.integers(1, 4),
     drop_last=st.booleans(),
 )
-def test_batches_are_numbered_in_the_order_in_which_workers_take_turns(
+def test_batches_are_numbered_in_round_robin_order_of_workers(
     samples: int, dealt: int, batch_size: int, parts: int, drop_last: bool
 ) -> None:
     plan = plan_of(samples, dealt, batch_size, parts, drop_last=drop_last)
@@ -48,7 +48,7 @@ def test_batches_are_numbered_in_the_order_in_which_workers_take_turns(
 
 
 @given(part=st.integers(0, 2), taken=st.integers(1, 4))
-def test_worker_resumes_after_batches_of_its_list(part: int, taken: int) -> None:
+def test_worker_resumes_after_its_own_batches(part: int, taken: int) -> None:
     plan = plan_of(80, 4, 3, 3, drop_last=False)
     chunks, sizes, offsets = plan.samples(part)
     numbers, batches = list(chain.from_iterable(chunks)), list(zip(sizes, offsets, strict=True))
@@ -59,7 +59,7 @@ def test_worker_resumes_after_batches_of_its_list(part: int, taken: int) -> None
     assert list(zip(rest.sizes, rest.offsets, strict=True)) == batches[taken:]
 
 
-def test_each_plan_but_the_last_is_followed_by_the_plan_of_the_next_epoch() -> None:
+def test_each_plan_but_the_last_is_followed_by_the_next_epochs_plan() -> None:
     plan = plan_of(40, 4, 4, 1, drop_last=False)
     following = plan.following()
     assert following is not None

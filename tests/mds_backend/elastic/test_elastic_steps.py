@@ -1,4 +1,4 @@
-"""The steps of the elastic order: weights, samples of shards, partitions and shuffles."""
+"""The steps of the elastic order: weights, shard samples, partitions and shuffles."""
 
 import warnings
 from typing import Any
@@ -32,7 +32,7 @@ def test_samples_chosen_by_proportion_add_up_to_the_epoch_size(
         assert weight.repeat == weight.choose / size
 
 
-def test_absolute_weights_decide_the_size_of_the_epoch() -> None:
+def test_absolute_weights_determine_the_epoch_size() -> None:
     streams = [StreamShape((10,), repeat=1.55), StreamShape((10,), choose=3), StreamShape((7,))]
     assert [w.choose for w in weigh(streams, None, 0)] == [15, 3, 7]
 
@@ -56,7 +56,7 @@ def test_streams_without_samples_get_no_samples() -> None:
         ([StreamShape((), choose=2)], None, "stream 0 has no samples, but its weight requires 2"),
     ],
 )
-def test_incompatible_weights_of_streams_raise_error(
+def test_incompatible_stream_weights_raise_error(
     streams: list[StreamShape], epoch_size: int | None, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
@@ -76,7 +76,7 @@ def test_incompatible_weights_of_streams_raise_error(
         ({"repeat": True}, ArgumentTypeError, "repeat of a stream must be a number"),
     ],
 )
-def test_invalid_or_several_weights_of_a_stream_raise_error(
+def test_invalid_or_multiple_weights_for_a_stream_raise_error(
     weights: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -117,7 +117,7 @@ def test_invalid_epoch_size_raises_error(size: Any, error: type[Exception], mess
         parse_epoch_size(size)
 
 
-def test_shard_before_an_empty_shard_contributes_as_many_samples_as_in_mosaicml_streaming() -> None:
+def test_shard_before_empty_shard_adds_as_many_samples_as_in_mosaicml_streaming() -> None:
     sizes = [2, 1, 0, 1, 2, 1, 1, 1, 1, 2, 1]
     counts = samples_per_shard(sizes, 24, 2, 319858539505, 1, False)
     assert counts.tolist() == [2, 3, 0, 2, 3, 2, 2, 2, 2, 4, 2]
@@ -149,7 +149,7 @@ counts = st.integers(1, 6)
 def test_finished_epoch_has_no_remaining_samples(
     shape: tuple[int, int, int, int], num_samples: int, times: int
 ) -> None:
-    """MosaicML Streaming fails to resume at such an end if canonical nodes lengthen the epoch."""
+    """MosaicML Streaming cannot resume at the end of an epoch lengthened by canonical nodes."""
     canonical = shape[0] * times
     work = partition("orig", num_samples, canonical, *shape)
     for seen in (int((work >= 0).sum()), canonical * -(-num_samples // canonical)):
@@ -163,14 +163,14 @@ def test_fewer_samples_than_canonical_nodes_are_repeated_with_a_warning() -> Non
     assert "Set a smaller num_canonical_nodes" in str(record[0].message)
 
 
-def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
+def test_node_with_too_few_samples_for_its_ranks_warns() -> None:
     with pytest.warns(UserWarning, match="7 samples of a physical node among 8 ranks"):
         work = partition("orig", 25, 4, 4, 8, 1, 4)
     assert set(work.ravel().tolist()) - {-1} == set(range(25))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         partition("orig", 60, 4, 4, 8, 1, 4)
-        partition("orig", 25, 4, 4, 8, 1, 4, 8)  # 17 samples of an epoch remain
+        partition("orig", 25, 4, 4, 8, 1, 4, 8)  # 17 samples remain in the epoch
 
 
 @pytest.mark.parametrize(
@@ -190,9 +190,7 @@ def test_a_node_with_too_few_samples_for_its_ranks_warns() -> None:
         (("orig", 10, 1, 1, 2, 1, 4, 29), "after 29 samples of an epoch that has 10"),
     ],
 )
-def test_invalid_arguments_of_a_partition_raise_error(
-    arguments: tuple[Any, ...], message: str
-) -> None:
+def test_invalid_partition_arguments_raise_error(arguments: tuple[Any, ...], message: str) -> None:
     error = ArgumentTypeError if "integer" in message else InvalidArgumentError
     with pytest.raises(error, match=message):
         partition(*arguments)
@@ -209,7 +207,7 @@ seeds = st.integers(0, 1 << 60)
     st.integers(2, 60),
     st.data(),
 )
-def test_py1e_computed_in_windows_equals_py1e_computed_at_once(
+def test_py1e_computed_in_windows_equals_py1e_computed_in_one_piece(
     sizes: list[int], nodes: int, seed: int, block: int, data: st.DataObject
 ) -> None:
     expected = shuffle("py1e", sizes, nodes, seed, 0, block).tolist()
@@ -222,7 +220,7 @@ def test_py1e_computed_in_windows_equals_py1e_computed_at_once(
 @pytest.mark.parametrize("algo", [name for name in SHUFFLE_ALGORITHMS if name != "naive"])
 @patient
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 9), seeds, st.data())
-def test_permutation_for_some_nodes_is_their_part_of_the_whole_permutation(
+def test_permutation_for_some_nodes_is_part_of_the_whole_permutation(
     algo: str, sizes: list[int], nodes: int, seed: int, data: st.DataObject
 ) -> None:
     wanted = sorted(data.draw(st.sets(st.integers(0, nodes - 1), min_size=1)))
@@ -255,7 +253,7 @@ def test_invalid_shuffle_algorithm_raises_error(algo: str, message: str) -> None
         np.zeros(1),
         np.full(7, 2.5),
         np.random.default_rng(0).uniform(-3, 100_000, 100_000),
-        # Nearly equal: rounding makes them the same.
+        # Nearly equal values that rounding makes equal.
         np.append(np.random.default_rng(0).uniform(0, 1e-9, 1_000), 5e6),
         np.random.default_rng(0).integers(0, 50, 1_000) / 7,
     ],
