@@ -1,4 +1,4 @@
-"""Encodings as users of MosaicML Streaming define them; pickles refer to them by name."""
+"""Encodings as MosaicML Streaming users define them, in a module so that they can be pickled."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Complex128:
-    """A complex number of NumPy, of fixed size."""
+    """A NumPy complex number, which has a fixed size."""
 
     size = 16
 
@@ -18,7 +18,7 @@ class Complex128:
 
 
 class Words:
-    """A list of words, of variable size."""
+    """A list of words, which has a variable size."""
 
     size = None
 
@@ -47,7 +47,7 @@ class Square:
 
 
 class Digits:
-    """Integers as text; under the name `int`, it replaces the format's own encoding."""
+    """Integers as text; registered as `int`, it replaces the format's own encoding."""
 
     size = None
 
@@ -70,7 +70,7 @@ COLUMNS = {
     "w": "words",
 }
 
-#: All columns; columns of fixed size, which are read as records; and a redefined encoding.
+#: All columns, fixed-size columns that are read as records, and a redefined encoding.
 LAYOUTS = {"all": list(COLUMNS), "fixed": ["c", "n", "s", "t"], "redefined": ["i", "n"]}
 
 

@@ -1,4 +1,4 @@
-"""Arrays: their stored form, read one at a time and as whole columns."""
+"""The stored form of arrays, read one at a time and as whole columns."""
 
 import struct
 from typing import Any
@@ -19,7 +19,7 @@ INT16 = np.dtype("<i2")
 
 
 def spread(values: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lay out values with gaps; return the bytes, the starts and the lengths."""
+    """Lay out values with gaps between them; return the bytes, starts and lengths."""
     lengths = np.array([len(value) for value in values], np.int64)
     starts = np.cumsum(lengths + 2) - lengths
     return np.frombuffer(b"".join(b"--" + value for value in values), np.uint8), starts, lengths
@@ -53,7 +53,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("value", DAMAGED.values(), ids=DAMAGED)
-def test_a_header_that_contradicts_its_value_raises_error(value: bytes) -> None:
+def test_header_that_contradicts_its_value_raises_error(value: bytes) -> None:
     for values in ([value], [value, encoded(np.array([1], np.int16))]):
         with pytest.raises(ValueError):  # noqa: PT011  # some messages are NumPy's
             decode_arrays(*spread(values), INT16)
@@ -62,12 +62,12 @@ def test_a_header_that_contradicts_its_value_raises_error(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 7, 10, 67, 255])
-def test_an_unknown_dtype_code_raises_error(code: int) -> None:
+def test_unknown_dtype_code_raises_error(code: int) -> None:
     with pytest.raises(ValueError, match=f"unknown dtype code {code}"):
         decode_arrays(*spread([encoded(np.array([1], np.int16), code)]), None)
 
 
-def test_arrays_without_elements_keep_their_shapes() -> None:
+def test_empty_arrays_keep_their_shapes() -> None:
     for shape in ((0, 3), (2, 0), (2, 0, 3)):
         arrays = [np.ones(one, np.int16) for one in (shape, (2,) * len(shape))]
         found = decode_arrays(*spread([encoded(one) for one in arrays]), INT16)
@@ -85,7 +85,7 @@ def test_array_with_more_dimensions_than_numpy_allows_raises_error(
         decode_arrays(*spread(values), INT16)
 
 
-def test_values_in_a_file_above_2_gib_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_in_a_file_over_2_gib_are_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdstorm_backend.format.values.batch.INT32_MAX", 3)
     for type_ in (pa.binary(), pa.string()):
         found = gather_binary(*spread([b"ab", b"", b"c"]), type_)
@@ -93,7 +93,7 @@ def test_values_in_a_file_above_2_gib_are_gathered(monkeypatch: pytest.MonkeyPat
         assert found.cast(pa.binary()).to_pylist() == [b"ab", b"", b"c"]
 
 
-def test_column_above_2_gib_raises_error() -> None:
+def test_column_over_2_gib_raises_error() -> None:
     data = np.zeros(3 << 30, np.uint8)  # takes no memory, because it is never accessed
     starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
     with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
@@ -106,9 +106,7 @@ def encode(text: str, value: Any) -> bytes:
 
 @pytest.mark.parametrize("text", ["ndarray", "ndarray:int32", "ndarray:int32:2,3"])
 @pytest.mark.parametrize("change", [lambda a: a.astype(">i4"), lambda a: a.T.copy().T])
-def test_byte_order_and_strides_of_an_array_do_not_change_its_stored_form(
-    text: str, change: Any
-) -> None:
+def test_stored_form_does_not_depend_on_byte_order_and_strides(text: str, change: Any) -> None:
     value = np.arange(6, dtype="<i4").reshape(2, 3)
     assert encode(text, change(value)) == encode(text, value)
 
@@ -118,7 +116,7 @@ def test_dimensions_are_stored_in_the_smallest_integer_type(length: int, width: 
     assert encode("ndarray:int8", np.zeros((1, length), "int8"))[0] == 2 << 2 | width
 
 
-def test_an_empty_array_is_stored_with_its_shape() -> None:
+def test_empty_array_is_stored_with_its_shape() -> None:
     assert encode("ndarray:int32", np.zeros((0, 3), "int32")) == bytes([2 << 2, 0, 3])
 
 
@@ -138,7 +136,7 @@ def test_an_empty_array_is_stored_with_its_shape() -> None:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_arrays_that_the_encoding_cannot_hold_raise_error(
+def test_arrays_that_do_not_fit_the_encoding_raise_error(
     text: str, value: Any, message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -146,7 +144,7 @@ def test_arrays_that_the_encoding_cannot_hold_raise_error(
 
 
 @pytest.mark.parametrize("value", [[1, 2], (1,), None, 5, 0.5, "text"], ids=repr)
-def test_values_other_than_arrays_raise_error(value: Any) -> None:
+def test_non_array_values_raise_error(value: Any) -> None:
     with pytest.raises(TypeError, match="expected a NumPy array"):
         encode("ndarray", value)
 
@@ -159,7 +157,7 @@ VECTOR = pa.struct(
 
 
 def dense(values: list[float]) -> tuple[dict[str, Any], list[float]]:
-    """Return a vector as Spark represents it, and as a list."""
+    """Return a vector in Spark's representation and as a list."""
     return {"type": 1, "size": None, "indices": None, "values": values}, values
 
 

@@ -1,4 +1,4 @@
-"""Encodings: their names, and the stored form of numbers and strings."""
+"""Encoding names, and the stored form of numbers and strings."""
 
 import math
 import re
@@ -27,7 +27,7 @@ def test_stored_numbers_are_little_endian(dtype: str) -> None:
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=4), st.sampled_from(sorted(DTYPES)))
-def test_shape_in_the_name_of_an_encoding_is_parsed(shape: list[int], dtype: str) -> None:
+def test_shape_in_encoding_name_is_parsed(shape: list[int], dtype: str) -> None:
     encoding = parse_encoding(f"ndarray:{dtype}:{','.join(map(str, shape))}")
     assert encoding.shape == tuple(shape)
     assert encoding.size == math.prod(shape) * np.dtype(dtype).itemsize
@@ -43,7 +43,7 @@ def test_impossible_shape_raises_error(shape: str) -> None:
 @pytest.mark.parametrize(
     "text", ["x", "ndarray:bool", "ndarray::3", "str:x", "bytes:8", "list[str]", "bool", "webp"]
 )
-def test_unknown_encoding_is_opaque_and_named_in_the_error_on_use(text: str) -> None:
+def test_unknown_encoding_is_opaque_and_using_it_raises_error_naming_it(text: str) -> None:
     encoding = parse_encoding(text)
     assert encoding.is_opaque
     with pytest.raises(UnsupportedEncodingError) as caught:
@@ -54,7 +54,7 @@ def test_unknown_encoding_is_opaque_and_named_in_the_error_on_use(text: str) -> 
 
 
 @pytest.mark.parametrize("shape", ["99999999999", "65536,65536", "1,2147483647"])
-def test_array_that_no_shard_can_hold_raises_error(shape: str) -> None:
+def test_array_too_large_for_any_shard_raises_error(shape: str) -> None:
     with pytest.raises(UnsupportedEncodingError, match="less than 4 GiB"):
         parse_encoding(f"ndarray:int32:{shape}")
 
@@ -88,7 +88,7 @@ def test_common_encoding_of_several_encodings_holds_all_their_values(
         ["jpeg_array", "list[jpeg]"],
     ],
 )
-def test_encodings_without_a_common_type_are_joined_as_opaque(texts: list[str]) -> None:
+def test_encodings_without_common_type_are_joined_as_opaque(texts: list[str]) -> None:
     encoding = parse_encoding(general_encoding(texts))
     assert encoding.is_opaque
     with pytest.raises(UnsupportedEncodingError, match=re.escape(f"as {texts[0]} and {texts[1]}")):
@@ -141,7 +141,7 @@ def test_strings_numbers_and_json_are_stored_as_text(
         ("jpeg_array", ["text", ["text"], None]),
     ],
 )
-def test_values_of_another_type_raise_error(encoding: str, values: list[Any]) -> None:
+def test_values_of_the_wrong_type_raise_error(encoding: str, values: list[Any]) -> None:
     for value in values:
         with pytest.raises(TypeError, match=r"expected .* found|not JSON serializable"):
             encoder(encoding)(value)
@@ -165,21 +165,21 @@ def strings(texts: list[str]) -> pa.Array:
 
 
 @given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=5))
-def test_strings_of_64_bit_integers_are_parsed_as_an_arrow_array(numbers: list[int]) -> None:
+def test_strings_of_64_bit_integers_become_an_arrow_array(numbers: list[int]) -> None:
     found = parse_encoding("str_int").parse_texts(strings([str(number) for number in numbers]))
     assert found.type == pa.int64()
     assert found.to_pylist() == numbers
 
 
 @pytest.mark.parametrize("number", [1 << 63, -(1 << 63) - 1, 10**40])
-def test_strings_of_larger_integers_are_parsed_as_python_objects(number: int) -> None:
+def test_strings_of_larger_integers_become_python_objects(number: int) -> None:
     found = parse_encoding("str_int").parse_texts(strings(["1", str(number)]))
     assert isinstance(found, np.ndarray)
     assert found.tolist() == [1, number]
 
 
 @pytest.mark.parametrize("text", ["+5", " 5 ", "1_0", "-0", "007", "٣"])
-def test_strings_of_integers_are_parsed_as_by_python(text: str) -> None:
+def test_strings_of_integers_are_parsed_like_in_python(text: str) -> None:
     assert parse_encoding("str_int").parse_texts(strings([text, "1"])).to_pylist() == [int(text), 1]
 
 
@@ -199,7 +199,7 @@ def test_floats_read_back_with_identical_bits(numbers: list[float]) -> None:
 @pytest.mark.parametrize(
     "text", [" 1.5 ", "1_0.5", "+.5", "5.", "Infinity", "-inf", "1e400", "-nan"]
 )
-def test_strings_of_floats_are_parsed_as_by_python(text: str) -> None:
+def test_strings_of_floats_are_parsed_like_in_python(text: str) -> None:
     found = parse_encoding("str_float").parse_texts(strings([text, "1"]))
     assert repr(found.to_pylist()) == repr([float(text), 1.0])
 

@@ -1,4 +1,4 @@
-"""Images: how they are stored, and how their pixels are read."""
+"""How images are stored, and how their pixels are read."""
 
 import io
 import struct
@@ -56,7 +56,7 @@ def opened(data: bytes) -> Image.Image:
 @pytest.mark.parametrize(
     ("mode", "shape"), [("L", (24, 40)), ("RGB", (24, 40, 3)), ("CMYK", (24, 40, 3))]
 )
-def test_jpegs_become_grey_or_rgb(decoder: str, mode: str, shape: tuple[int, ...]) -> None:
+def test_jpegs_are_decoded_to_grey_or_rgb(decoder: str, mode: str, shape: tuple[int, ...]) -> None:
     data = file(picture(mode), "JPEG", quality=95)
     pixels = image_array("jpeg", data)
     assert pixels.dtype == np.uint8
@@ -85,7 +85,7 @@ def test_pixels_of_a_16_bit_grey_png_are_unchanged() -> None:
 
 
 def png_of_rgb16(pixels: Any) -> bytes:
-    """Return a PNG file of 16-bit RGB pixels, without filters."""
+    """Return an unfiltered PNG file of 16-bit RGB pixels."""
     height, width, _ = pixels.shape
     rows = [b"\0" + row.astype(">u2").tobytes() for row in pixels]
     chunks = {
@@ -110,7 +110,7 @@ def test_pixels_of_a_16_bit_rgb_png_are_unchanged() -> None:
     np.testing.assert_array_equal(place, pixels)
 
 
-def test_a_palette_with_transparency_becomes_rgba() -> None:
+def test_palette_with_transparency_becomes_rgba() -> None:
     image = picture("P")
     pixels = image_array("png", file(image, "PNG", transparency=bytes(256)))
     assert pixels.shape == (24, 40, 4)
@@ -141,7 +141,7 @@ def test_image_files_are_decoded_on_first_access() -> None:
 
 
 @pytest.mark.parametrize("fits", [True, False])
-def test_pixels_are_decoded_into_a_given_array_if_they_fit(decoder: str, fits: bool) -> None:
+def test_pixels_are_decoded_into_given_array_if_they_fit(decoder: str, fits: bool) -> None:
     place = np.zeros((24, 40, 3) if fits else (24, 41, 3), np.uint8)
     for kind, data in (
         ("jpeg", file(picture("RGB"), "JPEG")),
@@ -176,7 +176,7 @@ def distance(one: Any, other: Any) -> int:
 
 @pytest.mark.parametrize(("format_", "mode", "options"), RGB)
 @pytest.mark.parametrize("size", [None, (24, 40), (12, 12), (21, 35), (20, 13), (50, 60)])
-def test_image_of_any_format_becomes_rgb_of_the_requested_size(
+def test_image_in_any_format_becomes_rgb_of_requested_size(
     decoder: str, format_: str, mode: str, options: dict[str, Any], size: tuple[int, int] | None
 ) -> None:
     data = file(picture(mode), format_, **options)
@@ -187,8 +187,8 @@ def test_image_of_any_format_becomes_rgb_of_the_requested_size(
         image = image.resize(size[::-1], Image.Resampling.BILINEAR, (x, y, 40 - x, 24 - y))
     place = np.zeros((*(size or (24, 40)), 3), np.uint8)
     assert rgb_pixels("bytes", data, size, place) is place
-    # Images with a palette or two colours have sharp edges, which must not be decoded at a
-    # reduced scale.
+    # Images with a palette or only two colours have sharp edges, so they must not be decoded at
+    # a reduced scale.
     assert distance(place, image) <= (3 if mode in "1P" or size is None else 12)
     elsewhere = np.zeros((1, 1, 3), np.uint8)
     np.testing.assert_array_equal(rgb_pixels("bytes", data, size, elsewhere), place)
@@ -201,7 +201,7 @@ def test_16_bit_grey_and_raw_images_become_rgb() -> None:
     assert rgb_pixels("pil", raw(picture("L")), (8, 8)).shape == (8, 8, 3)
 
 
-def test_large_jpeg_is_decoded_at_the_smallest_scale_that_covers_the_requested_size(
+def test_large_jpeg_is_decoded_at_smallest_scale_covering_requested_size(
     decoder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes = []
@@ -297,7 +297,7 @@ def test_pixels_of_raw_images_and_jpegs_are_read_without_pillow(
     assert image_array("pil", raw(picture("RGB"))).shape == (24, 40, 3)
 
 
-def test_image_that_would_take_too_much_memory_raises_error() -> None:
+def test_image_that_needs_too_much_memory_raises_error() -> None:
     for mode, size in (("RGB", 300), ("P", 300), ("L", 100), ("RGBA", 400)):
         data = file(Image.new(mode, (10, 10)), "PNG")
         for decode in (image_array, rgb_pixels):
@@ -307,11 +307,9 @@ def test_image_that_would_take_too_much_memory_raises_error() -> None:
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", pytest.param("webp", marks=pytest.mark.long)])
-def test_image_above_a_quarter_of_a_gibibyte_raises_error(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_image_over_256_mib_raises_error(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     data = file(Image.new("RGB", (9_000, 10_000)), kind, compress_level=1)
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)  # above this size, Pillow itself warns
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)  # else Pillow warns
     with pytest.raises(ValueError, match="9000 by 10000 pixels would take 270000000 bytes"):
         rgb_pixels(kind, data)
 
@@ -323,7 +321,7 @@ def jpeg_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_unedited_jpeg_file_is_stored_byte_for_byte(jpeg_file: Path) -> None:
+def test_unmodified_jpeg_file_is_stored_byte_for_byte(jpeg_file: Path) -> None:
     with Image.open(jpeg_file) as image:
         assert encode("jpeg", image) == jpeg_file.read_bytes()
         image.load()
@@ -331,7 +329,7 @@ def test_unedited_jpeg_file_is_stored_byte_for_byte(jpeg_file: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["pixel", "size", "mode"])
-def test_edited_jpeg_image_is_encoded_again(jpeg_file: Path, change: str) -> None:
+def test_modified_jpeg_image_is_encoded_again(jpeg_file: Path, change: str) -> None:
     with Image.open(jpeg_file) as image:
         if change == "pixel":
             image.paste((255, 0, 0), (0, 0, 16, 8))

@@ -20,7 +20,7 @@ UTC = timezone.utc
 
 @st.composite
 def nested(draw: st.DrawFn) -> tuple[SparkType, pa.Array]:
-    """Values of a nested type, sometimes as a slice of a longer array."""
+    """Nested values, sometimes as a slice of a longer array."""
     spark_type = draw(NESTED_TYPES)
     rows = draw(st.lists(values(spark_type), max_size=8))
     array = pa.array(rows, arrow_type(spark_type))
@@ -95,7 +95,7 @@ def test_structs_without_fields_become_empty_json_objects_and_nulls_become_null(
     ],
     ids=str,
 )
-def test_json_of_another_type_raises_value_error(text: str, spark_type: SparkType) -> None:
+def test_json_of_the_wrong_type_raises_value_error(text: str, spark_type: SparkType) -> None:
     with pytest.raises(ValueError, match=r"."):
         decode_json(pa.array([text]), arrow_type(spark_type))
 

@@ -1,4 +1,4 @@
-"""New encodings, each of which is defined by a single class."""
+"""New encodings, each defined by a single class."""
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address
@@ -18,7 +18,7 @@ from mdstorm_backend.maintenance import inspect, reindex, verify
 
 
 class Rgb(Encoding):
-    """A colour: an array of fixed shape."""
+    """A colour as a fixed-shape array."""
 
     names = ("rgb",)
     is_array = True
@@ -36,7 +36,7 @@ class Rgb(Encoding):
 
 
 class Address(Encoding):
-    """An address: an object of fixed size."""
+    """An address as a fixed-size object."""
 
     names = ("ipv4",)
     size = 4
@@ -50,7 +50,7 @@ class Address(Encoding):
 
 
 class TextUuid(Encoding):
-    """A UUID as text: a value of variable size."""
+    """A UUID as text, which has variable size."""
 
     names = ("str_uuid",)
     is_text = True
@@ -100,9 +100,7 @@ def expected(i: int) -> list[int]:
 
 
 @pytest.mark.parametrize("by_batch", [False, True])
-def test_new_encoding_is_written_and_read_by_all_entry_points(
-    by_batch: bool, tmp_path: Path
-) -> None:
+def test_all_entry_points_write_and_read_new_encodings(by_batch: bool, tmp_path: Path) -> None:
     url = write(tmp_path, by_batch=by_batch)
     dataset = open_dataset(url)
     assert {column.name: column.encoding for column in dataset.schema} == ENCODINGS
@@ -126,7 +124,7 @@ def test_new_encoding_is_written_and_read_by_all_entry_points(
     assert (tmp_path / "index.json").read_bytes() == before
 
 
-def test_nulls_in_columns_of_a_new_encoding_read_back_as_nulls(tmp_path: Path) -> None:
+def test_nulls_in_columns_with_new_encoding_read_back_as_nulls(tmp_path: Path) -> None:
     url = write(tmp_path, by_batch=True, nulls=True)
     dataset = open_dataset(url)
     assert dataset[3]["colour"] is None
@@ -139,7 +137,7 @@ def test_nulls_in_columns_of_a_new_encoding_read_back_as_nulls(tmp_path: Path) -
     assert verify(url).is_good
 
 
-def test_value_of_wrong_size_for_its_encoding_raises_error(tmp_path: Path) -> None:
+def test_value_with_wrong_size_for_its_encoding_raises_error(tmp_path: Path) -> None:
     data = pa.table({"colour": ["#0000"], "host": ["::"], "key": [""], "n": [0]})
     with (
         MDSWriter(columns=ENCODINGS, out=str(tmp_path)) as writer,
