@@ -1,4 +1,4 @@
-"""Columns are joined and converted to Arrow arrays; decimals are converted to floats."""
+"""Joining columns, and converting them to Arrow arrays and decimals to floats."""
 
 from decimal import Decimal
 from typing import Any
@@ -33,7 +33,7 @@ from mdstorm_backend.format.values.batch import Values, as_arrow, concat_values
         (np.array([[1]]), np.array([[1, 2]]), pa.list_(pa.int64()), "[[1], [1, 2]]"),
     ],
 )
-def test_parts_of_a_column_with_two_types_are_joined_in_a_common_type(
+def test_column_parts_of_two_types_are_joined_in_a_common_type(
     one: Values, other: Values, type_: Any, joined: str
 ) -> None:
     found = concat_values([one, other])
@@ -43,12 +43,12 @@ def test_parts_of_a_column_with_two_types_are_joined_in_a_common_type(
         assert (found.type, repr(found.to_pylist())) == (type_, joined)
 
 
-def test_joined_decimals_keep_all_their_digits() -> None:
+def test_joined_decimals_keep_all_digits() -> None:
     rows = [Decimal("1.25"), Decimal("123456.5")]
     assert concat_values([pa.array([row]) for row in rows]).to_pylist() == rows
 
 
-def test_arrays_of_several_dimensions_and_shapes_become_objects() -> None:
+def test_multidimensional_arrays_of_different_shapes_become_objects() -> None:
     found = concat_values([np.ones((1, 2, 2)), np.ones((1, 3, 2))])
     assert [cell.shape for cell in found] == [(2, 2), (3, 2)]
 
@@ -63,7 +63,7 @@ def test_arrays_of_several_dimensions_and_shapes_become_objects() -> None:
         (pa.array([Decimal("1e30")]), pa.array([Decimal("1e-30")])),
     ],
 )
-def test_parts_of_a_column_without_common_type_raise_error_that_names_both_types(
+def test_column_parts_without_common_type_raise_error_naming_both_types(
     one: Values, other: Values
 ) -> None:
     with pytest.raises(TransformError, match=r"column 'x' is .* in some shards and .* in other"):
@@ -77,8 +77,8 @@ def test_matrix_columns_become_arrow_lists() -> None:
     assert as_arrow(np.array([1, 2])).to_pylist() == [1, 2]
 
 
-def test_values_that_arrow_cannot_hold_raise_error_with_the_column() -> None:
-    untouched = pa.py_buffer(np.zeros(1 << 30, np.uint8))  # takes no memory until it is accessed
+def test_values_that_do_not_fit_in_arrow_raise_error_with_column_name() -> None:
+    untouched = pa.py_buffer(np.zeros(1 << 30, np.uint8))  # uses no memory until it is accessed
     bounds = pa.py_buffer(np.array([0, 1 << 30], np.int32))
     part = pa.Array.from_buffers(pa.binary(), 1, [None, bounds, untouched])
     with pytest.raises(InvalidArgumentError, match=r"column 'a' takes .* use a smaller batch_size"):
@@ -110,7 +110,7 @@ def test_arrays_of_decimals_keep_their_nulls_when_converted_to_floats() -> None:
     assert decimals_to_floats(lists, pa.list_(pa.float64()))[0].as_py() == [0.1, None]
 
 
-def test_decimals_of_negative_scale_are_converted_or_raise_overflow_error() -> None:
+def test_decimals_with_negative_scale_are_converted_or_raise_overflow_error() -> None:
     large = pa.array([Decimal("9.9E+4")], pa.decimal128(2, -3))
     assert decimals_to_floats(large, pa.float32()).to_pylist() == [99_000.0]
     digits = pa.py_buffer(np.array([12, 0], np.int64))

@@ -1,4 +1,4 @@
-"""Compressions and hashes of whole files."""
+"""Compressing and hashing whole files."""
 
 import bz2
 import gzip
@@ -37,7 +37,7 @@ def test_data_round_trips_through_every_codec(compression: str, buffers: list[by
 
 
 @given(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(-3, 3), st.booleans())
-def test_decompressed_size_that_differs_from_the_index_raises_error(
+def test_decompressed_size_different_from_index_raises_error(
     compression: str, data: bytes, difference: int, repeated: bool
 ) -> None:
     data = data * 50 if repeated else data
@@ -76,7 +76,7 @@ def test_decompression_stops_at_the_stated_size(compression: str) -> None:
         assert peak < 8 << 20
 
 
-def test_gz_and_bz2_files_of_several_members_are_read() -> None:
+def test_gz_and_bz2_files_with_several_members_are_read() -> None:
     for compression in ("gz", "bz2"):
         packed = b"".join(compress(compression, [text]) for text in (b"one ", b"two"))
         assert bytes(decompress(compression, packed, 7)) == b"one two"
@@ -84,7 +84,7 @@ def test_gz_and_bz2_files_of_several_members_are_read() -> None:
         decompress("bz2", 3 * bz2.compress(b"") + packed, 7)
 
 
-def test_gz_and_bz2_files_are_read_by_the_standard_library() -> None:
+def test_standard_library_reads_gz_and_bz2_files() -> None:
     assert gzip.decompress(compress("gz", [b"abc"])) == b"abc"
     assert bz2.decompress(compress("bz2", [b"abc"])) == b"abc"
 
@@ -101,7 +101,7 @@ def test_compression_level_is_passed_to_the_codec(name: str) -> None:
     ["", "lz4", "deflate", "gzip", "zstd:0", "zstd:23", "gz:10", "bz2:0", "br:12", "snappy:1",
      "zstd:", "zstd:x", "zstd:-1", "ZSTD", " zstd", "zstd:1:2"],
 )  # fmt: skip
-def test_unknown_codec_or_level_raises_error_that_lists_known_codecs(compression: str) -> None:
+def test_unknown_codec_or_level_raises_error_listing_known_codecs(compression: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"zstd:1…22.*snappy") as caught:
         check_compression(compression)
     assert repr(compression) in str(caught.value)
@@ -116,7 +116,7 @@ def test_files_of_unknown_size_are_decompressed(codec: str, data: bytes) -> None
     assert bytes(decompress_unsized(codec, compress(codec, [data]), len(data))) == data
 
 
-def test_impossible_size_in_a_compressed_header_raises_error() -> None:
+def test_impossible_size_in_compressed_header_raises_error() -> None:
     with pytest.raises(ValueError, match="states 4294967295 bytes, which 9 compressed bytes"):
         decompress_unsized("snappy", b"\xff\xff\xff\xff\x0fabcd", MAX_SHARD_BYTES)
 
@@ -128,7 +128,7 @@ OF_MOSAIC = [
 ]
 
 
-def test_all_hashes_are_computed_in_one_pass_over_the_buffers() -> None:
+def test_all_hashes_are_computed_in_one_pass() -> None:
     assert sorted(HASH_NAMES) == OF_MOSAIC
     libraries: dict[str, Any] = {n: xxhash if n[:3] == "xxh" else hashlib for n in OF_MOSAIC}
     expected = {n: getattr(libraries[n], n)(b"one two").hexdigest() for n in OF_MOSAIC}
@@ -137,7 +137,7 @@ def test_all_hashes_are_computed_in_one_pass_over_the_buffers() -> None:
     assert digest("md5", [b"one two"]) == expected["md5"]
 
 
-def test_names_of_hashes_must_be_unique_and_sorted() -> None:
+def test_hash_names_must_be_unique_and_sorted() -> None:
     for names, remedy in ((["sha1", "md5"], "['md5', 'sha1']"), (["md5", "md5"], "['md5']")):
         with pytest.raises(
             errors.InvalidArgumentError, match="unique and in sorted order"
@@ -147,7 +147,7 @@ def test_names_of_hashes_must_be_unique_and_sorted() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "MD5", "crc32", "shake_128", "new", "xxh"])
-def test_unknown_hash_name_raises_error_that_lists_known_names(name: str) -> None:
+def test_unknown_hash_name_raises_error_listing_known_names(name: str) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"blake2b.*xxh64") as caught:
         check_hashes([name])
     assert repr(name) in str(caught.value)

@@ -10,7 +10,7 @@ from mdstorm_backend.format.schema import Schema
 
 URL = "file:///data/index.json"
 
-#: The keys of a shard that MosaicML Streaming requires; it raises an error for any other key.
+#: The shard keys that MosaicML Streaming requires; it raises an error for any other key.
 SHARD_KEYS = {
     *("column_encodings", "column_names", "column_sizes", "compression", "format", "hashes"),
     *("raw_data", "samples", "size_limit", "version", "zip_data"),
@@ -53,13 +53,13 @@ def check_is_refused(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("version", [1, 3, "2", None])
-def test_index_of_another_version_raises_error(version: object) -> None:
+def test_index_with_different_version_raises_error(version: object) -> None:
     value = {**value_of_index(), "version": version}
     assert repr(version) in check_is_refused(json.dumps(value).encode())
 
 
 @pytest.mark.parametrize("key", sorted(SHARD_KEYS))
-def test_missing_key_of_a_shard_raises_error_that_names_it(key: str) -> None:
+def test_missing_shard_key_raises_error_naming_the_key(key: str) -> None:
     value = value_of_index()
     del value["shards"][0][key]
     assert f"KeyError: {key!r}" in check_is_refused(json.dumps(value).encode())
@@ -91,14 +91,14 @@ WRONG: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize(("key", "wrong"), [(key, w) for key in WRONG for w in WRONG[key]])
-def test_wrong_value_in_a_shard_raises_error(key: str, wrong: object) -> None:
+def test_wrong_value_in_a_shard_entry_raises_error(key: str, wrong: object) -> None:
     value = value_of_index()
     value["shards"][0][key] = wrong
     assert "shard 0: " in check_is_refused(json.dumps(value).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b'{"shards": [', b"not JSON"])
-def test_index_that_is_not_json_raises_a_json_decode_error(data: bytes) -> None:
+def test_index_that_is_not_json_raises_json_decode_error(data: bytes) -> None:
     with pytest.raises(json.JSONDecodeError, match="is not the index of an MDS dataset") as caught:
         Index.from_bytes(data, url=URL)
     assert isinstance(caught.value, CorruptDatasetError)
@@ -127,7 +127,7 @@ def test_column_whose_size_contradicts_its_encoding_is_opaque(sizes: list[int | 
         *("x\0.mds", "index.json", "x" * 256, "é" * 128, "x/" * 600 + "x", "\ud800"),
     ],
 )
-def test_file_outside_of_the_dataset_raises_error(file: str, basename: str) -> None:
+def test_file_outside_the_dataset_raises_error(file: str, basename: str) -> None:
     value = value_of_index()
     value["shards"][0][file]["basename"] = basename
     assert "shard 0: " in check_is_refused(json.dumps(value).encode())
@@ -167,7 +167,7 @@ def test_error_for_a_large_invalid_value_is_short() -> None:
 
 
 def test_index_merged_by_mosaicml_streaming_is_read() -> None:
-    """Its keys are in another order, and the files are in subdirectories."""
+    """Its keys are in a different order, and the files are in subdirectories."""
     entries = [
         {**SHARD.to_json(), "size_limit": "1kb"},
         {**PLAIN_SHARD.to_json(), "zip_data": {}, "compression": ""},

@@ -41,7 +41,7 @@ def parse(data: bytes, samples: int) -> tuple[list[int], dict[str, object]]:
     return offsets.tolist(), extra
 
 
-def test_an_opaque_encoding_has_the_size_that_the_index_states() -> None:
+def test_opaque_encoding_has_the_size_stated_in_the_index() -> None:
     assert ShardLayout.of(info(0, 0, "pkl", None)).num_variable == 1
     sized = ShardLayout.of(info(0, 0, "later", 24))
     assert sized.is_fixed
@@ -61,7 +61,7 @@ def test_bitmaps_have_one_bit_per_row_least_significant_first() -> None:
         (True, "AQ=="),
     ],
 )
-def test_bitmap_of_wrong_length_raises_error(count: object, bits: object) -> None:
+def test_bitmap_with_wrong_length_raises_error(count: object, bits: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         unpack_validity({"rows": {"a": {"count": count, "bits": bits}}})  # type: ignore[dict-item]
 
@@ -94,7 +94,7 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("data", DAMAGED, ids=lambda data: f"{len(data)}-{data[:16].hex()}")
-def test_damaged_start_of_a_shard_raises_error_that_names_the_file_and_a_remedy(
+def test_damaged_shard_header_raises_error_with_file_name_and_remedy(
     data: bytes,
 ) -> None:
     with pytest.raises(CorruptDatasetError) as caught:
@@ -105,7 +105,7 @@ def test_damaged_start_of_a_shard_raises_error_that_names_the_file_and_a_remedy(
 
 
 @pytest.mark.parametrize("data", [GOOD[:-1], GOOD + b"x"])
-def test_shard_of_another_length_than_in_the_index_raises_error(data: bytes) -> None:
+def test_shard_with_length_different_from_index_raises_error(data: bytes) -> None:
     message = f"holds {len(data)} bytes, but the index records 23"
     with pytest.raises(CorruptDatasetError, match=message):
         parse_header(np.frombuffer(data, np.uint8), info(2, len(GOOD)), url=URL)

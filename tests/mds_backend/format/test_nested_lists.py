@@ -1,4 +1,4 @@
-"""Shapes and rows of nested lists, compared with those computed from Python lists."""
+"""Shapes and rows of nested lists, checked against results computed from Python lists."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def rectangular(draw: st.DrawFn, depth: int) -> Any:
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[list[Any], pa.Array]:
-    """Nested lists of one depth, often rectangular; also as a slice of a longer array."""
+    """Nested lists of equal depth, often rectangular, sometimes sliced from a longer array."""
     depth = draw(st.integers(1, 3))
     row = nested(depth, nulls=draw(st.booleans())) | rectangular(depth)
     rows = draw(st.lists(row, max_size=6))
@@ -64,7 +64,7 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
 
 
 @given(lists())
-def test_row_of_nested_lists_is_an_array_if_its_lengths_are_equal_else_a_list(
+def test_nested_list_row_is_array_if_lengths_are_equal_else_list(
     given_: tuple[list[Any], pa.Array],
 ) -> None:
     rows, array = given_
@@ -89,14 +89,14 @@ def test_row_of_nested_lists_is_an_array_if_its_lengths_are_equal_else_a_list(
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (2, 2, 3), (3, 1, 1, 2), (2, 0), (2, 3)])
-def test_an_array_becomes_nested_lists(shape: tuple[int, ...]) -> None:
+def test_array_becomes_nested_lists(shape: tuple[int, ...]) -> None:
     values = np.arange(np.prod(shape)).reshape(shape)
     found = nested_lists.lists_of_array(values)
     assert depth_of(found.type) == len(shape) - 1
     assert found.to_pylist() == values.tolist()
 
 
-def test_arrays_of_several_shapes_become_nested_lists() -> None:
+def test_arrays_of_different_shapes_become_nested_lists() -> None:
     type_ = list_type(pa.float32(), 2)
     arrays = [np.ones((1, 2)), None, np.zeros((2, 1), np.int8), np.ones((0, 0))]
     found = nested_lists.lists_of_arrays(arrays, type_)

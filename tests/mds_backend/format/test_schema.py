@@ -1,4 +1,4 @@
-"""Schemas: their JSON form, and the schemas that a dataset may contain."""
+"""The JSON form of schemas, and the schemas that a dataset may contain."""
 
 import json
 from dataclasses import replace
@@ -52,7 +52,7 @@ def check_is_refused(index: Index) -> None:
     assert "Write the dataset again" in str(caught.value)
 
 
-def test_unknown_keys_of_a_schema_are_ignored(dataset: Dataset) -> None:
+def test_unknown_schema_keys_are_ignored(dataset: Dataset) -> None:
     assert schema_of(changed(dataset, "number", later=[1]), url=URL) == dataset.schema
 
 
@@ -98,7 +98,7 @@ def test_schema_that_is_not_a_list_of_columns_raises_error(
     check_is_refused(replace(dataset.index, extra={"columns": columns}))
 
 
-def test_shard_without_a_column_of_the_schema_or_with_another_dtype_raises_error(
+def test_shard_with_missing_column_or_different_dtype_raises_error(
     dataset: Dataset,
 ) -> None:
     check_is_refused(changed(dataset, "ragged", spark_type=None, encoding="ndarray:int64"))
@@ -107,7 +107,7 @@ def test_shard_without_a_column_of_the_schema_or_with_another_dtype_raises_error
     check_is_refused(replace(dataset.index, shards=(*shards, replace(last, column_names=names))))
 
 
-def test_opening_a_dataset_with_an_invalid_schema_raises_error_that_names_the_index(
+def test_opening_dataset_with_invalid_schema_raises_error_naming_the_index(
     dataset: Dataset,
 ) -> None:
     index = changed(dataset, "number", encoding="int8")
@@ -150,14 +150,14 @@ def test_output_types_are_the_spark_types_after_the_cast() -> None:
         (["ndarray:int8:2,3", "ndarray:int8:2,2"], "ndarray:int8", None),
     ],
 )
-def test_shards_may_hold_arrays_of_different_shapes(
+def test_shards_may_contain_arrays_of_different_shapes(
     encodings: list[str], encoding: str, length: int | None
 ) -> None:
     column = Schema.from_shards([shard(a=text) for text in encodings])["a"]
     assert (column.encoding, column.length) == (encoding, length)
 
 
-def test_settings_of_an_opened_schema_are_not_written_to_json() -> None:
+def test_opened_schema_settings_are_not_written_to_json() -> None:
     plain = Schema((Column("a", "pkl"),))
     opened = plain.opened("file:///data", allow_unsafe_types=True)
     assert opened["a"].origin == Origin("file:///data", True)

@@ -1,4 +1,4 @@
-"""Names and sizes of shards."""
+"""Shard names and sizes."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ OURS = "part-00000-aaaaaaaa-1.00000.mds"
         ["a/00000/part-00000-aaaaaaaa-1.00000.mds", "a/part-00001-bbbbbbbb-2.00000.mds"],
     ],
 )
-def test_shards_of_two_writers_in_one_directory_raise_error_that_names_them(
+def test_shards_from_two_writers_in_one_directory_raise_error_naming_them(
     paths: list[str],
 ) -> None:
     with pytest.raises(WriteError, match="shards of several jobs") as caught:
@@ -77,7 +77,7 @@ def test_shards_of_two_writers_in_one_directory_raise_error_that_names_them(
     assert all(path in str(caught.value) for path in paths)
 
 
-def test_shards_of_writers_in_separate_directories_are_accepted() -> None:
+def test_shards_from_writers_in_separate_directories_are_accepted() -> None:
     paths = ["a/shard.00000.mds", "b/part-00000-1.00000.mds"]
     assert order(*paths) == paths
 

@@ -1,4 +1,4 @@
-"""The type plan, which is made from the JSON of a Spark schema, without Spark."""
+"""The type plan, which is built from a Spark schema's JSON without using Spark."""
 
 from typing import Any
 
@@ -79,7 +79,7 @@ def test_dtype_casts_scalars_arrays_and_vectors(
     assert [encoding_of(spark_type, dtype) for dtype in DTYPES] == [as_float32, as_float64, kept]
 
 
-#: Supported types whose names contain the name of an unsupported type.
+#: Supported types whose names contain an unsupported type's name.
 TIMES = ("timestamp", "interval day to second")
 
 
@@ -119,7 +119,7 @@ def test_type_without_an_encoding_raises_error_with_the_fix(
     assert remedy in caught.value.columns["x"]
 
 
-def test_error_names_every_unsupported_column() -> None:
+def test_error_lists_every_unsupported_column() -> None:
     with pytest.raises(UnsupportedTypeError, match="2 of 3 columns") as caught:
         plan_types(fields(first="void", good="long", second="variant"))
     assert list(caught.value.columns) == ["first", "second"]
@@ -151,7 +151,7 @@ def test_columns_keep_their_order_spark_type_and_nullability() -> None:
     [
         ("decimal(10,2)", "float64", "double"),
         (array_of("decimal(10,2)"), "ndarray:float64", array_of("double")),
-        # Values inside of structs and nested arrays are unchanged, as with `dtype`.
+        # Values inside structs and nested arrays are unchanged, as with `dtype`.
         (array_of(array_of("decimal(3,1)")), None, array_of(array_of("decimal(3,1)"))),
         ("double", "float32", "double"),
         ("long", "int64", "long"),

@@ -1,4 +1,4 @@
-"""Encodings that users define: new ones, and replacements of the format's own."""
+"""User-defined encodings, both new ones and replacements for the format's own."""
 
 import pickle
 import sys
@@ -57,9 +57,7 @@ def check_values(found: Any, expected: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
-def test_user_encoding_is_written_and_read_by_all_entry_points(
-    columns: list[str], tmp_path: Path
-) -> None:
+def test_all_entry_points_write_and_read_user_encodings(columns: list[str], tmp_path: Path) -> None:
     url = write(tmp_path, columns)
     dataset = open_dataset(url)
     for i in (0, 7, ROWS - 1):
@@ -82,7 +80,7 @@ def test_user_encoding_is_written_and_read_by_all_entry_points(
 
 
 @pytest.mark.parametrize("context", [None, "fork", pytest.param("spawn", marks=pytest.mark.long)])
-def test_user_encoding_is_read_by_streaming_datasets_and_workers(
+def test_streaming_datasets_and_workers_read_user_encodings(
     context: str | None, tmp_path: Path
 ) -> None:
     dataset = StreamingDataset(local=write(tmp_path, list(COLUMNS)), batch_size=8, shuffle=True)
@@ -121,7 +119,7 @@ def test_registered_encoding_stores_bytes_unchanged_and_encodes_arrow_values(
 
 
 @pytest.mark.parametrize("columns", LAYOUTS.values(), ids=LAYOUTS)
-def test_columns_with_other_encodings_are_read_if_a_class_is_not_registered(
+def test_columns_with_other_encodings_are_read_if_class_is_unregistered(
     columns: list[str], tmp_path: Path
 ) -> None:
     url = write(tmp_path, columns)
@@ -142,7 +140,7 @@ def test_columns_with_other_encodings_are_read_if_a_class_is_not_registered(
     assert any("cannot be decoded" in problem.problem for problem in verify(url).problems)
 
 
-def test_other_columns_of_arrow_data_are_read_if_a_class_is_not_registered(tmp_path: Path) -> None:
+def test_other_columns_of_arrow_data_are_read_if_class_is_unregistered(tmp_path: Path) -> None:
     with MDSWriter(columns={"i": "int", "n": "int64"}, out=str(tmp_path)) as writer:
         writer.write_batch(pa.table({"i": [1000, None], "n": [1, 2]}))
     assert [sample["i"] for sample in open_dataset(str(tmp_path))[:]] == [1000, None]
@@ -155,7 +153,7 @@ def test_other_columns_of_arrow_data_are_read_if_a_class_is_not_registered(tmp_p
 
 @pytest.fixture
 def sent_to_workers() -> Iterator[None]:
-    """Send the code of the classes to Spark's workers, which cannot import the tests."""
+    """Send the class definitions to Spark workers, which cannot import the tests."""
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")
     modules = [own_classes, sys.modules[__name__]]
     for module in modules:
@@ -175,13 +173,13 @@ def test_user_encoding_is_used_in_spark_tasks(spark: Any, tmp_path: Path) -> Non
     options = {"out": str(tmp_path), "columns": {"n": "int64", "c": "complex128"}}
     dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options, udf_iterable=samples)
     assert sorted(s["c"].real for s in open_dataset(str(tmp_path))[:]) == [0, 1, 2, 3, 4]
-    forget()  # Spark reuses worker processes, which must unregister it as well
+    forget()  # Spark reuses worker processes, so they must also unregister it
     options = {"out": str(tmp_path / "again"), "columns": {"n": "int"}}
     dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options)
     assert sorted(s["n"] for s in open_dataset(options["out"])[:]) == [0, 1, 2, 3, 4]
 
 
-def test_adopted_encodings_replace_the_encodings_of_the_previous_job() -> None:
+def test_adopted_encodings_replace_encodings_from_the_previous_job() -> None:
     class Other(Words):
         pass
 
@@ -241,7 +239,7 @@ def test_value_that_a_user_encoding_rejects_is_not_written(tmp_path: Path) -> No
     registry.unregister_encoding("wrong")
 
 
-def test_class_replacing_the_pickle_encoding_needs_permission(tmp_path: Path) -> None:
+def test_class_replacing_the_pickle_encoding_requires_permission(tmp_path: Path) -> None:
     register_encoding("pkl", Words)
     with MDSWriter(columns={"p": "pkl"}, out=str(tmp_path)) as writer:
         writer.write({"p": ["a", "b"]})
