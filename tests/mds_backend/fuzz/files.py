@@ -1,4 +1,4 @@
-"""Damages and reads Parquet, Delta, image and array files, which other libraries parse."""
+"""Damages and reads Parquet, Delta, image and array files, which third-party libraries parse."""
 
 import atexit
 import io
@@ -83,7 +83,7 @@ def _delta(kind: str) -> Path:
 
 
 def attack_parquet(writer: str, random: Random) -> bool:
-    """Read a damaged file, mostly with damage to its footer; return whether it could be opened."""
+    """Read a file damaged mostly in its footer; return whether it could be opened."""
     data = _parquet(writer)
     if random.random() < 0.7:
         start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -168,7 +168,7 @@ def attack_array(kind: str, random: Random) -> bool:
     return True
 
 
-#: Attacks, the names of their targets, and how many cases each target has.
+#: Attacks, their target names, and the number of cases for each target.
 ATTACKS = (
     (attack_parquet, tuple(_WRITERS), 20),
     (attack_delta, ("plain", "partitioned"), 20),

@@ -20,7 +20,7 @@ from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.parquet import open_parquet
 
 _ROWS = 40
-#: Kinds of delete files; there is one table of each kind.
+#: Kinds of delete files; there is one table for each kind.
 KINDS = ("positions", "vectors")
 
 
@@ -73,7 +73,7 @@ def attack_manifests(kind: str, random: Random) -> bool:
 
 
 def _copied(kind: str, folder: str) -> Path:
-    """Copy a table, and return the metadata file of the copy: mdstorm can read copied tables."""
+    """Copy a table, and return the copy's metadata file, which mdstorm can read."""
     source = _table(kind)
     table = copytree(source, Path(folder, "table"))
     return max(table.glob("metadata/*.metadata.json"))
@@ -93,7 +93,7 @@ def _open_and_read(metadata: Path) -> bool:
     return True
 
 
-#: Attacks, the names of their targets, and how many cases each target has.
+#: Attacks, their target names, and the number of cases for each target.
 ATTACKS = (
     (attack_metadata, KINDS, 12),
     (attack_deletes, KINDS, 16),

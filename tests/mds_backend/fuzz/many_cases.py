@@ -1,6 +1,6 @@
-"""Runs many attacks in one process with little memory; as a program, prints their number.
+"""Runs many attacks in one process with little memory, and prints the number of cases.
 
-Arguments of the program: the module with the attacks, and a factor for their number.
+Command-line arguments: the module that defines the attacks, and a factor for the number of cases.
 """
 
 import importlib
@@ -14,15 +14,15 @@ from random import Random
 
 _ROOT = Path(__file__).parents[3]
 
-#: Memory limit: far more than any of these small files needs, and far less than the sizes that
+#: Memory limit, far above what any of these small files needs and far below the sizes that
 #: damaged files may state.
 _ROOM = 384 << 20
-#: Limit of CPU-seconds for a case.
+#: CPU time limit for each case, in seconds.
 _SECONDS = 5
 
 
 def check_cases(targets: str, factor: int, scratch: Path) -> int:
-    """Attack the targets of a module in a separate process; return the number of cases."""
+    """Run a module's attacks in a separate process; return the number of cases."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-W", "error", __file__, targets, str(factor)],
         env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system", "TMPDIR": str(scratch)},
@@ -46,7 +46,7 @@ def main(targets: str, factor: str) -> None:
     attacks = importlib.import_module(targets).ATTACKS
     plan = [(attack, name, n * int(factor)) for attack, names, n in attacks for name in names]
     for attack, name, _ in plan:
-        attack(name, Random(0))  # imports its dependencies before memory is limited
+        attack(name, Random(0))  # imports dependencies before memory is limited
     limit_memory()
     signal.signal(signal.SIGVTALRM, signal.default_int_handler)
     opened = 0

@@ -1,4 +1,4 @@
-"""Random damage of all kinds to bytes and JSON values."""
+"""Random damage to bytes and JSON values."""
 
 import copy
 import json
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-#: Boundary values of number types and sizes.
+#: Boundary values for number types and sizes.
 _WORDS = (0, 1, 2, 3, 8, 255, 256, 65535, 2**24, 2**31 - 1, 2**31, 2**32 - 4, 2**32 - 1)
 _NUMBERS = (-1, 0, 1, 2, 7, 2**31, 2**32, 2**63, 2**64, 10**30, 1.5, float("nan"), float("inf"))
 _ENCODINGS = (
@@ -27,7 +27,7 @@ _VALUES = (None, True, False, *_NUMBERS, *_ENCODINGS, *_TEXTS, *_TYPES, [], {}, 
 
 
 def damaged_bytes(data: bytes, random: Random) -> bytes:
-    """Change bytes, numbers and pieces of `data`; often its length as well."""
+    """Change bytes, numbers and pieces of `data`, and often its length."""
     damaged = bytearray(data)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         kind, length = random.randrange(8), len(damaged)
@@ -55,7 +55,7 @@ def damaged_bytes(data: bytes, random: Random) -> bytes:
 
 
 def damaged_json(value: Any, random: Random) -> Any:
-    """Remove, repeat, exchange or replace some entries of a JSON value."""
+    """Remove, repeat, change or replace some entries in a JSON value."""
     damaged = copy.deepcopy(value)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         paths = [path for path in _paths(damaged) if path]
@@ -85,7 +85,7 @@ def header_of(shard: bytes) -> dict[str, Any]:
 
 
 def with_header(shard: bytes, header: object) -> bytes:
-    """Put another header into an undamaged shard, and move its samples accordingly."""
+    """Replace the header of an undamaged shard, and move its samples accordingly."""
     samples, start = struct.unpack_from("<II", shard)
     offsets = struct.unpack_from(f"<{samples + 1}I", shard, 4)
     text = json.dumps(header).encode()

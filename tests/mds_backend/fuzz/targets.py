@@ -1,4 +1,4 @@
-"""Datasets to be damaged, and functions that damage and read them."""
+"""Datasets to damage, and functions that damage and read them."""
 
 import atexit
 import json
@@ -36,7 +36,7 @@ CODECS = ("zstd", "gz", "bz2", "br", "snappy")
 _ELASTIC = ElasticOrder(batch_size=2, shuffle=True, shuffle_seed=3)
 ORDERS = {"exact": ExactOrder(3, True, True), "elastic": ElasticShare(_ELASTIC, World(0, 2))}
 
-#: Every encoding of the format, as written by MosaicML Streaming, and every Spark type.
+#: Every encoding in the format, as written by MosaicML Streaming, and every Spark type.
 NAMES = (
     "fixed",
     "variable",
@@ -72,20 +72,20 @@ def target(name: str) -> Target:
 
 
 def _stored(dataset: Dataset, info: ShardInfo) -> bytes:
-    """The uncompressed shard; raises OSError or ValueError as the storage and codecs do."""
+    """Return the uncompressed shard; storage and codecs raise OSError or ValueError."""
     data = dataset.location.read(info.stored.basename)
     unpacked = decompress(info.compression, data, info.raw_data.bytes) if info.compression else data
     return bytes(unpacked)
 
 
 def attack_shard(name: str, random: Random) -> bool:
-    """Read a damaged shard; return whether it could be opened. Raises unexpected errors."""
+    """Read a damaged shard; return whether it could be opened, and raise unexpected errors."""
     one = target(name)
     if random.random() < 0.3:
         data = with_header(one.shard, damaged_json(header_of(one.shard), random))
     else:
         data = damaged_bytes(one.shard, random)
-    # The index has the size of the damaged shard, so that the reader does not stop there.
+    # The index states the damaged shard's size, so that the reader does not stop at a mismatch.
     info = replace(one.info, raw_data=replace(one.info.raw_data, bytes=len(data)))
     return _open_and_read(data, info, one.dataset.schema, random)
 
@@ -114,7 +114,7 @@ def attack_index(name: str, random: Random) -> bool:
 
 
 def attack_compression(codec: str, random: Random) -> bool:
-    """Decompress a damaged file; return whether it has the expected number of bytes."""
+    """Decompress a damaged file; return whether it has the expected size."""
     one = target(codec)
     assert one.info.zip_data is not None
     file = Path(one.dataset.location.path, one.info.zip_data.basename)
@@ -147,7 +147,7 @@ def attack_state(order: str, random: Random) -> bool:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Accept mdstorm's errors that name the damaged file and the remedy."""
+    """Accept mdstorm errors that name the damaged file and the remedy."""
     found: MDStormError | None = None
     try:
         yield
@@ -180,7 +180,7 @@ def _open_and_read(data: bytes, info: ShardInfo, schema: Schema, random: Random)
     return True
 
 
-#: Attacks, the names of their targets, and how many cases each target has.
+#: Attacks, their target names, and the number of cases for each target.
 ATTACKS = (
     (attack_shard, NAMES, 10),
     (attack_index, NAMES, 6),

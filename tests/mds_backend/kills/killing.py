@@ -1,4 +1,4 @@
-"""Programs that are killed at their n-th change of a directory, and the files that may remain."""
+"""Programs killed at their n-th change to a directory, and the files they leave behind."""
 
 import signal
 import sys
@@ -12,7 +12,7 @@ from tests.conftest import SECONDS_PER_TEST
 
 from mdstorm_backend import open_dataset
 
-#: Kills the process before its n-th change of a directory.
+#: Kills the process just before its n-th change to a directory.
 KILLS_ITSELF = """
 import os, signal, sys
 watched, kill_at, changes = sys.argv[1], int(sys.argv[2]), [0]
@@ -29,16 +29,16 @@ def count(event, arguments):
 
 sys.addaudithook(count)
 """
-#: Modules that a conversion imports when it needs them.
+#: Modules that a conversion imports lazily.
 _IMPORTED_LATER = ("fsspec.implementations.local", "pandas", "pyarrow.parquet", "zstandard")
 
 
 def run_killed(
     convert: Callable[[Path, Path], None], source: Path, target: Path, kill_at: int
 ) -> int | None:
-    """Convert in a new process; return how often it changed `target`, or None if it was killed.
+    """Convert in a new process; return the number of changes to `target`, or None if killed.
 
-    The process is a fork of one that has imported everything and has not started any thread.
+    The process is forked from one that has imported everything and started no threads.
     """
     forks = get_context("forkserver")
     forks.set_forkserver_preload([convert.__module__, *_IMPORTED_LATER])
@@ -76,7 +76,7 @@ def ids_of(directory: Path) -> list[int]:
 
 
 def leftovers(directory: Path) -> set[str]:
-    """Return the names of the files that are not part of the dataset."""
+    """Return the names of files that are not part of the dataset."""
     dataset = open_dataset(str(directory))
     own = {Path(url).name for url in dataset.file_urls} | {"index.json", "_mdstorm"}
     return {path.name for path in directory.iterdir()} - own

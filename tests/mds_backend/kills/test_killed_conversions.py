@@ -1,4 +1,4 @@
-"""Conversions with overwrite=True that are killed at random moments."""
+"""Conversions with overwrite=True that are killed at random points."""
 
 import random
 import shutil
@@ -13,7 +13,7 @@ from mdstorm_backend.parquet import open_parquet
 
 pytestmark = pytest.mark.long
 
-#: The rows of the dataset that is replaced, and of the new one.
+#: Rows in the dataset to be replaced and in the new dataset.
 OLD, NEW = list(range(60)), list(range(1000, 1060))
 
 
@@ -24,7 +24,7 @@ def convert(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sources, and a dataset converted from the first one."""
+    """Two sources, and a dataset converted from the first."""
     place = tmp_path_factory.mktemp("conversions")
     for name, ids in (("old", OLD), ("new", NEW)):
         source = write(place / name, *[numbers(20, start) for start in ids[::20]])
@@ -35,7 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
-    """Return how often a conversion changes the directory; it is killed at one of the changes."""
+    """Return the number of changes to the directory; conversions are killed at one of them."""
     target = tmp_path_factory.mktemp("counted") / "mds"
     shutil.copytree(place / "dataset", target)
     found = run_killed(convert, place / "new", target, 0)
@@ -45,7 +45,7 @@ def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_conversions_killed_while_overwriting_keep_the_old_dataset_or_the_new(
+def test_conversions_killed_while_overwriting_leave_old_or_new_dataset(
     seed: int, place: Path, changes: int, tmp_path: Path
 ) -> None:
     draw, target = random.Random(seed), tmp_path / "mds"

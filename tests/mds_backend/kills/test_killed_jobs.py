@@ -1,4 +1,4 @@
-"""Spark jobs with overwrite=True whose processes are killed at random moments."""
+"""Spark jobs with overwrite=True whose processes are killed at random points."""
 
 import random
 import shutil
@@ -13,15 +13,15 @@ from tests.servers.spark_connect import SparkConnectServer
 
 pytestmark = pytest.mark.long
 
-#: Rows of a dataset, in four tasks. Each task writes shards when it has read 8192 rows.
+#: Rows in a dataset, written by four tasks. Each task writes shards once it has read 8192 rows.
 ROWS = 40_000
 OLD, NEW = list(range(ROWS)), list(range(ROWS, 2 * ROWS))
-#: The largest number of files that one job may leave.
+#: The maximum number of files that a job may leave behind.
 MOST_FILES = 50
-#: The process that starts a job changes the directory at least this many times.
+#: The minimum number of times that the driver process changes the directory.
 CHANGES = 40
 
-#: A job whose workers kill a process when they read the row `kill_row`, if there is such a row.
+#: A job whose workers kill a process when they read row `kill_row`, if that row exists.
 JOB = """
 import os, signal, sys
 from mdstorm_backend.spark import materialize
@@ -46,7 +46,7 @@ CLASSIC = f"{SESSION}spark = builder.getOrCreate()\n{KILLS_ITSELF}{JOB}"
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The program of a Spark Connect client; the server continues a job without its client."""
+    """A Spark Connect client program; the server continues a job without its client."""
     with closing(SparkConnectServer(tmp_path_factory.mktemp("server"))) as server:
         head = "from pyspark.sql import SparkSession\nspark = SparkSession.builder"
         yield f"{head}.remote({server.url!r}).getOrCreate()\n{KILLS_ITSELF}{JOB}"
@@ -63,13 +63,13 @@ def old(client: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("victim", ["driver", "jvm", "client"])
-def test_jobs_killed_while_overwriting_keep_the_old_dataset_or_the_new(
+def test_jobs_killed_while_overwriting_leave_old_or_new_dataset(
     victim: str, seed: int, old: Path, client: str, tmp_path: Path
 ) -> None:
     draw, target = random.Random(seed), tmp_path / "mds"
     shutil.copytree(old, target)
     for _ in range(2):
-        # The JVM changes no files itself, so it is killed at a row.
+        # The JVM itself does not change any files, so it is killed at a row.
         at_row = victim == "jvm" or draw.random() < 0.5
         kill_at, row = (0, draw.choice(NEW)) if at_row else (draw.randint(1, CHANGES), -1)
         program, arguments = client if victim == "client" else CLASSIC, (victim, row, ROWS)
@@ -77,7 +77,7 @@ def test_jobs_killed_while_overwriting_keep_the_old_dataset_or_the_new(
         assert done.returncode == (1 if victim == "jvm" else -9), done.stderr
         assert ids_of(target) in (OLD, NEW)
         assert len(leftovers(target)) <= 2 * MOST_FILES
-    # The server may still run the job of a killed client when the first of these jobs begins.
+    # The server may still be running a killed client's job when the first of these jobs begins.
     for _ in range(2 if victim == "client" else 1):
         run_program(client, target, 0, "none", -1, ROWS, cwd=tmp_path)
         assert ids_of(target) == NEW

@@ -1,4 +1,4 @@
-"""Spark jobs with overwrite=True whose tasks and stages run several times."""
+"""Spark jobs with overwrite=True whose tasks and stages run more than once."""
 
 import random
 from pathlib import Path
@@ -11,8 +11,8 @@ pytestmark = pytest.mark.long
 
 ROWS = 40_000
 
-#: Overwrites a dataset once for each number in the arguments. The first task that reads the row
-#: with this number kills its worker, or removes Spark's shuffle files.
+#: Overwrites a dataset once for each row number in the arguments. The first task that reads that
+#: row kills its worker or removes Spark's shuffle files.
 ROUNDS = """
 import glob, os, signal, sys
 from pathlib import Path
@@ -68,11 +68,11 @@ for number, row in enumerate(map(int, rows)):
 
 
 @pytest.mark.parametrize("kind", ["task", "stage"])
-def test_tasks_that_run_twice_leave_each_row_once_and_no_other_file(
+def test_tasks_that_run_twice_write_each_row_once_and_leave_no_extra_files(
     kind: str, tmp_path: Path
 ) -> None:
     draw, count = random.Random(kind), 3
-    # Only later tasks would miss shuffle files, so one of the first two tasks removes them.
+    # Only later tasks need the shuffle files, so one of the first two tasks removes them.
     rows = [draw.randrange(ROWS // 2 if kind == "stage" else ROWS) for _ in range(count)]
     target = tmp_path / "mds"
     run_program(ROUNDS, target, kind, *rows, cwd=tmp_path)
