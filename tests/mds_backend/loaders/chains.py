@@ -1,4 +1,4 @@
-"""Random chains of worlds with peeks, states, resumes and epochs that read each row once."""
+"""Random chains of worlds that peek, save and resume, and read each row once per epoch."""
 
 import json
 import random
@@ -13,21 +13,21 @@ from mdstorm_backend.errors import NoDataAvailableError
 
 @dataclass
 class Chain:
-    """One random chain of worlds; `run` counts in `seen` how often each row was read.
+    """A random chain of worlds; `run` counts in `seen` how often each row was read.
 
     Attributes
     ----------
     make : callable
-        Returns a loader, given rank, ranks and batch size.
+        Returns a loader for a rank, number of ranks and batch size.
     values : callable
         Returns the rows of a batch.
     changes_world : bool
         Whether the state of any rank resumes on any number of ranks, with any batch size.
     peeks : bool
-        Whether ranks peek; readers continue after the batch of a peek.
+        Whether ranks peek at a batch; readers continue after that batch.
     ends_alone : bool
-        Whether only a rank itself knows its end: a peek after that has ended the pass, so ranks
-        peek only before they load a state.
+        Whether a rank's end is known only to that rank. A peek after the end has then ended the
+        pass, so ranks only peek before they load a state.
     again : callable
         Prepares a loader for its next pass.
     """
@@ -63,11 +63,11 @@ class Chain:
             self.close(loader)
 
     def epoch(self) -> list[bool]:
-        """Read some segments of an epoch, and return which ranks have ended it."""
+        """Read some segments of an epoch, and return which ranks have finished it."""
         done = [False] * self.ranks
         for _ in range(self.draw.randint(0, 4)):
             self.peek()
-            # A state after a peek is the position after its batch, which a trainer would have used.
+            # The state after a peek is after the peeked batch, which a trainer would have used.
             batches = self.draw.randint(1 if self.is_peeked else 0, 5)
             self.steps.append(("take", batches))
             states = []
@@ -77,7 +77,7 @@ class Chain:
                 if self.draw.random() < 0.3:
                     loader.state_dict()
                 states.append(loader.state_dict())
-            # Before the first batch, the state may be at the end of the previous epoch.
+            # Before the first batch, the state may still be at the end of the previous epoch.
             done = [batches > 0 and state["mdstorm"]["finished"] for state in states]
             if any(done):  # the other ranks finish
                 for rank, loader in enumerate(self.loaders):
@@ -111,7 +111,7 @@ class Chain:
                 iterator.close()
 
     def resume(self, states: list[Any]) -> None:
-        """Load states into new or existing loaders; new ones may have another number of ranks."""
+        """Load states into existing loaders, or into new ones with a different number of ranks."""
         states = json.loads(json.dumps(states))
         before = self.ranks, self.batch_size
         is_new = self.draw.random() < 0.6
@@ -130,7 +130,7 @@ class Chain:
             for rank, loader in enumerate(self.loaders):
                 loader.load_state_dict(states[rank])
                 (self.fresh.discard if self.ends_alone else self.fresh.add)(rank)
-        except NoDataAvailableError:  # fewer rows are left than ranks
+        except NoDataAvailableError:  # fewer remaining rows than ranks
             self.ranks, self.batch_size = 1, before[1]
             self.loaders = self.made()
             self.loaders[0].load_state_dict(states[0])

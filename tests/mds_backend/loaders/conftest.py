@@ -11,7 +11,7 @@ from mdstorm_backend.datasets.dataset import Dataset
 
 @pytest.fixture(scope="module")
 def numbers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """A dataset of numbers, with as many rows and shards as the module's ROWS and SHARDS."""
+    """A dataset of numbers with ROWS rows in SHARDS shards, as the test module defines them."""
     module = request.module
     directory = tmp_path_factory.mktemp("numbers") / "data"
     return write_numbers(directory, module.ROWS, tasks=module.SHARDS)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 
-#: Arguments of the exact order.
+#: Arguments to the exact order.
 shuffles = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 3),
@@ -33,7 +33,7 @@ class Own(StreamingDataset):
 
 
 class CountingItself(StreamingDataLoader):
-    """A loader that counts the samples of batches itself."""
+    """A loader that counts the samples in its batches itself."""
 
     def _get_batch_size(self, batch: Any) -> int:
         return len(batch["number"])
@@ -58,7 +58,7 @@ class Negative(StreamingDataset):
 
 
 class Where:
-    """A transform that keeps the rows whose numbers meet a condition."""
+    """A transform that keeps the rows whose numbers satisfy a condition."""
 
     columns = ("number",)
 
@@ -76,7 +76,7 @@ class Filter(Where):
 
 
 class Repeat:
-    """A transform that returns each row several times."""
+    """A transform that repeats each row."""
 
     columns = ("number",)
 
@@ -99,7 +99,7 @@ class Same:
 def dataset_in(
     order: str, url: str, batch_size: int, kind: type[StreamingDataset] = StreamingDataset
 ) -> StreamingDataset:
-    """Make a shuffled dataset in one of the two orders."""
+    """Make a shuffled dataset with the given order."""
     if order == "exact":
         return kind(local=url, order=ExactOrder(shuffle_rows=True))
     return kind(local=url, batch_size=batch_size, shuffle=True)
@@ -112,11 +112,11 @@ def loader_in(
     kind: type[StreamingDataset] = StreamingDataset,
     **options: Any,
 ) -> StreamingDataLoader:
-    """Make a loader over a dataset that `dataset_in` makes."""
+    """Make a loader for a dataset made by `dataset_in`."""
     return StreamingDataLoader(dataset_in(order, url, batch_size, kind), batch_size, **options)
 
 
-#: Arguments of the loader; all others are the dataset's.
+#: Arguments to the loader; all others are passed to the dataset.
 _LOADER = (
     "batch_size",
     "drop_last",
@@ -138,24 +138,24 @@ def torch_loader(
 
 
 def listed(values: Any) -> Any:
-    """Convert a tensor, or the tensors in a list, to lists."""
+    """Convert a tensor, or each tensor in a list, to a list."""
     if isinstance(values, torch.Tensor):
         return values.tolist()
     return [value.tolist() if isinstance(value, torch.Tensor) else value for value in values]
 
 
 def column(loader: Any, name: str = "number") -> list[Any]:
-    """One column of every batch."""
+    """Return one column of each batch."""
     return [listed(batch[name]) for batch in loader]
 
 
 def rows(batches: Iterable[Any]) -> list[int]:
-    """The numbers of all batches."""
+    """Return the numbers in all batches."""
     return [number for batch in batches for number in batch["number"].tolist()]
 
 
 def taken(loader: Any, batches: int | None) -> list[list[int]]:
-    """Read some batches (None: all of them), close the iteration, and return their numbers."""
+    """Read some or all (None) batches, close the iterator, and return the batches' numbers."""
     iterator = iter(loader)
     found = column(islice(iterator, batches))
     iterator.close()

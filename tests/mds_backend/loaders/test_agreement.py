@@ -1,4 +1,4 @@
-"""Ranks that read different passes warn; otherwise, comparing them does not affect training."""
+"""Ranks that read different passes cause warnings, and the comparison never affects training."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ ROWS, SHARDS, BATCH = 120, 4, 10
 
 
 class Hanging:
-    """A store whose host does not answer."""
+    """A store whose host does not respond."""
 
     def __init__(self) -> None:
         self.is_gone = threading.Event()
@@ -58,7 +58,7 @@ WORLDS: list["World"] = []
 
 
 class World(SimulatedRanks):
-    """Simulated ranks that read one dataset."""
+    """Simulated ranks that read the same dataset."""
 
     def __init__(self, patch: pytest.MonkeyPatch, url: str, store: Any, size: int = 2) -> None:
         super().__init__(patch, store, size)
@@ -66,7 +66,7 @@ class World(SimulatedRanks):
         WORLDS.append(self)
 
     def again(self, size: int = 2) -> "World":
-        """Return other simulated ranks with another store."""
+        """Return a new set of simulated ranks with a new store."""
         return World(self.patch, self.url, dist.HashStore(), size)
 
     def loader(self, order: Any = "elastic", size: int = BATCH, **options: Any) -> Any:
@@ -117,7 +117,7 @@ def test_different_batch_size_on_one_rank_warns(world: World) -> None:
     assert "batch size 12, and rank 0 with 10" in found
 
 
-def test_different_seeds_raise_error_in_elastic_order_by_the_end_of_the_pass(world: World) -> None:
+def test_different_seeds_raise_error_in_elastic_order_by_end_of_pass(world: World) -> None:
     world.become(0)
     rows(world.loader(shuffle_seed=42))
     world.become(1)
@@ -128,7 +128,7 @@ def test_different_seeds_raise_error_in_elastic_order_by_the_end_of_the_pass(wor
     assert rows(world.loader(shuffle_seed=44, check_ranks=False))
 
 
-def test_different_seeds_raise_error_with_the_next_batch(pair: World) -> None:
+def test_different_seeds_raise_error_at_the_next_batch(pair: World) -> None:
     pair.become(0)
     rows(pair.loader(shuffle_seed=42))
     pair.become(1)
@@ -138,7 +138,7 @@ def test_different_seeds_raise_error_with_the_next_batch(pair: World) -> None:
         next(batches)
 
 
-def test_state_after_seed_error_is_position_of_last_batch(pair: World) -> None:
+def test_state_after_seed_error_is_after_the_last_batch(pair: World) -> None:
     pair.become(0)
     rows(pair.loader(shuffle_seed=42))
     pair.become(1)
@@ -150,9 +150,9 @@ def test_state_after_seed_error_is_position_of_last_batch(pair: World) -> None:
     assert loader.state_dict()["sample_in_epoch"] == read * 2 > 0
 
 
-def test_iteration_over_samples_of_two_epochs_is_compared_as_one_pass(pair: World) -> None:
+def test_iterating_over_samples_from_two_epochs_is_compared_as_one_pass(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
-        # Only rank 1 reads into the second epoch, so its next iteration begins with the third.
+        # Only rank 1 reads into the second epoch, so its next iteration starts at the third.
         assert len(list(islice(loader.dataset, ROWS // 2 + rank))) == ROWS // 2 + rank
         next(iter(loader.dataset))
 
@@ -186,7 +186,7 @@ def test_difference_found_after_the_last_batch_warns_at_exit(pair: World) -> Non
 
 @in_both_orders
 @pytest.mark.parametrize("num_rows", [ROWS, ROWS - 7])
-def test_copies_at_two_paths_warn_only_if_contents_differ(
+def test_copies_at_different_paths_warn_only_if_contents_differ(
     pair: World, tmp_path: Path, order: Any, num_rows: int
 ) -> None:
     copy = write_numbers(tmp_path / "copy", num_rows, tasks=SHARDS)
@@ -200,7 +200,7 @@ def test_copies_at_two_paths_warn_only_if_contents_differ(
 
 
 @in_both_orders
-def test_trials_that_each_use_half_of_the_ranks_are_not_compared(pair: World, order: str) -> None:
+def test_trials_that_each_use_half_the_ranks_are_not_compared(pair: World, order: str) -> None:
     def loader(rank: int) -> Any:
         seed, share = 10 + rank // 2, (rank % 2, 2)
         if order == "elastic":
@@ -230,7 +230,7 @@ def test_rank_that_resumes_alone_warns(pair: World) -> None:
     assert "samples consumed 40, and rank 0 with 0" in found
 
 
-def test_ranks_that_filter_and_load_their_own_states_do_not_warn(pair: World) -> None:
+def test_ranks_that_filter_rows_and_load_their_own_states_do_not_warn(pair: World) -> None:
     uneven = Filter(lambda number: (number < ROWS // 2) | (number % 2 == 1))
     options = {"transform": uneven, "num_epochs": 2}
     with warnings.catch_warnings():
@@ -260,7 +260,7 @@ def test_peek_before_all_ranks_resume_does_not_warn(pair: World, peeking: int, o
     assert pair.again().warned(resume, order) == []
 
 
-def test_passes_of_other_threads_are_not_compared(pair: World) -> None:
+def test_passes_in_other_threads_are_not_compared(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
         in_turn = [loader, in_epoch(5, pair.loader(size=7))]
         with ThreadPoolExecutor(1) as thread:
@@ -283,7 +283,7 @@ def bar(batches: Any) -> Iterator[Any]:
     yield from batches
 
 
-#: Programs whose ranks differ, and the expected warnings.
+#: Programs whose ranks read differently, and the expected warnings.
 DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
     "a peek of several batches": (
         lambda world, loader, rank: (
@@ -342,7 +342,7 @@ def test_ranks_that_read_differently_warn(pair: World, program: str) -> None:
         assert re.search(words, message, re.DOTALL)
 
 
-#: Correct programs, which cause no warnings.
+#: Correct programs, which must not cause any warnings.
 QUIET: dict[str, Callable[[World, Any, int], object]] = {
     "epochs": lambda world, loader, rank: [rows(loader) for _ in range(3)],
     "a rank ahead": lambda world, loader, rank: [rows(loader) for _ in range(4 - rank)],
@@ -411,7 +411,7 @@ def test_split_that_only_rank_0_reads_is_not_compared_with_other_splits(
     assert pair.warned(read) == []
 
 
-def test_passes_of_an_earlier_group_are_not_compared(pair: World) -> None:
+def test_passes_from_an_earlier_process_group_are_not_compared(pair: World) -> None:
     loaders: list[Any] = []
 
     def read_alone(loader: Any, rank: int) -> None:
@@ -423,14 +423,14 @@ def test_passes_of_an_earlier_group_are_not_compared(pair: World) -> None:
     assert pair.warnings_of(lambda rank: rows(loaders[rank])) == []
 
 
-def test_later_process_group_does_not_read_keys_of_an_earlier_group(pair: World) -> None:
+def test_later_process_group_ignores_keys_from_an_earlier_group(pair: World) -> None:
     for size in (BATCH, BATCH + 2):
         pair.groups = [Token() for _ in range(2)]
         assert pair.warned(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
-def test_restarted_ranks_find_no_keys_of_earlier_ranks(world: World) -> None:
-    """The store of torchrun remains when ranks restart."""
+def test_restarted_ranks_ignore_keys_from_earlier_ranks(world: World) -> None:
+    """A torchrun store is kept when ranks restart."""
     for size in (BATCH, BATCH + 2):
         again = World(world.patch, world.url, world.store)
         assert again.warned(lambda loader, rank: rows(loader), "elastic", size) == []
@@ -449,7 +449,7 @@ GONE.compare_set.side_effect = RuntimeError("Connection reset by peer")
 
 
 @pytest.mark.parametrize("store", [GONE, object()], ids=["gone", "unknown"])
-def test_store_that_raises_error_is_logged_once_and_does_not_affect_reading(
+def test_store_error_is_logged_once_and_does_not_affect_reading(
     monkeypatch: pytest.MonkeyPatch, url: str, store: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     world = World(monkeypatch, url, store)
@@ -470,7 +470,7 @@ def test_ranks_of_a_new_group_are_compared_after_a_failed_check(pair: World) -> 
     assert pair.warned(lambda _, rank: rows(pair.loader(size=BATCH + rank)))
 
 
-def test_store_that_does_not_answer_is_logged_once_and_does_not_affect_reading(
+def test_unresponsive_store_is_logged_once_and_does_not_affect_reading(
     monkeypatch: pytest.MonkeyPatch, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(agreement, "PATIENCE", 0.01)
@@ -492,10 +492,10 @@ def left_early(loader: Any) -> None:
 
 
 @pytest.mark.parametrize("read", [rows, left_early])
-def test_pass_ends_after_the_store_has_answered(
+def test_pass_ends_only_after_the_store_has_responded(
     pair: World, monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], object]
 ) -> None:
-    """Otherwise the program could destroy the process group too early."""
+    """Otherwise, the program could destroy the process group too early."""
     has_ended, store, wait = threading.Event(), pair.store, agreement.Ranks.wait
     pair.store = Mock(spec=["compare_set"])
     pair.store.compare_set.side_effect = lambda *key: has_ended.wait(60) and store.compare_set(*key)
@@ -510,7 +510,7 @@ def test_pass_ends_after_the_store_has_answered(
 
 @pytest.fixture
 def alone() -> Iterator[None]:
-    """A real process group of this process alone."""
+    """A real process group that contains only this process."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield
     if dist.is_initialized():
@@ -545,7 +545,7 @@ def test_missing_private_function_of_torch_is_logged_once(
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_forked_process_does_not_use_the_store_of_its_parent(
+def test_forked_process_does_not_use_its_parents_store(
     alone: None, monkeypatch: pytest.MonkeyPatch, url: str, launch: Launch
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
@@ -559,7 +559,7 @@ def test_forked_process_does_not_use_the_store_of_its_parent(
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 
 
-def test_rank_sends_two_requests_to_the_store_for_each_pass(pair: World) -> None:
+def test_each_pass_sends_two_store_requests_per_rank(pair: World) -> None:
     pair.store = Mock(wraps=dist.HashStore())
     pair.warned(lambda loader, rank: [rows(loader) for _ in range(3)])
     assert pair.store.compare_set.call_count == 2 * 2 * 3
@@ -574,7 +574,7 @@ def test_passes_beyond_the_limit_are_not_stored(
     assert pair.store.compare_set.call_count == 2 * 2 * 2
 
 
-#: Arguments: URL and rank. Reads one pass for each line of stdin.
+#: Takes a URL and a rank as arguments, and reads one pass for each line on stdin.
 RANK = """
 import sys
 import torch.distributed as dist
@@ -589,7 +589,7 @@ dist.destroy_process_group()
 """
 
 
-def test_process_group_destroyed_by_another_rank_causes_no_messages(url: str) -> None:
+def test_process_group_destroyed_by_another_rank_prints_no_messages(url: str) -> None:
     environment = {
         **without_session(),
         "MASTER_ADDR": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""`Consumer`: frameworks that fetch batches, or request the end, ahead of use."""
+"""`Consumer`, for frameworks that fetch batches or request the end ahead of use."""
 
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -35,7 +35,7 @@ def loader_of(url: str, order: str = "exact") -> StreamingDataLoader:
 
 
 def begun(loader: StreamingDataLoader, consumer: Consumer, batches: int) -> Iterator[Any]:
-    """Begin an iteration of a consumer, take some batches, and return the iterator."""
+    """Begin a consumer's iteration, take some batches, and return the iterator."""
     iterator = iter(loader)
     with consumer.requesting():
         for _ in range(batches):
@@ -53,7 +53,7 @@ def begun(loader: StreamingDataLoader, consumer: Consumer, batches: int) -> Iter
         (Consumer(peek=0, skipped=5), 6, 6),
     ],
 )
-def test_consumer_determines_from_which_batch_an_iteration_counts(
+def test_consumer_determines_the_batch_from_which_an_iteration_counts(
     consumer: Consumer, as_peek: int, otherwise: int
 ) -> None:
     assert consumer.counts_from(may_peek=True) == as_peek
@@ -66,7 +66,7 @@ def fail(consumer: Consumer) -> None:
         raise ZeroDivisionError
 
 
-def test_earlier_consumer_is_current_again_after_an_error_in_a_request() -> None:
+def test_earlier_consumer_is_restored_after_error_in_request() -> None:
     before = CONSUMER.get()
     with pytest.raises(ZeroDivisionError):
         fail(Consumer())
@@ -88,7 +88,7 @@ def test_end_is_requested_ahead_if_the_last_batch_may_be_unused(
     assert consumer.ends_ahead == ends_ahead
 
 
-def test_use_end_calls_the_functions_of_all_held_passes_once() -> None:
+def test_use_end_calls_functions_of_all_held_passes_once() -> None:
     calls: list[str] = []
 
     def record(name: str) -> Callable[[], None]:
@@ -137,7 +137,7 @@ def test_iteration_advances_the_epoch_once_it_counts(
 
 
 @pytest.mark.parametrize("peek", [0, 1])
-def test_end_requested_ahead_advances_the_epoch_at_once_unless_the_consumer_peeks(
+def test_end_requested_ahead_advances_epoch_at_once_unless_consumer_peeks(
     url: str, peek: int
 ) -> None:
     loader = loader_of(url)
@@ -160,7 +160,7 @@ def test_batch_fetched_ahead_belongs_to_its_own_pass(url: str, order: str) -> No
     next(second)
     resumed = loader_of(url, order)
     resumed.load_state_dict(loader.state_dict() or {})
-    assert rows(resumed) == rows(second)  # all batches of the loop are used
+    assert rows(resumed) == rows(second)  # all batches in the loop are used
     next(first)
     resumed = loader_of(url, order)
     resumed.load_state_dict(loader.state_dict() or {})
@@ -192,7 +192,7 @@ def test_state_and_copy_resume_with_unused_batches(
     del iterator
 
 
-def test_last_batch_that_is_unused_is_read_again_after_the_end_was_requested(url: str) -> None:
+def test_unused_last_batch_is_read_again_after_end_was_requested(url: str) -> None:
     loader, resumed = loader_of(url), loader_of(url)
     with Consumer(lambda: 1, peek=0).requesting():
         whole = rows(loader)
@@ -200,7 +200,7 @@ def test_last_batch_that_is_unused_is_read_again_after_the_end_was_requested(url
     assert rows(resumed) == whole[-BATCH:]
 
 
-#: Arguments of a dataset; the transform keeps two thirds of the rows.
+#: Dataset arguments; the transform keeps two thirds of the rows.
 SELECTIONS: dict[str, dict[str, Any]] = {
     "exact": {"order": ExactOrder(shuffle_rows=True)},
     "elastic": {"batch_size": BATCH, "shuffle": True},

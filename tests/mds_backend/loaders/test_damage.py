@@ -1,4 +1,4 @@
-"""`on_corrupt="skip"`: damaged shards, samples and images are left out of their batches."""
+"""With `on_corrupt="skip"`, damaged shards, samples and images are left out of batches."""
 
 import json
 from collections.abc import Callable
@@ -21,7 +21,7 @@ FIELDS: Any = {"n": "long", "text": "string"}
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Eight shards of ten rows, of which the fourth is truncated."""
+    """Eight shards of ten rows each, with the fourth shard truncated."""
     write_dataset(tmp_path / "data", COLUMNS, FIELDS, tasks=SHARDS)
     shard = sorted((tmp_path / "data").rglob("*.mds"))[3]
     shard.write_bytes(shard.read_bytes()[:40])
@@ -101,7 +101,7 @@ def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -
 
 
 def drop_schema(directory: Path) -> None:
-    """Remove mdstorm's schema from the index; indexes of MosaicML Streaming have none."""
+    """Remove mdstorm's schema from the index, because MosaicML Streaming writes none."""
     index = json.loads((directory / "index.json").read_text())
     del index["mdstorm"]
     (directory / "index.json").write_text(json.dumps(index))
@@ -153,7 +153,7 @@ def test_unreadable_first_shard_without_schema_in_index_raises_error_when_it_is_
         list(StreamingDataLoader(dataset, batch_size=4))
 
 
-def test_missing_shards_without_schema_in_index_raise_error_that_names_the_first_shard(
+def test_missing_shards_without_schema_in_index_raise_error_naming_first_shard(
     tmp_path: Path,
 ) -> None:
     write_dataset(tmp_path, COLUMNS, FIELDS, tasks=2)
@@ -165,7 +165,7 @@ def test_missing_shards_without_schema_in_index_raise_error_that_names_the_first
         list(loader(tmp_path))
 
 
-def test_many_damaged_shards_without_schema_in_index_raise_error_that_names_the_first_shard(
+def test_damaged_shards_without_schema_in_index_raise_error_naming_first_shard(
     tmp_path: Path,
 ) -> None:
     write_dataset(tmp_path, COLUMNS, FIELDS, tasks=10)
@@ -187,10 +187,10 @@ class Same:
 
 
 @pytest.mark.parametrize("transform", [None, Same()], ids=["plain", "transform"])
-def test_iteration_over_samples_raises_error_for_damaged_shard(
+def test_iterating_over_samples_raises_error_for_damaged_shard(
     directory: Path, transform: Any
 ) -> None:
-    """PyTorch counts samples itself, and would count too few."""
+    """PyTorch does its own sample counting, and would count too few."""
     dataset = StreamingDataset(local=str(directory), transform=transform, on_corrupt="skip")
     for samples in (dataset, DataLoader(dataset, num_workers=1)):
         with pytest.raises(CorruptDatasetError):
@@ -199,7 +199,7 @@ def test_iteration_over_samples_raises_error_for_damaged_shard(
         dataset[35]
 
 
-def test_only_the_damaged_sample_of_a_shard_is_skipped(tmp_path: Path) -> None:
+def test_only_the_damaged_sample_in_a_shard_is_skipped(tmp_path: Path) -> None:
     with MDSWriter(out=str(tmp_path), columns={"n": "int", "array": "ndarray:int32"}) as writer:
         for n in range(20):
             writer.write({"n": n, "array": np.arange(n % 3 + 1, dtype=np.int32)})
@@ -215,7 +215,7 @@ def test_only_the_damaged_sample_of_a_shard_is_skipped(tmp_path: Path) -> None:
     assert made.statistics().skipped == 1
 
 
-def test_only_the_damaged_image_of_a_batch_is_skipped(tmp_path: Path) -> None:
+def test_only_the_damaged_image_in_a_batch_is_skipped(tmp_path: Path) -> None:
     from io import BytesIO
 
     from PIL import Image

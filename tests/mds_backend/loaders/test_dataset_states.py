@@ -1,4 +1,4 @@
-"""States and epochs of the dataset, as torch, torchdata and Composer use them."""
+"""Dataset states and epochs, as used by torch, torchdata and Composer."""
 
 import json
 import pickle
@@ -84,7 +84,7 @@ def test_samples_resume_from_state_dict_called_without_arguments(
         ("num_canonical_nodes", 0, "'num_canonical_nodes' must be an integer"),
         ("shuffle_seed", True, "'shuffle_seed' must be an integer"),
         ("initial_physical_nodes", 1.0, "'initial_physical_nodes' must be an integer"),
-        # Each node gets a sample, so the layout would take forever.
+        # Each node gets a sample, so computing the layout would take forever.
         ("num_canonical_nodes", 10**7, "is 10000000, but at most"),
         ("initial_physical_nodes", 10**30, "is 10{30}, but at most"),
     ],
@@ -119,7 +119,7 @@ def nested(levels: int) -> list[Any]:
     ],
     ids=["before the first epoch", "nested"],
 )
-def test_states_that_no_loader_writes_raise_state_mismatch(
+def test_states_that_no_loader_could_write_raise_state_mismatch(
     url: str, order: str, changes: dict[str, Any], message: str
 ) -> None:
     dataset = dataset_of(url, order)
@@ -128,7 +128,7 @@ def test_states_that_no_loader_writes_raise_state_mismatch(
 
 
 @in_either_order
-def test_dataset_state_raises_error_while_pytorch_workers_read(url: str, order: str) -> None:
+def test_dataset_state_raises_error_while_pytorch_workers_are_reading(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
     list(DataLoader(dataset, BATCH, num_workers=2))
     with pytest.raises(StateMismatchError, match="read in worker processes"):
@@ -136,9 +136,7 @@ def test_dataset_state_raises_error_while_pytorch_workers_read(url: str, order: 
 
 
 @in_either_order
-def test_sample_count_that_does_not_match_the_batches_of_workers_raises_error(
-    url: str, order: str
-) -> None:
+def test_sample_count_that_does_not_match_worker_batches_raises_error(url: str, order: str) -> None:
     dataset = dataset_of(url, order, **({"batch_size": BATCH} if order == "exact" else {}))
     batches = iter(DataLoader(dataset, 5, num_workers=2))
     seen = [len(next(batches)["number"]) for _ in range(3)]
@@ -154,7 +152,7 @@ def test_sample_count_that_does_not_match_the_batches_of_workers_raises_error(
 @pytest.mark.parametrize(
     ("num_rows", "of_rank"), [(100, 0), pytest.param(100, 1, marks=pytest.mark.long), (101, None)]
 )
-def test_dataset_state_resumes_in_exact_order_as_composer_saves_and_loads_it(
+def test_dataset_state_saved_and_loaded_like_in_composer_resumes_in_exact_order(
     tmp_path: Path,
     num_epochs: int | None,
     batches: int,
@@ -162,7 +160,7 @@ def test_dataset_state_resumes_in_exact_order_as_composer_saves_and_loads_it(
     num_rows: int,
     of_rank: int | None,
 ) -> None:
-    # Composer counts the samples of all ranks, and requests the state from the loader's dataset.
+    # Composer counts samples on all ranks, and gets the state from the loader's dataset.
     url = write_numbers(tmp_path / "data", num_rows).url
     worlds = [World(rank, 2) for rank in range(2)]
     before = [dataset_of(url, "exact", world, num_epochs=num_epochs) for world in worlds]
@@ -175,12 +173,12 @@ def test_dataset_state_resumes_in_exact_order_as_composer_saves_and_loads_it(
         dataset.load_state_dict(json.loads(json.dumps(state)))
         rest = rows(islice(loaders[rank], 20))
         found = rows(islice(StreamingDataLoader(dataset, batch_size), 20))
-        assert found == rest or not rest  # after the last batch the next pass begins
+        assert found == rest or not rest  # after the last batch, the next pass begins
         assert len(found) > 0
 
 
 @pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
-def test_sample_count_beyond_the_last_row_is_the_end_of_the_pass(url: str) -> None:
+def test_sample_count_beyond_last_row_means_end_of_pass(url: str) -> None:
     dataset = StreamingDataset(local=url, order=ExactOrder(1, world_size=4), num_epochs=2)
     _ = list(dataset)
     beyond = 2 * ROWS + 2
@@ -191,10 +189,10 @@ def test_sample_count_beyond_the_last_row_is_the_end_of_the_pass(url: str) -> No
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_dataset_state_of_0_samples_resumes_with_next_epoch_if_end_was_not_requested(
+def test_dataset_state_with_0_samples_resumes_with_next_epoch_if_end_not_requested(
     url: str, order: str, num_workers: int
 ) -> None:
-    # A trainer that takes as many batches as the loader has does not request the end.
+    # A trainer that takes exactly `len(loader)` batches does not request the end.
     dataset, whole, again = (dataset_of(url, order) for _ in range(3))
     whole.load_state_dict(dataset.state_dict())  # the state contains the seed
     epochs = [rows(loader_of(whole)) for _ in range(2)]
@@ -205,7 +203,7 @@ def test_dataset_state_of_0_samples_resumes_with_next_epoch_if_end_was_not_reque
 
 
 @in_either_order
-def test_dataset_state_of_0_samples_resumes_with_epoch_whose_last_batch_is_in_use(
+def test_dataset_state_with_0_samples_resumes_with_epoch_whose_last_batch_is_in_use(
     url: str, order: str
 ) -> None:
     dataset, again = (dataset_of(url, order) for _ in range(2))
@@ -226,7 +224,7 @@ def test_dataset_state_accepts_a_sample_count_within_a_batch(url: str) -> None:
 
 @in_either_order
 @pytest.mark.parametrize(("num_workers", "of_loader"), [(0, False), (0, True), (2, True)])
-def test_set_epoch_chooses_the_next_pass_of_a_loader(
+def test_set_epoch_selects_the_loaders_next_pass(
     url: str, order: str, num_workers: int, of_loader: bool
 ) -> None:
     dataset = dataset_of(url, order)
@@ -261,7 +259,7 @@ def test_set_epoch_with_the_resumed_epoch_changes_nothing(
     assert len(rows(loader)) == ROWS
 
 
-#: Classes of a dataset and of its loader.
+#: Dataset and loader classes.
 KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
     "plain": (StreamingDataset, StreamingDataLoader),
     "counting itself": (StreamingDataset, CountingItself),
@@ -269,7 +267,7 @@ KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
     "own iteration": (Own, StreamingDataLoader),
 }
 of_each_kind = pytest.mark.parametrize("kind", list(KINDS))
-#: How many batches of a pass are read; None for all.
+#: The number of batches read in a pass, or None for all.
 after_some_or_all = pytest.mark.parametrize("batches", [1, 3, None])
 
 
@@ -314,7 +312,7 @@ def test_state_after_set_epoch_of_dataset_resumes_with_that_epoch(
 @in_either_order
 @of_each_kind
 @pytest.mark.parametrize("batches", [2, 5])
-def test_set_epoch_within_a_loop_changes_neither_pass_nor_later_states(
+def test_set_epoch_within_a_loop_affects_neither_pass_nor_later_states(
     url: str, order: str, kind: str, batches: int
 ) -> None:
     loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
@@ -332,7 +330,7 @@ def test_set_epoch_within_a_loop_changes_neither_pass_nor_later_states(
 
 @in_either_order
 @pytest.mark.parametrize("kind", ["plain", "counting itself"])
-def test_set_epoch_of_another_loader_of_the_dataset_keeps_the_position(
+def test_set_epoch_on_another_loader_of_the_dataset_keeps_position(
     url: str, order: str, kind: str
 ) -> None:
     loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))
@@ -349,7 +347,7 @@ def test_set_epoch_of_another_loader_of_the_dataset_keeps_the_position(
 @of_each_kind
 @after_some_or_all
 @pytest.mark.parametrize("is_pickled", [False, True])
-def test_copied_loader_begins_with_the_epoch_that_set_epoch_chose(
+def test_copied_loader_begins_with_the_epoch_from_set_epoch(
     url: str, order: str, kind: str, batches: int | None, is_pickled: bool
 ) -> None:
     def copied(loader: StreamingDataLoader) -> StreamingDataLoader:
@@ -368,7 +366,7 @@ def test_copied_loader_begins_with_the_epoch_that_set_epoch_chose(
 
 
 @in_either_order
-def test_copy_made_within_an_epoch_finishes_that_epoch_if_set_epoch_chooses_it(
+def test_copy_made_within_an_epoch_finishes_it_if_set_epoch_selects_it(
     url: str, order: str
 ) -> None:
     loader = loader_in(order, url, BATCH)
@@ -379,7 +377,7 @@ def test_copy_made_within_an_epoch_finishes_that_epoch_if_set_epoch_chooses_it(
 
 
 @in_either_order
-def test_pickled_dataset_begins_with_the_epoch_that_set_epoch_chose(url: str, order: str) -> None:
+def test_pickled_dataset_begins_with_the_epoch_from_set_epoch(url: str, order: str) -> None:
     dataset = dataset_in(order, url, BATCH)
     rows(loader_of(dataset))
     other = pickle.loads(pickle.dumps(dataset))  # noqa: S301
@@ -410,7 +408,7 @@ def test_loaded_state_can_be_saved_before_reading(
 
 
 @pytest.mark.parametrize("from_beginning", [True, False])
-def test_state_of_dataset_whose_transform_drops_rows_needs_a_loader(
+def test_dataset_state_with_row_dropping_transform_requires_a_loader(
     url: str, from_beginning: bool
 ) -> None:
     def dataset() -> Any:
@@ -421,7 +419,7 @@ def test_state_of_dataset_whose_transform_drops_rows_needs_a_loader(
     again.load_state_dict(one.state_dict(3 * BATCH, from_beginning))
     assert sorted(seen + rows(loader_of(again))) == list(range(0, ROWS, 2))
     for reading in (dataset(), one):
-        samples(reading, 5)  # read without a loader, which would count rows
+        samples(reading, 5)  # read without a loader, so rows are not counted
         with pytest.raises(StateMismatchError, match="a transform may drop rows"):
             reading.state_dict(3 * BATCH, from_beginning)
         with pytest.raises(StateMismatchError, match="a transform may drop rows"):
@@ -429,7 +427,7 @@ def test_state_of_dataset_whose_transform_drops_rows_needs_a_loader(
 
 
 @in_either_order
-def test_state_loaded_into_dataset_replaces_the_state_of_its_loader(url: str, order: str) -> None:
+def test_state_loaded_into_dataset_replaces_its_loaders_state(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
     loader = loader_of(dataset)
     rows(islice(loader, 2))

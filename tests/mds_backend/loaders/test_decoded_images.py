@@ -1,4 +1,4 @@
-"""``decode=`` and ``size=``: columns of encoded images as arrays of pixels."""
+"""Decoding columns of encoded images to pixel arrays with ``decode=`` and ``size=``."""
 
 import io
 import json
@@ -31,7 +31,7 @@ ORDERS = pytest.mark.parametrize(
 
 
 def file(number: int, height: int = 24) -> bytes:
-    """A JPEG, or a PNG if the number is odd, whose brightness is its number."""
+    """A JPEG, or a PNG for odd numbers, with the number as its brightness."""
     stream = io.BytesIO()
     image = Image.new("RGB", (32, height), (number, number, number))
     image.save(stream, "PNG" if number % 2 else "JPEG")
@@ -57,7 +57,7 @@ def loader(local: str, num_workers: int = 0, **options: Any) -> StreamingDataLoa
 
 
 def check(batch: Any, shape: tuple[int, int]) -> int:
-    """Check that the pixels of a batch belong to its rows, and return the number of rows."""
+    """Check that the pixels in a batch belong to its rows, and return the number of rows."""
     pixels = np.asarray(batch["image"])
     assert (pixels.dtype, pixels.shape) == (np.uint8, (len(batch["id"]), *shape, 3))
     brightness = pixels.mean(axis=(1, 2, 3))
@@ -69,7 +69,7 @@ def check(batch: Any, shape: tuple[int, int]) -> int:
 @pytest.mark.parametrize(
     ("size", "shape"), [(None, (24, 32)), (16, (16, 16)), ((8, 20), (8, 20)), ([9, 9], (9, 9))]
 )
-def test_batches_hold_the_pixels_of_their_rows(
+def test_batches_contain_the_pixels_of_their_rows(
     local: str, order: Any, size: Any, shape: tuple[int, int]
 ) -> None:
     batches = loader(local, decode=["image"], size=size, order=order)
@@ -79,9 +79,7 @@ def test_batches_hold_the_pixels_of_their_rows(
 
 
 @ORDERS
-def test_state_of_workers_that_decode_images_resumes_with_the_remaining_rows(
-    local: str, order: Any
-) -> None:
+def test_state_resumes_with_remaining_rows_if_workers_decode_images(local: str, order: Any) -> None:
     decoding = loader(local, 2, size=16, order=order)
     batches = iter(decoding)
     seen = [next(batches)["id"].tolist() for _ in range(2)]
@@ -93,14 +91,14 @@ def test_state_of_workers_that_decode_images_resumes_with_the_remaining_rows(
 
 
 @pytest.mark.parametrize("encoding", ["jpeg", "png", "pil"])
-def test_columns_of_images_are_decoded_to_rgb(tmp_path: Path, encoding: str) -> None:
+def test_image_columns_are_decoded_to_rgb(tmp_path: Path, encoding: str) -> None:
     grey = [Image.new("L", (32, 24), number) for number in range(ROWS)]
     local = write(tmp_path, grey, encoding)
     assert sum(check(batch, (12, 16)) for batch in loader(local, size=(12, 16))) == ROWS
 
 
 class Darker:
-    """A transform that halves the values of pixels."""
+    """A transform that halves pixel values."""
 
     columns = ("id", "image")
 
@@ -110,14 +108,14 @@ class Darker:
 
 
 @ORDERS
-def test_transform_gets_decoded_pixels_of_the_requested_size(local: str, order: Any) -> None:
+def test_transform_gets_decoded_pixels_in_requested_size(local: str, order: Any) -> None:
     for batch in loader(local, size=16, transform=Darker(), order=order):
         batch["image"] *= 2
         check({**batch, "id": batch["id"] // 2 * 2}, (16, 16))
 
 
 class Odd:
-    """A transform that leaves out every second row, and changes no values."""
+    """A transform that leaves out every other row without changing any values."""
 
     columns = ("id", "image")
     unchanged = frozenset(columns)
@@ -164,7 +162,7 @@ DAMAGED = [file(i) if i != 29 else file(i)[:70] for i in range(ROWS)]
 @ORDERS
 @pytest.mark.parametrize("transform", [None, Darker()], ids=["", "transform"])
 @pytest.mark.parametrize("num_workers", [0, 1])
-def test_damaged_image_raises_error_that_names_its_sample(
+def test_damaged_image_raises_error_naming_its_sample(
     tmp_path: Path, order: Any, transform: Any, num_workers: int
 ) -> None:
     options = {"size": 16, "transform": transform, "order": order}
@@ -172,7 +170,7 @@ def test_damaged_image_raises_error_that_names_its_sample(
         list(loader(write(tmp_path, DAMAGED), num_workers, **options))
 
 
-def test_damaged_image_after_a_filter_raises_error_that_names_its_batch(tmp_path: Path) -> None:
+def test_damaged_image_after_a_filter_raises_error_naming_its_batch(tmp_path: Path) -> None:
     batches = loader(write(tmp_path, DAMAGED), transform=Odd(), order=ExactOrder(), size=16)
     with pytest.raises(CorruptDatasetError, match=r"column 'image' of row \d+ of \d+ of "):
         list(batches)
@@ -224,7 +222,7 @@ def test_cropped_image_keeps_its_pixels(tmp_path: Path) -> None:
 
 
 def claims(width: int, height: int) -> bytes:
-    """A JPEG of 16 by 16 pixels whose header states another size."""
+    """A 16 by 16 pixel JPEG whose header states a different size."""
     stream = io.BytesIO()
     Image.new("RGB", (16, 16)).save(stream, "JPEG")
     content = bytearray(stream.getvalue())
@@ -234,7 +232,7 @@ def claims(width: int, height: int) -> bytes:
 
 
 def with_text(size: int) -> bytes:
-    """A PNG with a compressed text chunk, which expands to `size` bytes."""
+    """A PNG with a compressed text chunk that expands to `size` bytes."""
     stream, text = io.BytesIO(), PngInfo()
     text.add_text("key", " " * size, zip=True)
     Image.new("RGB", (4, 4)).save(stream, "PNG", pnginfo=text)

@@ -1,4 +1,4 @@
-"""The elastic order through datasets and loaders: MosaicML Streaming's ids, batches and states."""
+"""Datasets and loaders in elastic order have MosaicML Streaming's ids, batches and states."""
 
 import json
 from itertools import chain, islice
@@ -33,7 +33,7 @@ SHUFFLED = {"shuffle": True, "shuffle_seed": 3}
 def make(
     dataset: Dataset, batch_size: int = 4, *, loader: Any = (), world: Any = (0, 1), **options: Any
 ) -> StreamingDataLoader:
-    """Make a loader for one rank of a world."""
+    """Make a loader for one rank in a world."""
     num_epochs = options.pop("num_epochs", 1)
     order = ElasticOrder(batch_size=batch_size, **{**SHUFFLED, **options})
     share = ElasticShare(order, World(*world))
@@ -69,14 +69,14 @@ def test_states_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
 
 
 @golden_runs
-def test_batches_of_workers_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
+def test_worker_batches_are_the_same_as_in_mosaicml_streaming(run: Any) -> None:
     for kind in (StreamingDataLoader, DataLoader):
         dataset = StreamingDataset(local=MULTI_SHARD, **run["args"])
         loader = kind(dataset, batch_size=4, num_workers=2)
         assert column(loader, "i") == run["batches_with_2_workers"]
 
 
-def test_iteration_over_samples_and_batches_reads_the_same_rows(numbers: Dataset) -> None:
+def test_iterating_over_samples_or_batches_reads_the_same_rows(numbers: Dataset) -> None:
     for world in ((0, 1), (1, 3, 3)):
         samples = [sample["number"] for sample in make(numbers, world=world).dataset]
         assert samples == rows(make(numbers, world=world))
@@ -87,7 +87,7 @@ def test_iteration_over_samples_and_batches_reads_the_same_rows(numbers: Dataset
 def test_dataset_state_resumes_after_the_given_number_of_samples(numbers: Dataset) -> None:
     dataset = make(numbers, world=(0, 2, 2)).dataset
     samples = iter(dataset)
-    list(islice(samples, 4))  # the ranks have read 8 together
+    list(islice(samples, 4))  # the ranks have read 8 in total
     found = [dataset.state_dict(taken, False) for taken in (7, 8, 9)]
     assert [state["sample_in_epoch"] for state in found] == [7, 8, 9]
 
@@ -100,7 +100,7 @@ def test_each_pass_reads_the_next_epoch(numbers: Dataset, kind: Any) -> None:
         dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
         loader = kind(dataset, batch_size=4, num_workers=num_workers)
         for batches in expected:
-            torch.manual_seed(0)  # gives the workers of all passes the same seed
+            torch.manual_seed(0)  # gives workers the same seed in all passes
             assert column(loader) == batches
         assert dataset.next_epoch == 3
         assert dataset.state_dict(8, True)["epoch"] == 2
@@ -120,7 +120,7 @@ def test_spawned_and_persistent_workers_of_pytorch_count_epochs(numbers: Dataset
     loader._iterator._shutdown_workers()  # type: ignore[attr-defined]
 
 
-def test_batches_of_a_pass_do_not_span_epochs(numbers: Dataset) -> None:
+def test_batches_do_not_span_epochs(numbers: Dataset) -> None:
     loader = make(numbers, num_epochs=2)
     whole = make(numbers)
     assert column(loader) == column(whole) + column(whole)
@@ -153,7 +153,7 @@ def test_state_resumes_with_the_remaining_batches(
     second = make(numbers, loader={"num_workers": workers_after})
     second.load_state_dict(first.state_dict())
     assert second.state_dict() == first.state_dict()
-    # After the last batch of an epoch the next one begins.
+    # After the last batch of an epoch, the next epoch begins.
     assert column(second) == (epochs[0][done:] or epochs[1])
     assert column(second) == (epochs[1] if done < 13 else column(reference))
 
@@ -183,7 +183,7 @@ def test_state_at_the_end_of_an_epoch_resumes_with_the_next_epoch_in_any_world(
     batch_here: int,
     canonical: int,
 ) -> None:
-    """Also if the last batch of either world contains padding."""
+    """Also tests worlds whose last batch contains padding."""
     options = {"num_canonical_nodes": canonical, "epoch_size": 43}
     first = make(numbers, batch_there, world=there, **options)
     column(first)
@@ -200,7 +200,7 @@ def test_state_at_the_end_of_an_epoch_resumes_with_the_next_epoch_in_any_world(
 def test_state_that_mosaicml_streaming_cannot_resume_ends_the_epoch(
     tmp_path: Path, done: int
 ) -> None:
-    """Canonical nodes that do not divide the samples make an epoch longer than `len`."""
+    """If canonical nodes do not divide the samples evenly, an epoch is longer than `len`."""
     dataset = write_numbers(tmp_path, 1000, tasks=2)
     options = {"num_canonical_nodes": 64, "shuffle": False}
     reference = make(dataset, **options)
@@ -215,7 +215,7 @@ def test_state_that_mosaicml_streaming_cannot_resume_ends_the_epoch(
     assert column(second) == (epochs[0][done:] or epochs[1])
 
 
-def test_state_of_another_dataset_raises_error(numbers: Dataset, tmp_path: Path) -> None:
+def test_state_from_a_different_dataset_raises_error(numbers: Dataset, tmp_path: Path) -> None:
     other = make(write_numbers(tmp_path, ROWS))
     with pytest.raises(StateMismatchError, match=r"dataset: '\w+' there, '\w+' here"):
         make(numbers).load_state_dict(other.state_dict())
@@ -226,7 +226,7 @@ def test_state_of_another_dataset_raises_error(numbers: Dataset, tmp_path: Path)
         next(iter(loader))
 
 
-def test_state_of_other_settings_raises_error_within_an_epoch(numbers: Dataset) -> None:
+def test_state_with_different_settings_raises_error_within_an_epoch(numbers: Dataset) -> None:
     first = make(numbers, shuffle_algo="naive")
     begun = first.state_dict()
     taken(first, 2)
@@ -235,7 +235,7 @@ def test_state_of_other_settings_raises_error_within_an_epoch(numbers: Dataset) 
     make(numbers).load_state_dict(begun)
 
 
-def test_state_of_the_exact_order_raises_error(numbers: Dataset) -> None:
+def test_state_from_the_exact_order_raises_error(numbers: Dataset) -> None:
     exact = StreamingDataset(local=numbers.url, order=ExactOrder(seed=1))
     state = StreamingDataLoader(exact).state_dict()
     with pytest.raises(StateMismatchError, match="not taken in the order 'elastic'"):
@@ -244,7 +244,7 @@ def test_state_of_the_exact_order_raises_error(numbers: Dataset) -> None:
         exact.load_state_dict(make(numbers).state_dict())
 
 
-def test_batch_size_of_the_dataset_takes_precedence_over_batch_size_of_the_loader(
+def test_dataset_batch_size_takes_precedence_over_loader_batch_size(
     numbers: Dataset,
 ) -> None:
     options: dict[str, Any] = {**SHUFFLED, "local": numbers.url}
@@ -261,7 +261,7 @@ def test_batch_size_of_the_dataset_takes_precedence_over_batch_size_of_the_loade
 
 
 @pytest.mark.parametrize("num_workers", [1, 2])
-def test_state_of_loader_whose_batch_size_differs_from_the_dataset_resumes_or_raises_error(
+def test_state_with_different_loader_batch_size_resumes_or_raises_error(
     numbers: Dataset, num_workers: int
 ) -> None:
     def made() -> StreamingDataLoader:
@@ -302,7 +302,7 @@ def test_state_after_a_dropped_last_batch_resumes_with_the_next_epoch(
         assert column(other) == two
 
 
-def test_endless_epochs_without_a_full_batch_end_with_a_warning(numbers: Dataset) -> None:
+def test_infinite_epochs_without_a_full_batch_end_with_a_warning(numbers: Dataset) -> None:
     endless = make(numbers, ROWS + 1, num_epochs=None, loader={"drop_last": True})
     with pytest.warns(UserWarning, match="no epoch has enough rows for a full batch"):
         assert list(endless) == []

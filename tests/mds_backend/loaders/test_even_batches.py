@@ -1,4 +1,4 @@
-"""Rows that a transform returns are spread so that all ranks have equally many batches."""
+"""Rows returned by a transform are spread so that all ranks have equal batch counts."""
 
 import itertools
 import random
@@ -17,7 +17,7 @@ ROWS, SHARDS = 1_003, 13
 
 
 class Kept(Same):
-    """A transform that declares that it returns each row in its position."""
+    """A transform that declares that it keeps each row in its position."""
 
     keeps_rows = True
 
@@ -32,7 +32,7 @@ def even(number: Any) -> Any:
 
 
 def most(share: float) -> Where:
-    """Leave out a share of the rows, by their numbers."""
+    """Leave out a fraction of the rows, depending on their numbers."""
     return Where(lambda number: number % 100 >= 100 * share)
 
 
@@ -76,10 +76,10 @@ def test_ranks_have_equal_batch_counts_and_every_row(
     ("size", "num_workers"),
     [(2, 0), (3, 0), (5, 0), (2, 2), *(pytest.param(n, 2, marks=pytest.mark.long) for n in (3, 5))],
 )
-def test_rank_with_one_row_less_gets_an_empty_batch_if_batches_have_one_row(
+def test_rank_with_one_row_fewer_gets_an_empty_batch_if_batches_have_one_row(
     numbers: Dataset, size: int, num_workers: int
 ) -> None:
-    """The same as without a transform."""
+    """Its batches are the same as without a transform."""
     for rank in range(size):
         options = {"batch_size": 1, "num_workers": num_workers}
         plain, made = (
@@ -94,7 +94,7 @@ def test_transform_that_drops_too_many_rows_raises_error(numbers: Dataset) -> No
         list(loader)
 
 
-def test_batches_of_a_single_rank_are_full_after_a_transform_drops_rows(numbers: Dataset) -> None:
+def test_batches_on_a_single_rank_are_full_after_a_transform_drops_rows(numbers: Dataset) -> None:
     loader = torch_loader(numbers, transform=Where(even), batch_size=30)
     assert {len(batch["number"]) for batch in list(loader)[:-1]} == {30}
 
@@ -102,7 +102,7 @@ def test_batches_of_a_single_rank_are_full_after_a_transform_drops_rows(numbers:
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 300))]
 )
-def test_random_worlds_resume_with_the_remaining_rows(numbers: Dataset, seed: int) -> None:
+def test_random_worlds_resume_with_remaining_rows(numbers: Dataset, seed: int) -> None:
     draw = random.Random(seed)
     size, batch_size = draw.randint(2, 7), draw.randint(1, 400)
     transforms: list[Callable[[], Any]] = [Same, Kept, lambda: most(0.01), lambda: Repeat(2)]
@@ -133,7 +133,7 @@ def test_random_worlds_resume_with_the_remaining_rows(numbers: Dataset, seed: in
 
 
 def test_dataset_state_counts_batches(numbers: Dataset) -> None:
-    """Composer requests the state of a dataset, and loads it, in this way."""
+    """Composer gets and loads dataset states in this way."""
 
     def dataset(rank: int, batch_size: int = 30) -> Any:
         how = {"order": ExactOrder(rank=rank, world_size=2), "transform": Same()}
@@ -151,7 +151,7 @@ def test_dataset_state_counts_batches(numbers: Dataset) -> None:
 
 
 @pytest.mark.parametrize(("size", "batch_size"), [(2, 31), (3, 30)])
-def test_state_of_another_batch_size_raises_error(
+def test_state_with_different_batch_size_raises_error(
     numbers: Dataset, size: int, batch_size: int
 ) -> None:
     loader = loader_of(numbers, 0, 2, transform=Same(), batch_size=30)

@@ -43,7 +43,7 @@ def array(values: np.ndarray, *, code: int | None = None) -> bytes:
 
 
 def write(directory: Path, encoding: str, *shards: list[bytes], **options: bool) -> Dataset:
-    """Write a dataset of one variable-size column."""
+    """Write a dataset with one variable-size column."""
     samples = [[variable(value) for value in shard] for shard in shards]
     return foreign_dataset(directory, [(s, {"x": (encoding, None)}) for s in samples], **options)
 
@@ -64,7 +64,7 @@ def as_tf(dataset: Dataset) -> Any:
     return batch.x
 
 
-def test_images_of_one_shape_are_one_tensor(tmp_path: Path) -> None:
+def test_images_of_the_same_shape_are_one_tensor(tmp_path: Path) -> None:
     dataset = write(tmp_path, "png", [png(3, 2, 7), png(3, 2, 8)], [png(3, 2, 9)])
     expected = np.array([7, 8, 9], np.uint8).reshape(3, 1, 1) + np.zeros((3, 2, 3), np.uint8)
     np.testing.assert_array_equal(as_numpy(dataset), expected)
@@ -77,7 +77,7 @@ def test_images_of_one_shape_are_one_tensor(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.numpy(), expected)
 
 
-def test_images_of_several_shapes_are_a_list_of_tensors(tmp_path: Path) -> None:
+def test_images_of_different_shapes_are_a_list_of_tensors(tmp_path: Path) -> None:
     dataset = write(tmp_path, "png", [png(3, 2, 7), png(1, 1, 8, "RGB")])
     assert [image.shape for image in as_numpy(dataset)] == [(2, 3), (1, 1, 3)]
     found = as_torch(dataset)
@@ -87,7 +87,7 @@ def test_images_of_several_shapes_are_a_list_of_tensors(tmp_path: Path) -> None:
 
 
 def make_specs(dataset: Dataset) -> Any:
-    """Convert to TensorFlow directly: a generator of `tf.data` would wrap the error."""
+    """Convert to TensorFlow directly, because a `tf.data` generator would wrap the error."""
     from mdstorm_backend.loaders.tf import spec_of_column, to_tf
 
     for batch in batches(exact(dataset, batch_size=100)):
@@ -127,7 +127,7 @@ def test_lists_of_images_are_lists_of_tensors(tmp_path: Path) -> None:
         ("str_decimal", Decimal, [b"1.50", b"-0", b"1E+3"]),
     ],
 )
-def test_json_and_decimals_are_read_as_objects_or_as_text(
+def test_json_and_decimals_are_read_as_objects_or_text(
     tmp_path: Path, encoding: str, value_of: Callable[[str], Any], texts: list[bytes]
 ) -> None:
     dataset, values = write(tmp_path, encoding, texts), [value_of(t.decode()) for t in texts]
@@ -138,7 +138,7 @@ def test_json_and_decimals_are_read_as_objects_or_as_text(
     assert as_tf(dataset).numpy().tolist() == texts
 
 
-def test_numbers_that_are_stored_as_text_are_read_as_numbers(tmp_path: Path) -> None:
+def test_numbers_stored_as_text_are_read_as_numbers(tmp_path: Path) -> None:
     for encoding, values, dtype in (
         ("str_int", [1, -(1 << 63)], "int64"),
         ("str_float", [0.1, -1e300], "float64"),
@@ -154,7 +154,7 @@ def test_numbers_that_are_stored_as_text_are_read_as_numbers(tmp_path: Path) -> 
             assert found.tolist() == values
 
 
-def test_integers_of_more_than_64_bits_are_read_as_python_objects(tmp_path: Path) -> None:
+def test_integers_over_64_bits_are_read_as_python_objects(tmp_path: Path) -> None:
     dataset = write(tmp_path, "str_int", [b"1", b"2"], [str(1 << 70).encode()])
     assert as_numpy(dataset).tolist() == [1, 2, 1 << 70]
     assert as_torch(dataset) == [1, 2, 1 << 70]
@@ -164,7 +164,7 @@ def test_integers_of_more_than_64_bits_are_read_as_python_objects(tmp_path: Path
         list(make_specs(dataset))
 
 
-def test_pickles_are_objects_if_allowed(tmp_path: Path) -> None:
+def test_pickles_are_read_as_objects_if_allowed(tmp_path: Path) -> None:
     values = [{"a": 1}, None, (1, 2)]
     stored = [pickle.dumps(value) for value in values]
     allowed = write(tmp_path, "pkl", stored, allow_unsafe_types=True)
@@ -184,7 +184,7 @@ def test_pickles_are_objects_if_allowed(tmp_path: Path) -> None:
 CODES = {"int16": 17, "float32": 34, "uint16": 16}
 
 
-def test_arrays_that_are_stored_with_a_dtype_are_read_with_that_dtype(tmp_path: Path) -> None:
+def test_arrays_are_read_with_the_dtype_stored_with_them(tmp_path: Path) -> None:
     arrays = [np.array([1, 2], np.int16), np.array([0.5], np.float32), np.ones((2, 2), np.uint16)]
     stored = ([array(values, code=CODES[values.dtype.name])] for values in arrays)
     dataset = write(tmp_path, "ndarray", *stored)
@@ -200,7 +200,7 @@ def test_arrays_that_are_stored_with_a_dtype_are_read_with_that_dtype(tmp_path: 
         dataset.to_table()
 
 
-def test_ragged_arrays_of_more_dimensions_keep_their_shape(tmp_path: Path) -> None:
+def test_multidimensional_ragged_arrays_keep_their_shapes(tmp_path: Path) -> None:
     arrays = [np.ones((2, 3), np.int16), np.ones(4, np.int16), np.array(5, np.int16)]
     dataset = write(tmp_path, "ndarray:int16", *([array(values)] for values in arrays))
     assert [a.tolist() for a in as_numpy(dataset)] == [a.tolist() for a in arrays]
@@ -216,7 +216,7 @@ def test_ragged_arrays_of_more_dimensions_keep_their_shape(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "shapes", [[(2,)] * 5 + [(3,)], [(2, 3)] * 5 + [(3, 2)], [()] * 5 + [(1,)]]
 )
-def test_arrays_of_one_shape_in_a_batch_are_one_tensor(
+def test_arrays_of_the_same_shape_in_a_batch_are_one_tensor(
     encoding: str, shapes: list[tuple[int, ...]], tmp_path: Path
 ) -> None:
     arrays = [np.full(shape, number, np.int16) for number, shape in enumerate(shapes)]
@@ -237,7 +237,7 @@ def test_empty_arrays_are_one_tensor(tmp_path: Path, shape: tuple[int, ...]) -> 
     assert as_torch(dataset).shape == (2, *shape)
 
 
-def test_damaged_image_raises_error_that_names_column_and_dataset(tmp_path: Path) -> None:
+def test_damaged_image_raises_error_naming_column_and_dataset(tmp_path: Path) -> None:
     dataset = write(tmp_path, "png", [png(3, 2, 7), b"no image"])
     for read in (as_numpy, as_torch):
         with pytest.raises(CorruptDatasetError, match=rf"'x' of file://{tmp_path} .* as png"):
