@@ -1,6 +1,6 @@
-"""`StreamingDataLoader` takes what MosaicML Streaming's takes, such as subclasses of datasets.
+"""`StreamingDataLoader` accepts what MosaicML Streaming's accepts, such as dataset subclasses.
 
-Subclasses may use any names for their attributes, so our own state is kept under one name.
+Subclasses may use any attribute names, so our own state is kept in a single attribute.
 """
 
 import pickle
@@ -44,7 +44,7 @@ class Wrapped(IterableDataset[Any]):
 
 
 class OwnLoader(StreamingDataLoader):
-    """Counts the batches of PyTorch's loader, as MosaicML Streaming's own loader does."""
+    """Counts the batches from PyTorch's loader, as MosaicML Streaming's own loader does."""
 
     def __iter__(self) -> Iterator[Any]:
         self.num_samples_yielded = 0
@@ -103,7 +103,7 @@ def test_subclass_with_its_own_iterator_has_a_length_and_states(url: str, num_wo
 
 @pytest.mark.parametrize("used", [1, 2, 5])
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
+def test_state_of_counted_batches_excludes_prefetched_batch(
     url: str, used: int, batch_size: int | None
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -118,7 +118,7 @@ def test_state_of_counted_batches_leaves_out_batch_fetched_ahead(
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_state_after_end_was_requested_ahead_resumes_with_last_counted_batch(
+def test_state_after_end_requested_ahead_resumes_with_last_counted_batch(
     url: str, batch_size: int | None
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -132,9 +132,7 @@ def test_state_after_end_was_requested_ahead_resumes_with_last_counted_batch(
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_state_of_copied_loader_excludes_batch_fetched_ahead(
-    url: str, batch_size: int | None
-) -> None:
+def test_state_of_copied_loader_excludes_prefetched_batch(url: str, batch_size: int | None) -> None:
     begun = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
     with Consumer(lambda: True).requesting():
         column(islice(begun, 3))
@@ -142,7 +140,7 @@ def test_state_of_copied_loader_excludes_batch_fetched_ahead(
 
 
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_samples_of_the_iteration_advanced_last_are_counted(
+def test_samples_of_the_most_recently_advanced_iteration_are_counted(
     url: str, batch_size: int | None
 ) -> None:
     loader = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size)
@@ -164,7 +162,7 @@ def test_samples_of_the_iteration_advanced_last_are_counted(
         (Counting, StreamingDataLoader),
     ],
 )
-def test_state_is_the_position_of_the_iteration_advanced_last_in_every_epoch(
+def test_state_follows_the_most_recently_advanced_iteration_in_every_epoch(
     url: str,
     kind: type[StreamingDataset],
     loader_kind: type[StreamingDataLoader],
@@ -185,7 +183,7 @@ def test_state_is_the_position_of_the_iteration_advanced_last_in_every_epoch(
 
 @in_either_order
 @pytest.mark.parametrize("batch_size", [4, None])
-def test_state_in_a_later_epoch_of_workers_resumes_or_raises_error(
+def test_state_with_workers_in_a_later_epoch_resumes_or_raises_error(
     url: str, order: str, batch_size: int | None
 ) -> None:
     def loader_of_workers() -> StreamingDataLoader:
@@ -197,7 +195,7 @@ def test_state_in_a_later_epoch_of_workers_resumes_or_raises_error(
     begun: list[int] = []
     for samples in (40, 44, 48, 52 if batch_size else 50):
         begun += flat(column(islice(iterator, (samples - len(begun)) // (batch_size or 1))))
-        # In the elastic order, one worker begins the second epoch before the other.
+        # In elastic order, one worker begins the second epoch before the other.
         is_known = samples < ROWS or (order == "exact" and (batch_size or samples % 8 == 0))
         if is_known:
             resumed = loader_of_workers()
@@ -211,7 +209,7 @@ def test_state_in_a_later_epoch_of_workers_resumes_or_raises_error(
 
 
 class Packs(Squares):
-    """A dataset whose iterator yields items of two samples each."""
+    """A dataset whose iterator yields items that contain two samples each."""
 
     def __iter__(self) -> Iterator[Any]:
         singles = StreamingDataset.__iter__(self)
@@ -254,7 +252,7 @@ def test_state_with_items_that_are_not_samples_raises_error(
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_loader_that_counts_samples_of_its_items_resumes_from_its_state(
+def test_loader_that_counts_samples_in_its_items_resumes_from_its_state(
     url: str, num_workers: int, order: str
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -284,7 +282,7 @@ def test_loader_with_its_own_get_batch_size_has_states_in_every_epoch(
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_state_with_workers_within_a_dataset_batch_raises_error(
+def test_worker_state_within_a_dataset_batch_raises_error(
     url: str, num_workers: int, order: str
 ) -> None:
     def loader() -> StreamingDataLoader:
@@ -347,7 +345,7 @@ def test_datasets_of_other_classes_are_read_and_counted(url: str) -> None:
 @pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
 @pytest.mark.parametrize("num_epochs", [1, 3])
 @pytest.mark.parametrize(("kind", "batch_size"), [(Squares, 4), (StreamingDataset, None)])
-def test_states_at_the_end_of_uneven_shares_are_the_same_on_all_ranks(
+def test_states_at_end_of_uneven_shares_are_the_same_on_all_ranks(
     url: str, kind: Any, batch_size: int | None, num_epochs: int
 ) -> None:
     ranks, seen, states, again = 4, Counter[int](), [], Counter[int]()
@@ -372,7 +370,7 @@ def test_states_at_the_end_of_uneven_shares_are_the_same_on_all_ranks(
 
 @pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
 @pytest.mark.parametrize(("kind", "power"), [(Squares, 2), (StreamingDataset, 1)])
-def test_state_of_a_rank_without_more_samples_keeps_the_samples_of_other_ranks(
+def test_state_of_finished_rank_keeps_samples_of_other_ranks(
     tmp_path: Path, kind: Any, power: int
 ) -> None:
     numbers, ranks = write_numbers(tmp_path, 5), 2
@@ -412,7 +410,7 @@ def test_counted_batches_of_several_epochs_resume_at_their_position(
     assert seen + flat(column(third)) == whole
 
 
-def test_arguments_can_be_given_by_position(url: str) -> None:
+def test_arguments_can_be_positional(url: str) -> None:
     dataset = StreamingDataset(remote=url, **ARGUMENTS)
     loader = StreamingDataLoader(dataset, 4, None, None, None, 0, len, False, True)
     assert (loader.num_workers, loader.drop_last, list(loader)) == (0, True, [4] * 10)
@@ -435,7 +433,7 @@ def test_loader_state_includes_the_state_of_a_subclass(url: str) -> None:
     assert dataset.own == 7
 
 
-def test_json_values_are_collated_like_in_pytorch(tmp_path: Path) -> None:
+def test_json_values_are_collated_as_in_pytorch(tmp_path: Path) -> None:
     values: dict[str, list[Any]] = {
         "alike": [{"x": n, "words": ["a", str(n)]} for n in range(4)],
         "lists": [[n, n + 1] for n in range(4)],
@@ -454,7 +452,7 @@ def test_json_values_are_collated_like_in_pytorch(tmp_path: Path) -> None:
     assert batch["nulls"] == values["nulls"]
 
 
-def test_state_before_the_first_epoch_resumes_in_another_world(
+def test_state_before_the_first_epoch_resumes_in_a_different_world(
     url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launch(0, 3)
@@ -473,7 +471,7 @@ def test_shuffle_block_smaller_than_a_shard_warns(url: str) -> None:
         list(dataset)
 
 
-#: Attributes of MosaicML Streaming's class: its subclasses cannot use these names either.
+#: Attributes of MosaicML Streaming's class, whose subclasses cannot use these names either.
 PUBLIC = {
     *("allow_unsafe_types", "batch_size", "batching_method", "cache_limit", "cache_usage"),
     *("epoch_seed_change", "epoch_size", "get_item", "initial_physical_nodes", "length"),
@@ -488,14 +486,14 @@ PUBLIC = {
 
 
 def names_within(thing: object) -> set[str]:
-    """Every name that a subclass could collide with, and some that programs use."""
+    """Return all names that a subclass could collide with, and some that programs use."""
     inner = {*dir(thing), *dir(thing._mdstorm)}  # type: ignore[attr-defined]
     inner |= {"options", "samples", "reading", "_sample", "dataset", "order", "columns"}
     inner |= {"tokenizer"}
     return {name for name in inner if not name.startswith("__")} - {"_mdstorm"}
 
 
-#: Names that the subclasses below set; tests fill the list before they make an instance.
+#: Attribute names that the subclasses below set; tests fill the list before instantiation.
 NAMES: list[str] = []
 
 

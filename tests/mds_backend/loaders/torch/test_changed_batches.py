@@ -1,4 +1,4 @@
-"""Changes to a batch before the model gets it: `batch_map`, and copies to a `device`."""
+"""Changing batches before they reach the model, with `batch_map` and copies to a `device`."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class OnDevice(torch.Tensor):
-    """A tensor that records which streams use it."""
+    """A tensor that records the streams that use it."""
 
     log: list[tuple[str, Any]]
 
@@ -51,7 +51,7 @@ class Stream:
 
 
 class Device:
-    """Replaces ``torch.cuda``: copies are made at once, and calls are recorded."""
+    """A substitute for ``torch.cuda`` that copies synchronously and records calls."""
 
     def __init__(self) -> None:
         self.log: list[tuple[str, Any]] = []
@@ -103,7 +103,7 @@ def values(batches: Any) -> list[tuple[list[Any], list[Any]]]:
 @pytest.mark.parametrize(
     "workers", [{}, {"num_workers": 2}, {"num_workers": 2, "persistent_workers": True}], ids=str
 )
-def test_batch_map_changes_all_batches_and_only_yielded_batches_are_counted(
+def test_batch_map_changes_all_batches_but_only_yielded_batches_are_counted(
     url: str, device: Device, order: str, device_name: str | None, workers: dict[str, Any]
 ) -> None:
     options = {"batch_map": pair, "device": device_name, **workers}
@@ -153,7 +153,7 @@ def test_lambda_as_batch_map_with_spawned_workers_raises_error(url: str, kind: t
 
 
 @pytest.mark.long
-def test_module_level_batch_map_with_spawned_workers_is_called(url: str) -> None:
+def test_module_level_batch_map_is_called_in_spawned_workers(url: str) -> None:
     loader = loader_in(
         "elastic", url, BATCH, batch_map=pair, num_workers=1, multiprocessing_context="spawn"
     )
@@ -169,7 +169,7 @@ def test_batch_map_is_called_for_batches_of_samples(url: str, kind: type, sign: 
     assert values(of_samples) == values(loader_in("elastic", url, BATCH, batch_map=signed))
 
 
-def test_error_of_batch_map_is_raised_and_its_batch_is_not_counted(url: str) -> None:
+def test_error_in_batch_map_is_raised_and_its_batch_is_not_counted(url: str) -> None:
     seen = []
 
     def third(batch: Any) -> Any:
@@ -185,7 +185,7 @@ def test_error_of_batch_map_is_raised_and_its_batch_is_not_counted(url: str) -> 
 
 
 @pytest.mark.parametrize(("name", "found"), [("xpu", "xpu:0"), ("xpu:1", "xpu:1")])
-def test_next_batch_is_copied_to_the_device_while_the_current_one_is_used(
+def test_next_batch_is_copied_to_the_device_while_current_batch_is_used(
     device: Device, name: str, found: str
 ) -> None:
     batches = ((torch.tensor([n]), n, 1) for n in range(3))
@@ -222,7 +222,7 @@ def test_tensors_in_nested_batches_are_copied_to_the_device(url: str, device: De
     assert (features["text"], pair[1], name) == (texts, None, "name")
 
 
-def test_source_of_copied_batches_is_closed_after_an_error_or_an_early_end(device: Device) -> None:
+def test_source_of_copied_batches_is_closed_after_an_error_or_early_end(device: Device) -> None:
     closed = []
 
     def batches() -> Any:
@@ -265,13 +265,13 @@ def test_device_cpu_leaves_batches_unchanged(url: str, device: Device) -> None:
 
 
 @pytest.mark.parametrize("kind", [StreamingDataset, Own])
-def test_a_device_without_streams_gets_plain_copies(url: str, kind: type) -> None:
+def test_device_without_streams_gets_plain_copies(url: str, kind: type) -> None:
     batch, *_ = loader_in("elastic", url, BATCH, kind, device="meta")
     assert (batch["number"].device.type, batch["number"].shape) == ("meta", (BATCH,))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
-def test_missing_device_raises_error_that_names_it(url: str) -> None:
+def test_missing_device_raises_error_naming_the_device(url: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"'cuda:0'.* finds no CUDA device here"):
         list(loader_in("exact", url, BATCH, device="cuda:0"))
 
@@ -301,7 +301,7 @@ TEXTS, REPEATED_TEXTS = ["a", "b"], ["a", "b", "a", "b", "a"]
         ({"number": NUMBERS, "x": (1, 2)}, {"number": REPEATED, "x": (1, 2, 1, 2, 1)}),
     ],
 )
-def test_rows_of_batches_of_any_structure_are_repeated(batch: Any, longer: Any) -> None:
+def test_rows_are_repeated_in_batches_of_any_structure(batch: Any, longer: Any) -> None:
     found = map_tensors(torch.Tensor.tolist, repeated_rows(batch, 2, 5))
     assert type(found) is type(longer)
     assert found == longer

@@ -1,4 +1,4 @@
-"""A loop that ends with an error: the state is after the last batch the user received."""
+"""If a loop ends with an error, the state is after the last batch that the user received."""
 
 import json
 import os
@@ -22,12 +22,12 @@ from mdstorm_backend.read import reader
 pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
 
 ROWS, SIZE = 200, 7
-#: The number whose batch causes an interrupt or an error; empty for none.
+#: The number whose batch triggers an interrupt or error; empty for none.
 FAILS_AT: list[int] = []
 
 
 class StopError(Exception):
-    """The error of a user's loop or function."""
+    """An error in a user's loop or function."""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def loader_of(
 
 
 def taken(loader: StreamingDataLoader, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the numbers that a loop read until it raised at `stop` batches or was interrupted."""
+    """Return the numbers a loop read before it raised at `stop` batches or was interrupted."""
     found: list[int] = []
     with suppress(error):
         for number, batch in enumerate(loader, 1):
@@ -90,7 +90,7 @@ def remaining_after(loader: StreamingDataLoader, url: str, order: str, workers: 
 
 def check_each_row_once(seen: list[int], rest: list[int]) -> None:
     assert set(seen + rest) == set(range(ROWS))
-    assert len(seen) + len(rest) in range(ROWS, ROWS + SIZE)  # the elastic order may repeat a few
+    assert len(seen) + len(rest) in range(ROWS, ROWS + SIZE)  # elastic order may repeat a few
 
 
 @pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])
@@ -139,7 +139,7 @@ class InterruptedCount(StreamingDataLoader):
         return rows
 
 
-def test_state_after_interrupt_while_batch_of_pytorch_is_counted_resumes_with_that_batch(
+def test_state_after_interrupt_while_counting_pytorch_batch_resumes_with_that_batch(
     url: str,
 ) -> None:
     def dataset() -> StreamingDataset:
@@ -154,7 +154,7 @@ def test_state_after_interrupt_while_batch_of_pytorch_is_counted_resumes_with_th
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_state_after_error_of_batch_map_resumes_with_next_batch(url: str, workers: int) -> None:
+def test_state_after_error_in_batch_map_resumes_with_next_batch(url: str, workers: int) -> None:
     FAILS_AT[:] = [100]
     loader = loader_of(url, "exact", workers, failing)
     try:
@@ -165,7 +165,7 @@ def test_state_after_error_of_batch_map_resumes_with_next_batch(url: str, worker
     check_each_row_once(seen, remaining_after(loader, url, "exact", workers))
 
 
-def test_state_after_a_worker_was_killed_resumes_with_next_batch(url: str) -> None:
+def test_state_after_killed_worker_resumes_with_next_batch(url: str) -> None:
     loader = loader_of(url, "exact", 2, killed_at)
     FAILS_AT[:] = [100]
     try:
@@ -184,7 +184,9 @@ def killed_at(batch: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(80))
-def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_path: Path) -> None:
+def test_resuming_after_random_interrupts_loses_no_rows(
+    url: str, seed: int, tmp_path: Path
+) -> None:
     draw = random.Random(seed)
     order, workers = draw.choice(["exact", "elastic"]), draw.choice([0, 0, 0, 2])
     error = draw.choice([StopError, KeyboardInterrupt])
@@ -201,7 +203,7 @@ def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_pat
     check_each_row_once(seen, remaining_after(loader, url, order, 0))
 
 
-#: Rows of a small table, which is read without threads, and of a large one.
+#: Row counts of a small table, which is read without threads, and of a large one.
 SMALL, LARGE = 20_000, 300_000
 
 
@@ -216,7 +218,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
 def taken_until_interrupt(
     loader: StreamingDataLoader, interrupt_after: Callable[[float], None], seconds: float
 ) -> list[int]:
-    """Return the numbers that a loop read before it was interrupted or reached its end."""
+    """Return the numbers a loop read before it was interrupted or finished."""
     batches: list[Any] = []
     batch = None
     with suppress(KeyboardInterrupt):
@@ -237,7 +239,7 @@ def taken_until_interrupt(
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("rows", [SMALL, LARGE])
-def test_state_after_interrupts_at_random_moments_loses_no_row(
+def test_resuming_after_interrupts_at_random_points_loses_no_rows(
     rows: int, workers: int, order: str, seed: int, tables: dict[int, str]
 ) -> None:
     draw, size = random.Random(seed), rows // 2000
@@ -268,7 +270,7 @@ def test_state_after_interrupts_at_random_moments_loses_no_row(
 def test_state_after_failed_read_of_second_epoch_resumes_with_next_batch(
     tmp_path: Path, order: str, num_epochs: int | None, batch_size: int
 ) -> None:
-    """The cache does not hold all shards, so the second epoch downloads the first shard again."""
+    """The cache cannot hold all shards, so the second epoch downloads the first shard again."""
     rows, remote = 60, tmp_path / "remote"
     columns = {"number": "int", "padding": "bytes"}
     with MDSWriter(out=str(remote), columns=columns, size_limit=250_000) as writer:

@@ -1,4 +1,4 @@
-"""Batches that users keep, in any form, keep their values while later ones are read."""
+"""Batches that users keep in any form do not change while later batches are read."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ from mdstorm_backend.read import reader
 
 ROWS, BATCH, PASSES = 4_000, 100, 3
 NAMES = [f"x{i}" for i in range(6)]
-#: Objects that a user may keep instead of a tensor.
+#: Objects that users may keep rather than a tensor.
 FORMS = {
     "tensor": lambda tensor: tensor,
     "slice": lambda tensor: tensor[3:7],
@@ -57,7 +57,7 @@ def copy_of(kept: Any) -> bytes:
 
 
 def kept_of(loader: Any) -> Iterator[tuple[Any, bytes]]:
-    """Keep one form of one tensor of each batch, with a copy of its values."""
+    """Yield one tensor from each batch, in alternating forms, with a copy of its values."""
     forms = list(FORMS.values())
     number = 0
     for _ in range(PASSES):
@@ -75,7 +75,7 @@ SHUFFLED = {"seed": 1, "shuffle_shards": True, "window": 1_000}
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("shuffle", [IN_ORDER, SHUFFLED], ids=["in order", "shuffled"])
 @pytest.mark.parametrize("columns", [NAMES, [*NAMES, "word"]], ids=["records", "with strings"])
-def test_parts_of_batches_that_are_kept_do_not_change_in_later_passes(
+def test_kept_batch_parts_do_not_change_in_later_passes(
     dataset: Dataset, columns: list[str], shuffle: dict[str, Any], num_workers: int
 ) -> None:
     options = {"columns": columns, "shuffle": shuffle, "num_workers": num_workers}
@@ -86,7 +86,7 @@ def test_parts_of_batches_that_are_kept_do_not_change_in_later_passes(
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="copies to a device need one")
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_kept_batches_on_a_device_keep_their_values_in_later_passes(
+def test_kept_batches_on_a_device_do_not_change_in_later_passes(
     dataset: Dataset, num_workers: int
 ) -> None:
     source = torch_loader(dataset, columns=NAMES).dataset
@@ -98,7 +98,7 @@ def test_kept_batches_on_a_device_keep_their_values_in_later_passes(
     )
 
 
-def test_kept_columns_keep_their_values_while_other_columns_are_freed(
+def test_kept_columns_do_not_change_while_other_columns_are_freed(
     dataset: Dataset,
 ) -> None:
     loader = torch_loader(dataset, batch_size=BATCH, columns=NAMES)

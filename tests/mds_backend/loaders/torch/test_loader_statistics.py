@@ -1,4 +1,4 @@
-"""The waits that PyTorch's loaders report, and their verdict on known bottlenecks."""
+"""Waiting times reported by PyTorch loaders, and their verdicts on known bottlenecks."""
 
 import copy
 import pickle
@@ -85,7 +85,7 @@ def test_evicted_shard_is_downloaded_again(remote: Any, numbers: Dataset) -> Non
     assert found.downloads == SHARDS + found.downloaded_again > SHARDS
 
 
-def test_second_loader_finds_the_shards_of_the_first_one_in_the_cache(remote: Any) -> None:
+def test_second_loader_finds_the_first_loaders_shards_in_the_cache(remote: Any) -> None:
     first, second = (StreamingDataLoader(remote(), BATCH) for _ in range(2))
     list(first), list(second)
     assert (first.statistics().downloads, first.statistics().cache_hits) == (SHARDS, 0)
@@ -111,10 +111,10 @@ def test_statistics_include_worker_processes(remote: Any, is_persistent: bool, m
     assert waited_for(found) == pytest.approx(found.waited_seconds)
 
 
-def test_statistics_of_copies_and_loaded_states_begin_at_zero(remote: Any) -> None:
+def test_statistics_start_at_zero_for_copies_and_loaded_states(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), BATCH)
     batches = iter(loader)
-    next(batches), next(batches)  # two batches: one alone would be a peek
+    next(batches), next(batches)  # two batches, because a single batch would be a peek
     state = loader.state_dict()
     for other in (copy.copy(loader), pickle.loads(pickle.dumps(loader))):  # noqa: S301
         assert other.statistics() == Statistics()
@@ -125,7 +125,7 @@ def test_statistics_of_copies_and_loaded_states_begin_at_zero(remote: Any) -> No
     assert "statistics" not in str(state)
 
 
-def test_statistics_count_batches_that_pytorch_makes(remote: Any) -> None:
+def test_statistics_count_batches_made_by_pytorch(remote: Any) -> None:
     loader = StreamingDataLoader(remote(), batch_size=None)
     assert len(list(loader)) == ROWS
     found = loader.statistics()
@@ -134,7 +134,7 @@ def test_statistics_count_batches_that_pytorch_makes(remote: Any) -> None:
     assert waited_for(found) == pytest.approx(found.waited_seconds)
 
 
-def test_a_loader_over_any_dataset_counts_its_batches() -> None:
+def test_loader_over_any_dataset_counts_its_batches() -> None:
     clock = Clock()
 
     class Slow(torch.utils.data.IterableDataset[int]):
@@ -154,18 +154,18 @@ class Case:
     """A loader with one slow part, on a clock that the test controls.
 
     Only the slow part advances the clock. Threads that open shards take turns, and threads that
-    work ahead advance the clock only while training waits for them. So training waits only for the
-    slow part.
+    work ahead only advance the clock while training waits for them. Training therefore waits only
+    for the slow part.
     """
 
     def __init__(self, url: str, local: Path, patch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
         self._url, self._local, self._patch = url, local, patch
-        #: Whether training waits for a thread; always True without threads that work ahead.
+        #: Whether training is waiting for a thread; always True if no threads work ahead.
         self._is_waiting, self._changed = True, threading.Condition()
 
     def _stop_clock_between_waits(self) -> None:
-        """From now on, let time pass in threads only while training waits for a result."""
+        """From now on, time passes in threads only while training is waiting for a result."""
         result = Future.result
 
         def waited_for(future: Future[Any], timeout: float | None = None) -> Any:
@@ -186,13 +186,13 @@ class Case:
             self._changed.notify_all()
 
     def _pass_time(self, seconds: float) -> None:
-        """Advance the clock; in a thread that works ahead, once training waits for it."""
+        """Advance the clock; threads that work ahead first wait until training waits for them."""
         with self._changed:
             self._changed.wait_for(lambda: _is_training() or self._is_waiting)
             self.clock.advance(seconds)
 
     def slow(self, owner: Any, name: str) -> None:
-        """Make each call of a method take ten seconds."""
+        """Make each call to a method take ten seconds."""
         method = getattr(owner, name)
 
         def slowly(*arguments: Any, **keywords: Any) -> Any:
@@ -204,7 +204,7 @@ class Case:
     def read(
         self, *, training: float = 1, of: Any = StreamingDataset, passes: int = 1, **options: Any
     ) -> Statistics:
-        """Read some passes, in which training takes `training` seconds for each batch."""
+        """Read some passes, where training takes `training` seconds per batch."""
         arguments = {"batch_size": BATCH, "order": ExactOrder(), "workers": 0}
         if options.get("workers"):
             self._stop_clock_between_waits()
@@ -226,7 +226,7 @@ def _is_training() -> bool:
 
 @pytest.fixture
 def case(numbers: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Case:
-    monkeypatch.setattr(reader, "BLOCK_ROWS", BATCH)  # one block for each shard
+    monkeypatch.setattr(reader, "BLOCK_ROWS", BATCH)  # one block per shard
     monkeypatch.setattr(reader, "OPENING_THREADS", 1)
     return Case(numbers.url, tmp_path / "local", monkeypatch)
 
@@ -239,7 +239,7 @@ class Items(StreamingDataset):
 
 
 class Functions:
-    """Functions that a program passes to its loader."""
+    """Functions passed to a loader."""
 
     batch_map = staticmethod(lambda batch: batch)
     collate = staticmethod(default_collate)
@@ -270,7 +270,7 @@ EVICTED = "were of evicted shards: raise cache_limit"
         ((Pass, "segments"), {}, "startup", "starts slowly"),
     ],
 )
-def test_the_verdict_names_the_bottleneck(
+def test_verdict_names_the_bottleneck(
     slow: Any, options: dict[str, Any], cause: str, words: str, case: Case
 ) -> None:
     if slow:

@@ -1,4 +1,4 @@
-"""Random chains of worlds over PyTorch loaders: no row is lost or doubled in any epoch."""
+"""Random chains of worlds with PyTorch loaders lose or duplicate no rows in any epoch."""
 
 import random
 from collections import Counter
@@ -21,7 +21,7 @@ class Third(Filter):
 
 
 def chain_of(numbers: Dataset, seed: int) -> tuple[Chain, Counter[int]]:
-    """Return a chain and the rows of one epoch."""
+    """Return a chain and the rows in one epoch."""
     draw = random.Random(-seed)
     kind = draw.choice(["plain", "plain", "plain", "function", "filter", "elastic"])
     workers: dict[str, Any] = {}

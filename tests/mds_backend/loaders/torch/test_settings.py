@@ -1,4 +1,4 @@
-"""A dataset's arguments are attributes; changes apply from the next iteration on."""
+"""Dataset arguments are attributes, and changes take effect at the next iteration."""
 
 from copy import copy
 from itertools import islice
@@ -65,7 +65,7 @@ def test_epoch_size_as_string_and_omitted_predownload_become_numbers(urls: list[
     assert StreamingDataset(remote=urls[0]).predownload == 64
 
 
-def test_unset_settings_get_their_values_in_the_first_epoch(urls: list[str]) -> None:
+def test_unset_settings_get_values_in_the_first_epoch(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], batch_size=4, shuffle=True)
     assert (dataset.num_canonical_nodes, dataset.shuffle_block_size) == (None, None)
     list(dataset)
@@ -100,7 +100,7 @@ def test_copied_dataset_has_separate_settings(urls: list[str]) -> None:
     assert dataset.next_epoch == other.next_epoch == 2
 
 
-def test_streams_of_a_dataset_can_be_replaced(urls: list[str]) -> None:
+def test_dataset_streams_can_be_replaced(urls: list[str]) -> None:
     dataset = StreamingDataset(remote=urls[0], batch_size=4)
     assert (len(dataset), dataset.num_streams) == (60, 1)
     dataset.streams = [Stream(remote=url) for url in urls]
@@ -118,7 +118,7 @@ def test_streams_of_a_dataset_can_be_replaced(urls: list[str]) -> None:
         ("predownload", -1, InvalidArgumentError),
     ],
 )
-def test_invalid_setting_raises_the_constructors_error(
+def test_invalid_setting_raises_same_error_as_constructor(
     urls: list[str], name: str, value: Any, error: type[Exception]
 ) -> None:
     dataset = dataset_of(urls)

@@ -1,4 +1,4 @@
-"""Worker processes whose `/dev/shm` is small, as the 64 MB in a container."""
+"""Worker processes with a small `/dev/shm`, such as 64 MB in a container."""
 
 import shlex
 import sys
@@ -12,7 +12,7 @@ from tests.programs import own_mounts, run_command
 
 pytestmark = pytest.mark.long
 
-#: 16 MB in batches of 8 MB; a batch does not fit into a tmpfs of 8 MB.
+#: 16 MB in batches of 8 MB; a batch does not fit in an 8 MB tmpfs.
 ROWS, FLOATS = 4096, 1024
 
 READ = """
@@ -34,7 +34,7 @@ else:
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset whose rows have 4 KB."""
+    """A dataset with 4 KB rows."""
     directory = tmp_path_factory.mktemp("wide")
     values = pa.array(np.ones(ROWS * FLOATS, np.float32))
     lists = pa.ListArray.from_arrays(np.arange(0, ROWS * FLOATS + 1, FLOATS, np.int32), values)

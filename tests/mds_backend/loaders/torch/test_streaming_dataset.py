@@ -42,7 +42,7 @@ def streams(data: Path, *weights: dict[str, Any]) -> list[Stream]:
     return [Stream(local=str(data / str(n)), **weight) for n, weight in enumerate(given)]
 
 
-def test_cache_limit_without_room_for_a_shard_raises_error_at_once(data: Path) -> None:
+def test_cache_limit_smaller_than_a_shard_raises_error_at_once(data: Path) -> None:
     here = str(data / "here")
     with pytest.raises(InvalidArgumentError, match=r"needs .* the limit is 100\. Raise"):
         StreamingDataset(remote=str(data / "0"), local=here, batch_size=2, cache_limit=100)
@@ -125,7 +125,7 @@ def test_stream_config_applies_to_the_only_stream(data: Path) -> None:
     assert (dataset.epoch_size, dataset.num_samples) == (10, 20)
 
 
-def test_batches_of_streams_with_different_columns_raise_error(tmp_path: Path) -> None:
+def test_batches_from_streams_with_different_columns_raise_error(tmp_path: Path) -> None:
     write_dataset(tmp_path / "a", {"n": [1], "x": [0.5]}, {"n": "long", "x": "double"})
     write_dataset(tmp_path / "b", {"n": [2], "y": ["z"]}, {"n": "long", "y": "string"})
     both = [Stream(local=str(tmp_path / name)) for name in "ab"]
@@ -166,7 +166,7 @@ def test_remote_shards_are_downloaded_to_the_local_directory(
     assert not hasattr(dataset, "evict_coldest_shard")
 
 
-def test_cache_limit_as_string_becomes_a_number_of_bytes(data: Path) -> None:
+def test_cache_limit_string_becomes_a_number_of_bytes(data: Path) -> None:
     dataset = StreamingDataset(streams=streams(data), cache_limit="10kb")
     assert dataset.cache_limit == 10240
     dataset.cache_limit = "1mb"
@@ -195,7 +195,7 @@ def test_stream_without_samples_is_skipped(tmp_path: Path) -> None:
     assert len(empty) == 0
 
 
-def test_state_of_other_weights_raises_error_within_an_epoch(data: Path) -> None:
+def test_state_with_different_weights_raises_error_within_an_epoch(data: Path) -> None:
     one, other = (
         StreamingDataset(streams=streams(data, {}, {"choose": n}, {}), batch_size=4) for n in (3, 4)
     )
@@ -217,7 +217,7 @@ def numbers(samples: Any) -> Any:
     return [numbers(s) if isinstance(s, list) else int(s["number"]) for s in samples]
 
 
-def test_local_dataset_finds_samples_by_number(directory: str) -> None:
+def test_local_dataset_returns_samples_by_number(directory: str) -> None:
     dataset = LocalDataset(directory, "train")
     assert (len(dataset), dataset.size, dataset.num_samples) == (ROWS, ROWS, ROWS)
     assert (dataset.local, dataset.split, len(dataset.shards)) == (directory, "train", 4)
@@ -235,7 +235,7 @@ def test_local_dataset_finds_samples_by_number(directory: str) -> None:
         dataset["number"]
 
 
-def test_local_dataset_that_is_missing_or_contains_pickles_raises_error(tmp_path: Path) -> None:
+def test_missing_local_dataset_or_one_with_pickles_raises_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError, match="there is no dataset"):
         LocalDataset(str(tmp_path / "none"))
     with MDSWriter(columns={"x": "pkl"}, out=str(tmp_path / "pickles")) as writer:

@@ -1,4 +1,4 @@
-"""Two threads that use one iterator at the same time, and two that have an iterator each."""
+"""Two threads that use the same iterator concurrently, or have an iterator each."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Held:
-    """A `batch_map` that waits in the first batch until it is released."""
+    """A `batch_map` that blocks on the first batch until released."""
 
     def __init__(self) -> None:
         self.is_in, self.may_continue = threading.Event(), threading.Event()
@@ -34,7 +34,7 @@ class Held:
 
 
 @pytest.mark.parametrize("use", ["next", "close"])
-def test_iterator_in_use_by_another_thread_raises_error_and_loses_no_row(
+def test_iterator_in_use_by_another_thread_raises_error_and_loses_no_rows(
     url: str, use: str
 ) -> None:
     held = Held()
@@ -52,7 +52,7 @@ def test_iterator_in_use_by_another_thread_raises_error_and_loses_no_row(
         assert sorted(rows.result()) == list(range(ROWS))
 
 
-def test_value_error_of_a_batch_map_is_raised_unchanged(url: str) -> None:
+def test_value_error_in_batch_map_is_raised_unchanged(url: str) -> None:
     def fail(batch: dict[str, Any]) -> None:
         raise ValueError("bad rows")
 
@@ -62,7 +62,7 @@ def test_value_error_of_a_batch_map_is_raised_unchanged(url: str) -> None:
     assert not isinstance(caught.value, ConcurrentIterationError)
 
 
-def test_two_threads_with_an_iterator_each_read_all_rows(url: str) -> None:
+def test_two_threads_with_separate_iterators_read_all_rows(url: str) -> None:
     loader = StreamingDataLoader(StreamingDataset(local=url), SIZE)
     both = threading.Barrier(2)
 

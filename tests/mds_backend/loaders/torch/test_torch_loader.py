@@ -1,4 +1,4 @@
-"""A loader in one process: its batches, and the threads that read ahead and end with a pass."""
+"""A single-process loader: its batches, and its threads, which end with the pass."""
 
 import gc
 import threading
@@ -58,7 +58,7 @@ def test_loader_counts_the_rows_that_it_yields(numbers: Dataset) -> None:
     assert counts == [30, 60, 90, 120, 150, 180, 200]
 
 
-def test_tensors_are_writable_and_independent(numbers: Dataset) -> None:
+def test_tensors_are_writable_and_do_not_share_memory(numbers: Dataset) -> None:
     loader = torch_loader(numbers, batch_size=10)
     batches = list(loader)
     for i, batch in enumerate(batches):
@@ -95,7 +95,7 @@ def test_tensors_are_pinned_if_a_gpu_is_available(
     assert found == [(1, ["a"]), (2, ["b"])]
 
 
-#: Threads of other tests in this process, whose iterators TensorFlow keeps alive.
+#: Threads from other tests in this process, whose iterators TensorFlow keeps alive.
 _OTHERS: set[threading.Thread] = set()
 
 
@@ -105,7 +105,7 @@ def reading_threads() -> list[threading.Thread]:
 
 
 def join_threads() -> None:
-    """Wait for threads that have not been joined yet."""
+    """Wait for threads that are not joined yet."""
     for thread in reading_threads():
         thread.join(30)
         assert not thread.is_alive()
@@ -122,12 +122,12 @@ def _no_threads_are_left() -> Iterator[None]:
 
 @pytest.fixture
 def words(tmp_path: Path) -> Dataset:
-    """Words and numbers: threads decode the words, which vary in size."""
+    """Words and numbers; threads decode the words, because their sizes vary."""
     rows = {"word": [str(i) for i in range(200)], "number": range(200)}
     return write_dataset(tmp_path, rows, {"word": "string", "number": "long"}, tasks=10)
 
 
-def test_a_finished_pass_leaves_no_thread(words: Dataset) -> None:
+def test_finished_pass_leaves_no_threads(words: Dataset) -> None:
     batches = iter(torch_loader(words, batch_size=10))
     next(batches)
     assert reading_threads()
@@ -135,7 +135,7 @@ def test_a_finished_pass_leaves_no_thread(words: Dataset) -> None:
     assert reading_threads() == []
 
 
-def test_the_threads_of_a_dropped_iterator_end(words: Dataset) -> None:
+def test_threads_end_when_their_iterator_is_dropped(words: Dataset) -> None:
     loader = torch_loader(words, batch_size=10)
     next(iter(loader))
     gc.collect()
@@ -143,7 +143,7 @@ def test_the_threads_of_a_dropped_iterator_end(words: Dataset) -> None:
     assert len(list(loader)) == 20
 
 
-def test_a_closed_loader_has_no_threads_and_can_be_read_again(words: Dataset) -> None:
+def test_closed_loader_has_no_threads_and_can_be_read_again(words: Dataset) -> None:
     loader = torch_loader(words, batch_size=10)
     for _ in range(2):
         with loader:
@@ -156,7 +156,7 @@ def test_a_closed_loader_has_no_threads_and_can_be_read_again(words: Dataset) ->
     assert len(list(loader)) == 20
 
 
-def test_an_error_leaves_no_thread(words: Dataset) -> None:
+def test_error_leaves_no_threads(words: Dataset) -> None:
     last = words.index.shards[-1].raw_data.basename
     Path(words.location.path, last).write_bytes(b"damaged")
     with pytest.raises(CorruptDatasetError):
@@ -164,7 +164,7 @@ def test_an_error_leaves_no_thread(words: Dataset) -> None:
     assert reading_threads() == []
 
 
-def test_loader_without_workers_starts_no_thread(words: Dataset) -> None:
+def test_loader_without_workers_starts_no_threads(words: Dataset) -> None:
     batches = iter(torch_loader(words, batch_size=10, workers=0))
     assert torch.is_tensor(next(batches)["number"])
     assert reading_threads() == []

@@ -1,4 +1,4 @@
-"""Samples: taken from blocks, found by number, and collated into batches."""
+"""Samples taken from blocks, found by number, and collated into batches."""
 
 import copy
 from datetime import date, datetime, timezone
@@ -61,7 +61,7 @@ def test_batches_of_samples_equal_batches_of_columns(
 
 @pytest.mark.parametrize(("make", "sign"), MAKERS)
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_iteration_over_samples_resumes_from_a_state(
+def test_iterating_over_samples_resumes_from_a_state(
     numbers: Dataset, make: Any, sign: int, num_workers: int
 ) -> None:
     options = {"shuffle": {"seed": 3, "window": 30}, "batch_size": 9, "num_workers": num_workers}
@@ -139,11 +139,11 @@ def with_nulls(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def shown(sample: dict[str, Any]) -> list[tuple[str, type, str]]:
-    """Names, types and values, in a form in which NaN equals NaN."""
+    """Return names, types and values in a form where NaN equals NaN."""
     return [(name, type(value), repr(value)) for name, value in sample.items()]
 
 
-def test_a_dataset_that_has_made_a_sample_can_be_copied(with_nulls: str) -> None:
+def test_dataset_can_be_copied_after_making_a_sample(with_nulls: str) -> None:
     dataset = StreamingDataset(local=with_nulls, batch_size=1, fill_nulls={"text": "?"})
     assert dataset[1]["text"] == "?"
     assert copy.deepcopy(dataset)[1]["text"] == "?"
@@ -156,7 +156,7 @@ def test_a_dataset_that_has_made_a_sample_can_be_copied(with_nulls: str) -> None
         (list(COLUMNS), {"fill_nulls": {"long": 7}, "null_masks": ["bool"]}),
     ],
 )
-def test_samples_with_nulls_equal_rows_of_blocks(
+def test_samples_with_nulls_equal_block_rows(
     with_nulls: str, names: list[str], nulls: dict[str, Any]
 ) -> None:
     dataset = StreamingDataset(local=with_nulls, columns=names, **nulls)
@@ -168,7 +168,7 @@ def test_samples_with_nulls_equal_rows_of_blocks(
 
 
 @pytest.mark.parametrize("stated", [True, False])
-def test_iterated_samples_have_the_same_values_and_types_as_indexed_samples(
+def test_iterated_and_indexed_samples_have_the_same_values_and_types(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stated: bool
 ) -> None:
     types = ["boolean", "byte", "short", "integer", "long", "float", "double"]

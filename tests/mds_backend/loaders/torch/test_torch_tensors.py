@@ -22,7 +22,7 @@ from mdstorm_backend.loaders.torch.torch_tensors import split_values, to_collate
         (np.array(["1970-01-02"], "M8[ns]"), torch.int64),
     ],
 )
-def test_columns_of_a_transform_are_converted_by_their_dtype(
+def test_transformed_columns_are_converted_by_their_dtype(
     array: np.ndarray, dtype: torch.dtype
 ) -> None:
     found = to_torch(array, None, "a")
@@ -39,12 +39,12 @@ def test_unsigned_integers_are_widened_if_pytorch_has_no_unsigned_tensors(
     assert to_collated(values, column, "a").dtype == torch.int32  # type: ignore[union-attr]
 
 
-def test_object_arrays_of_a_transform_are_lists() -> None:
+def test_object_arrays_from_a_transform_become_lists() -> None:
     assert to_torch(np.array(["a", None], object), None, "a") == ["a", None]
     assert to_torch(np.array(["a", "b"]), None, "a") == ["a", "b"]
 
 
-def test_arrow_columns_of_a_transform_are_converted_by_their_own_nulls() -> None:
+def test_arrow_columns_from_a_transform_are_converted_by_their_own_nulls() -> None:
     assert to_torch(pa.array([1, 2]), None, "a").dtype == torch.int64  # type: ignore[union-attr]
     assert to_torch(pa.array([1, None]), None, "a").dtype == torch.float64  # type: ignore[union-attr]
     with pytest.raises(NullValueError, match="'a' holds 1 null"):
@@ -72,7 +72,7 @@ def test_columns_are_cut_into_batches_as_views() -> None:
     assert split_values(["a", "b", "c"], [1, 2]) == [["a"], ["b", "c"]]
 
 
-def test_gradients_of_a_batch_are_computed_after_another_batch_was_modified() -> None:
+def test_gradients_can_be_computed_after_another_batch_was_modified() -> None:
     first, second = split_values(torch.ones(4), [2, 2])
     assert isinstance(first, torch.Tensor)
     assert isinstance(second, torch.Tensor)
@@ -85,7 +85,7 @@ def test_gradients_of_a_batch_are_computed_after_another_batch_was_modified() ->
 
 
 @pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
-def test_timestamps_of_any_unit_become_nanoseconds(unit: str) -> None:
+def test_timestamps_in_any_unit_become_nanoseconds(unit: str) -> None:
     array = np.array(["1970-01-02", "1969-12-31"], f"M8[{unit}]")
     found = nanoseconds(array, "when", "PyTorch")
     assert (found.dtype, found.tolist()) == (np.int64, [86_400 * 10**9, -86_400 * 10**9])
@@ -98,7 +98,7 @@ def test_timestamps_of_any_unit_become_nanoseconds(unit: str) -> None:
         ("2262-04-11T23:47:16.854775", "2262-04-11T23:47:16.854776"),
     ],
 )
-def test_timestamp_beyond_nanoseconds_raises_error_with_column_and_value(
+def test_timestamp_out_of_nanosecond_range_raises_error_with_column_and_value(
     outermost: str, beyond: str
 ) -> None:
     found = listed(to_torch(np.array([[outermost]], "M8[us]"), None, "when"))

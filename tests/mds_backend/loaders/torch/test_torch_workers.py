@@ -1,4 +1,4 @@
-"""Worker processes: their batches, lifetime and errors."""
+"""Batches, lifetime and errors of worker processes."""
 
 import gc
 import multiprocessing
@@ -68,7 +68,7 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def test_small_tensors_of_a_batch_are_sent_in_one_piece() -> None:
+def test_small_tensors_in_a_batch_are_sent_together() -> None:
     tensors = {
         "flags": torch.tensor([True, False, True]),
         "ids": torch.arange(6).reshape(3, 2),
@@ -100,7 +100,7 @@ def test_empty_batch_is_received_with_its_shapes_and_dtypes() -> None:
     )
 
 
-def test_workers_send_the_empty_last_batch_of_a_rank(tmp_path: Path) -> None:
+def test_workers_send_a_ranks_empty_last_batch(tmp_path: Path) -> None:
     columns = {"number": range(64), "other": range(64)}
     dataset = write_dataset(tmp_path / "data", columns, dict.fromkeys(columns, "long"))
     order = ExactOrder(seed=7)
@@ -115,7 +115,7 @@ def test_workers_send_the_empty_last_batch_of_a_rank(tmp_path: Path) -> None:
 
 
 class Decoded(StreamingDataset):
-    """Decodes a column that holds bytes in one stream and images in the other."""
+    """Decodes a column that contains bytes in one stream and images in the other."""
 
     def __getitem__(self, index: Any) -> Any:
         picture = super().__getitem__(index)["picture"]
@@ -151,7 +151,7 @@ def test_batches_of_any_type_are_received_as_sent(batch: Any) -> None:
     torch.testing.assert_close(unpacked(packed([batch, batch])), [batch, batch])
 
 
-def test_large_part_of_a_tensor_is_sent_without_the_rest_of_the_tensor() -> None:
+def test_large_tensor_slice_is_sent_without_the_rest_of_the_tensor() -> None:
     whole = torch.arange(1 << 18)
     sent = packed([{"part": whole[: 1 << 17], "whole": whole}])
     (found,) = sent.batches
@@ -168,8 +168,8 @@ def test_pinned_batches_are_received_as_sent(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
-def test_lost_message_of_a_worker_raises_error_instead_of_losing_rows(lost: int) -> None:
-    """PyTorch continues with the next message if /dev/shm is full."""
+def test_lost_worker_message_raises_error_instead_of_losing_rows(lost: int) -> None:
+    """PyTorch skips to the next message if /dev/shm is full."""
     batches = [packed([{"x": torch.ones(3)}]), packed([{"x": torch.ones(3)}]), packed([])]
     sizes: list[list[int]] = [[3], [3], []]
     sent = [
@@ -190,17 +190,17 @@ def same_memory(first: Any, second: Any) -> bool:
 @pytest.mark.parametrize(
     ("options", "together"), [({}, True), ({"batch_map": lambda batch: batch}, False)]
 )
-def test_workers_send_several_batches_at_a_time_unless_there_is_a_batch_map(
+def test_workers_send_several_batches_at_once_unless_there_is_a_batch_map(
     numbers: Dataset, options: dict[str, Any], together: bool
 ) -> None:
     batches = list(elastic_loader(numbers, num_workers=2, **options))
-    # Each worker sends its first batch alone, and its next two batches together.
+    # Each worker sends its first batch alone, and the next two together.
     assert same_memory(batches[2], batches[4]) is together
     assert same_memory(batches[3], batches[5]) is together
     assert not same_memory(batches[2], batches[3])
 
 
-def test_in_place_change_of_a_batch_does_not_change_the_version_of_other_batches(
+def test_changing_a_batch_in_place_does_not_change_other_batches_versions(
     numbers: Dataset,
 ) -> None:
     batches = list(elastic_loader(numbers, num_workers=1))
@@ -241,14 +241,14 @@ def gone_back(loader: StreamingDataLoader) -> Any:
 
 @MAKERS
 @pytest.mark.parametrize("read", [passes, left, nested, gone_back])
-def test_persistent_workers_yield_the_batches_of_a_loader_without_workers(
+def test_persistent_workers_yield_the_same_batches_as_no_workers(
     numbers: Dataset, make: Any, read: Callable[[StreamingDataLoader], Any]
 ) -> None:
     loader, plain = make(numbers, **PERSISTENT), make(numbers)
     column(loader), column(plain)
     processes = workers_of(loader)
     assert read(loader) == read(plain)
-    assert workers_of(loader) == processes or read is nested  # which starts other workers
+    assert workers_of(loader) == processes or read is nested  # which starts new workers
     processes += workers_of(loader)
     loader.close()
     assert not any(is_alive(process) for process in processes)
@@ -281,7 +281,7 @@ def test_spawned_workers_yield_the_same_batches(numbers: Dataset, make: Any) -> 
     is_elastic = make is elastic_loader
     loader = make(numbers, persistent_workers=is_elastic, **spawned)
     plain = make(numbers, num_workers=1)
-    for _ in range(1 + is_elastic):  # two passes if workers persist
+    for _ in range(1 + is_elastic):  # two passes if the workers persist
         assert column(loader) == column(plain)
     loader.close()
 
@@ -289,7 +289,7 @@ def test_spawned_workers_yield_the_same_batches(numbers: Dataset, make: Any) -> 
 @pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
-def test_error_of_a_worker_is_raised_in_the_loop(
+def test_worker_error_is_raised_in_the_loop(
     tmp_path: Path, num_workers: int, persistent: bool, cached: bool
 ) -> None:
     dataset = write_numbers(tmp_path / "broken", ROWS, tasks=6)
@@ -352,7 +352,7 @@ def test_workers_end_when_their_parent_is_killed(numbers: Dataset, kind: str) ->
             os.close(handle)
 
 
-def test_an_abandoned_loader_ends_its_workers(numbers: Dataset) -> None:
+def test_abandoned_loader_ends_its_workers(numbers: Dataset) -> None:
     loader = elastic_loader(numbers, **PERSISTENT)
     column(loader)
     processes = workers_of(loader)
@@ -387,7 +387,7 @@ def test_workers_end_if_an_error_leaves_their_loader_in_a_cycle(
     gc.collect()
     assert len(processes) == 2
     assert not any(is_alive(process) for process in processes)
-    assert not killed  # PyTorch kills workers that have not been stopped after some seconds
+    assert not killed  # PyTorch kills workers that have not stopped after a few seconds
 
 
 _READ_BY_WORKERS = """

@@ -1,4 +1,4 @@
-"""Worker processes of PyTorch's own loader: their states, and the state of their parent.
+"""States of worker processes in PyTorch's own loader, and of their parent.
 
 The workers share a record of the next epoch.
 """
@@ -33,7 +33,7 @@ WORKERS = 2
 
 
 class Stated(StreamingDataset):
-    """Yields the worker with each sample, and its state before and after, as torchdata does."""
+    """Yields each sample with its worker and the states before and after, as torchdata does."""
 
     def __iter__(self) -> Any:
         samples = super().__iter__()
@@ -58,7 +58,7 @@ def load(states: dict[int, Any], worker: int) -> None:
 def read(
     dataset: StreamingDataset, states: dict[int, Any] | None = None, num_workers: int = WORKERS
 ) -> dict[int, list[tuple[int, Any, Any]]]:
-    """Read with workers; return the numbers and states of each worker."""
+    """Read with workers, and return each worker's numbers and states."""
     init: Callable[[int], None] | None = None if states is None else partial(load, states)
     loader = DataLoader(
         dataset, None, num_workers=num_workers, worker_init_fn=init, collate_fn=lambda item: item
@@ -95,10 +95,10 @@ def test_each_worker_resumes_at_its_position(
         assert numbers(again[worker]) == numbers(whole[worker][count:])
 
 
-def test_worker_resumes_at_every_sample_of_uneven_batches(
+def test_worker_resumes_at_every_sample_in_uneven_batches(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On several ranks, a transform that drops rows leaves batches of different sizes."""
+    """On several ranks, a transform that drops rows causes uneven batches."""
     monkeypatch.setattr("mdstorm_backend.read.reader.BLOCK_ROWS", 24)
     order = ExactOrder(3, shuffle_rows=True, world_size=2)
     transform = Where(lambda number: number % 7 > 1)
@@ -121,7 +121,7 @@ def test_worker_resumes_at_every_sample_of_uneven_batches(
 
 
 @in_either_order
-def test_finished_worker_resumes_without_samples(url: str, order: str) -> None:
+def test_finished_worker_resumes_with_no_samples(url: str, order: str) -> None:
     whole = read(dataset_of(url, order))
     states = {worker: items[-1][2] for worker, items in whole.items()}
     assert not read(dataset_of(url, order), states)
@@ -143,7 +143,7 @@ def test_pass_after_a_resumed_epoch_reads_the_next_epoch(url: str) -> None:
 
 @pytest.mark.long
 @in_either_order
-def test_state_of_another_worker_raises_error(url: str, order: str) -> None:
+def test_state_from_another_worker_raises_error(url: str, order: str) -> None:
     items = read(dataset_of(url, order))
     states = {worker: its[0][1] for worker, its in items.items()}
     with pytest.raises(StateMismatchError, match="belongs to one worker process"):
@@ -159,7 +159,7 @@ def test_state_of_another_worker_raises_error(url: str, order: str) -> None:
 
 @pytest.mark.long
 @in_either_order
-def test_state_of_a_worker_in_another_world_raises_error(
+def test_worker_state_from_a_different_world_raises_error(
     url: str, order: str, launch: Launch
 ) -> None:
     options = {"follows_world": True} if order == "exact" else {}
@@ -169,7 +169,7 @@ def test_state_of_a_worker_in_another_world_raises_error(
         read(dataset_of(url, order, **options), states)
 
 
-def test_a_worker_that_has_not_begun_has_no_state(url: str) -> None:
+def test_worker_that_has_not_started_has_no_state(url: str) -> None:
     dataset = StreamingDataset(local=url, batch_size=BATCH)
     loader = DataLoader(
         dataset, BATCH, num_workers=1, worker_init_fn=lambda _: dataset.state_dict()
@@ -178,7 +178,7 @@ def test_a_worker_that_has_not_begun_has_no_state(url: str) -> None:
         list(loader)
 
 
-def test_forked_worker_does_not_inherit_the_position_of_its_parent(url: str) -> None:
+def test_forked_worker_does_not_inherit_its_parents_position(url: str) -> None:
     dataset = StreamingDataset(local=url, batch_size=BATCH)
     _ = list(islice(dataset, 3))
     loader = DataLoader(
@@ -193,7 +193,7 @@ def test_forked_worker_does_not_inherit_the_position_of_its_parent(url: str) -> 
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
-def test_copy_of_a_dataset_keeps_its_position_among_samples(url: str, duplicate: Any) -> None:
+def test_copied_dataset_keeps_its_sample_position(url: str, duplicate: Any) -> None:
     dataset = StreamingDataset(local=url, batch_size=BATCH)
     samples = iter(dataset)
     _ = list(islice(samples, 11))
@@ -208,7 +208,7 @@ def plain(url: str, order: str, num_workers: int = 0, **options: Any) -> DataLoa
     return DataLoader(dataset, BATCH, num_workers=num_workers, **options)
 
 
-def test_spawned_workers_have_the_world_of_their_parent(url: str, launch: Launch) -> None:
+def test_spawned_workers_have_their_parents_world(url: str, launch: Launch) -> None:
     launch(1, 2)
     iterator = iter(plain(url, "elastic", 1, multiprocessing_context="spawn"))
     launch(0, 1)
@@ -217,7 +217,7 @@ def test_spawned_workers_have_the_world_of_their_parent(url: str, launch: Launch
 
 @in_either_order
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
-def test_only_the_first_iteration_of_workers_resumes_the_parents_state(
+def test_only_the_workers_first_iteration_resumes_the_parents_state(
     url: str, order: str, method: str
 ) -> None:
     first: Any = plain(url, order)
@@ -227,11 +227,11 @@ def test_only_the_first_iteration_of_workers_resumes_the_parents_state(
     assert second.dataset.state_dict() == first.dataset.state_dict()
     torch.manual_seed(1)
     rest = rows(second)
-    torch.manual_seed(1)  # the same seed does not mean the same iteration
+    torch.manual_seed(1)  # an equal seed does not imply the same iteration
     following = rows(second)
     for samples in (begun + rest, following):
         assert Counter(samples) == Counter(range(ROWS))
-    assert following != begun + rest  # in different permutations
+    assert following != begun + rest  # in a different permutation
 
 
 def add(record: SharedRecord, times: int) -> None:
@@ -255,10 +255,10 @@ def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_process_that_separates_from_a_shared_record_keeps_its_initial_content(method: str) -> None:
+def test_process_separated_from_a_shared_record_keeps_its_initial_content(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     record, go, results = SharedRecord({"count": 3}), context.Semaphore(0), context.SimpleQueue()
-    record.part()  # no effect: the record belongs to this process
+    record.part()  # has no effect, because the record belongs to this process
     processes = [context.Process(target=part_and_add, args=(record, go, results)) for _ in range(2)]
     for process in processes:
         process.start()
@@ -274,12 +274,12 @@ def test_process_that_separates_from_a_shared_record_keeps_its_initial_content(m
 
 def test_shorter_content_of_a_shared_record_replaces_longer_content() -> None:
     record = SharedRecord({"text": "x" * 100})
-    record.pass_on()  # from now on, it is in a file
+    record.pass_on()  # from now on, the content is in a file
     record.change(lambda content: content.update(text=""))
     assert record.read() == {"text": ""}
 
 
-def test_shared_record_is_unchanged_after_an_error_in_a_change() -> None:
+def test_shared_record_is_unchanged_after_failed_change() -> None:
     record = SharedRecord({"count": 0})
 
     def fail(content: dict[str, Any]) -> None:
@@ -303,7 +303,7 @@ def test_shared_record_leaves_no_files(tmp_path: Any, monkeypatch: pytest.Monkey
 
 
 class Late(StreamingDataset):
-    """The second worker begins when the first one has read its part of the first epoch."""
+    """The second worker starts once the first has read its part of the first epoch."""
 
     has_read: Any = multiprocessing.get_context("fork").Event()
 
@@ -318,7 +318,7 @@ class Late(StreamingDataset):
 
 
 @pytest.mark.parametrize("num_epochs", [2, None])
-def test_worker_that_begins_an_epoch_late_reads_its_part_of_all_epochs(
+def test_worker_that_starts_an_epoch_late_reads_its_part_of_all_epochs(
     tmp_path: Path, num_epochs: int | None
 ) -> None:
     url = write_numbers(tmp_path, WORKERS * BATCH).url
