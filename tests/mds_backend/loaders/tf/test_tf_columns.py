@@ -68,13 +68,13 @@ def test_nulls_without_a_tensorflow_value_raise_error_except_in_floats(
     ("spark_type", "dtype"),
     [("timestamp", "int64"), ("timestamp_ntz", "int64"), ("date", "int64"), ("string", "string")],
 )
-def test_times_and_dates_are_int64_and_strings_are_strings_in_tensorflow(
+def test_times_and_dates_become_int64_and_strings_stay_strings_in_tensorflow(
     spark_type: SparkType, dtype: str
 ) -> None:
     assert spec_of_column(stored(spark_type)) == ColumnSpec("a", dtype)
 
 
-def test_slice_of_a_list_column_is_converted_without_the_other_rows() -> None:
+def test_sliced_list_column_is_converted_without_the_other_rows() -> None:
     lists = pa.array([[1], [2, 3], [4]]).slice(1)
     assert to_tf(lists, ColumnSpec("a", "int64", ragged=True)).to_list() == [[2, 3], [4]]
 
@@ -92,7 +92,7 @@ def test_slice_of_a_list_column_is_converted_without_the_other_rows() -> None:
     ],
     ids=str,
 )
-def test_nulls_that_remain_after_a_transform_raise_error(values: Any, spec: ColumnSpec) -> None:
+def test_nulls_remaining_after_a_transform_raise_error(values: Any, spec: ColumnSpec) -> None:
     with pytest.raises(NullValueError, match="'a' holds 1 null"):
         to_tf(values, spec)
 
@@ -102,7 +102,7 @@ def make(request: Any) -> Any:
     return request.param
 
 
-def test_equal_column_names_share_a_row_type(make: Any) -> None:
+def test_datasets_with_equal_column_names_share_a_row_type(make: Any) -> None:
     assert make("Batch", ("a", "b")) is make("Batch", ("a", "b"))
     assert make("Batch", ("a", "b"))._fields == ("a", "b")
     assert make("Batch", ("a", "b")) is not make("Other", ("a", "b"))
@@ -113,7 +113,7 @@ def test_column_name_that_is_not_an_identifier_raises_error(make: Any) -> None:
         make("Batch", ("a b",))
 
 
-def test_tensors_become_rows_without_the_conversion_of_tensorflow(
+def test_tensors_become_rows_without_tensorflow_conversion(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = make("Batch", ("a", "b"))

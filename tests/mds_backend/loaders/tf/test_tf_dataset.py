@@ -1,4 +1,4 @@
-"""TensorFlow's datasets: their batches, graphs and lengths, and states in both orders."""
+"""TensorFlow datasets: batches, graphs, lengths, and states in both orders."""
 
 import gc
 import json
@@ -46,7 +46,7 @@ def column(batches: Iterable[Any], name: str = "number") -> list[list[Any]]:
 
 @pytest.mark.parametrize("block_rows", [1, 10, 1 << 16])
 @pytest.mark.parametrize("batch_size", [1, 7, 30, 1000])
-def test_batches_of_any_size_are_cut_from_blocks_of_any_size(
+def test_batches_of_any_size_can_be_cut_from_blocks_of_any_size(
     numbers: Dataset, batch_size: int, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
@@ -55,7 +55,7 @@ def test_batches_of_any_size_are_cut_from_blocks_of_any_size(
     assert batches == [rows[i : i + batch_size] for i in range(0, 200, batch_size)]
 
 
-def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> None:
+def test_batches_are_namedtuples_in_column_order(tmp_path: Path) -> None:
     fields = {"z": "long", "a": "string", "m": array_of("float"), "r": array_of("integer")}
     values = {"z": [1, 2], "a": ["x", "y"], "m": [[0.5], [1.5]], "r": [[], [1, 2]]}
     dataset = make(write_dataset(tmp_path, values, fields))
@@ -80,7 +80,7 @@ def test_batches_are_namedtuples_in_the_order_of_the_columns(tmp_path: Path) -> 
         (Repeat(3), 1, 1, 2),
     ],
 )
-def test_batches_of_a_transform_on_several_ranks_are_the_same_as_in_pytorch(
+def test_transformed_batches_on_several_ranks_are_the_same_as_in_pytorch(
     numbers: Dataset,
     transform: Any,
     batch_size: int,
@@ -89,7 +89,7 @@ def test_batches_of_a_transform_on_several_ranks_are_the_same_as_in_pytorch(
     block_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A group of slices may have more or fewer rows than its batches were planned for."""
+    """A group of slices may have more or fewer rows than its batches were planned with."""
     monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
     options = {"batch_size": batch_size, "num_epochs": num_epochs, "transform": transform}
     found = Counter[int]()
@@ -114,7 +114,7 @@ def test_endless_dataset_continues_with_the_next_epoch(
     assert found == [i % 100 for i in range(600)]
 
 
-def test_make_one_shot_iterator_of_the_dataset_returns_batches(numbers: Dataset) -> None:
+def test_make_one_shot_iterator_returns_batches(numbers: Dataset) -> None:
     with tf.Graph().as_default(), make(numbers, 30) as dataset:
         batch = dataset.make_one_shot_iterator().get_next()
         with tf.compat.v1.Session() as session:
@@ -155,14 +155,14 @@ def test_nulls_are_filled_and_masked(tmp_path: Path) -> None:
     assert batch.c_is_null.numpy().tolist() == [True, False]
 
 
-def test_damaged_shard_raises_error_in_the_loop(tmp_path: Path) -> None:
+def test_damaged_shard_raises_error_in_loop(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 20, tasks=2)
     Path(dataset.location.path, dataset.index.shards[1].raw_data.basename).write_bytes(b"damaged")
     with pytest.raises(tf.errors.OpError, match="holds 7 bytes, but the index records"):
         list(make(dataset))
 
 
-def test_leaving_the_context_closes_the_shards(tmp_path: Path) -> None:
+def test_leaving_the_context_closes_shards(tmp_path: Path) -> None:
     stored = write_numbers(tmp_path, 100, tasks=10)
     with make(stored) as dataset:
         list(dataset)
@@ -173,7 +173,7 @@ def test_leaving_the_context_closes_the_shards(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("batches", [1, 25])
-def test_the_threads_of_a_pass_end_with_its_iterator(tmp_path: Path, batches: int) -> None:
+def test_pass_threads_end_with_the_iterator(tmp_path: Path, batches: int) -> None:
     before = set(threading.enumerate())
     rows = {"word": [str(i) for i in range(100)]}
     dataset = make(write_dataset(tmp_path, rows, {"word": "string"}, tasks=10))
@@ -214,7 +214,7 @@ def test_cardinality_is_the_number_of_batches(
         assert len(dataset) == len(list(dataset)) == batches
 
 
-def test_cardinality_of_derived_datasets_is_known(numbers: Dataset) -> None:
+def test_derived_datasets_have_known_cardinality(numbers: Dataset) -> None:
     changed = make(numbers, 7).map(lambda batch: batch.number).prefetch(1).map(lambda n: n * 2)
     assert len(changed) == 15
     assert len(changed.repeat(3)) == len(list(changed.repeat(3))) == 45
@@ -265,18 +265,18 @@ def test_concatenated_datasets_keep_namedtuples_and_ragged_columns(tmp_path: Pat
 
 
 @pytest.mark.parametrize("peeks", [0, 1])
-def test_peek_at_the_dataset_keeps_a_loaded_state(numbers: Dataset, peeks: int) -> None:
+def test_peek_at_dataset_keeps_loaded_state(numbers: Dataset, peeks: int) -> None:
     dataset = make(numbers, 7)
     list(dataset.take(20))
     dataset.load_state_dict(dataset.state_dict(batches=4))
     iterator = iter(dataset)
-    for _ in range(peeks):  # as Keras does to build a model
+    for _ in range(peeks):  # as Keras does when it builds a model
         next(iterator)
     assert rows(dataset) == list(range(28, 100))
     assert rows(dataset) == list(range(100))
 
 
-def test_share_larger_than_when_the_dataset_was_made_raises_error(
+def test_share_larger_than_at_dataset_creation_raises_error(
     numbers: Dataset, launch: Launch
 ) -> None:
     launch(0, 2)
@@ -287,9 +287,7 @@ def test_share_larger_than_when_the_dataset_was_made_raises_error(
         list(dataset)
 
 
-def test_share_smaller_than_when_the_dataset_was_made_is_read(
-    tmp_path: Path, launch: Launch
-) -> None:
+def test_share_smaller_than_at_dataset_creation_is_read(tmp_path: Path, launch: Launch) -> None:
     dataset = make(write_numbers(tmp_path, 100, tasks=10), 7, shuffle=AUTO)
     launch(1, 2)
     assert rows(dataset) == list(range(50, 100))
@@ -339,7 +337,7 @@ def test_tensorflow_dataset_resumes_from_a_pytorch_state(numbers: Dataset, order
     done = [next(iterator)["number"].tolist() for _ in range(5)]
     tensorflow.load_state_dict(torch.state_dict())
     assert done + column(tensorflow) == torch_column(torch_loader(numbers, order))
-    # The next pass is a whole one again.
+    # The next pass is complete again.
     assert len(column(tensorflow)) == len(torch)
 
 
@@ -364,7 +362,7 @@ def test_state_after_a_tf_function_requires_the_number_of_batches(
         first.state_dict(batches=99)
 
 
-def test_state_is_the_position_of_the_latest_iteration_in_use(numbers: Dataset) -> None:
+def test_state_follows_the_latest_iteration_in_use(numbers: Dataset) -> None:
     dataset = made_in("elastic", numbers)
     first, second = iter(dataset), iter(dataset)
     next(first), next(first), next(second)
@@ -375,7 +373,7 @@ def test_state_is_the_position_of_the_latest_iteration_in_use(numbers: Dataset) 
     assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (2, 16)
 
 
-def test_state_of_the_other_order_raises_error(numbers: Dataset) -> None:
+def test_state_from_the_other_order_raises_error(numbers: Dataset) -> None:
     for order, other in (("exact", "elastic"), ("elastic", "exact")):
         state = made_in(other, numbers).state_dict()
         with pytest.raises(StateMismatchError, match=f"order '{order}'"):
@@ -394,7 +392,7 @@ def test_rank_that_peeks_first_reads_the_same_epochs_as_other_ranks(
         assert column(islice(dataset, 1)) == whole[0][:1]
     assert column(looked) == whole[0]
     state = asked.state_dict()
-    assert column(asked) == whole[0]  # taking a state does not count as an iteration
+    assert column(asked) == whole[0]  # saving a state does not count as an iteration
     asked.load_state_dict(state)
     assert column(asked) == whole[0][1:]
     # Only the first iteration is a peek.
@@ -439,7 +437,7 @@ def in_function(dataset: Any) -> list[list[int]]:
     ],
 )
 @with_either_order
-def test_iterations_of_a_few_batches_after_load_are_the_same_as_in_pytorch(
+def test_short_iterations_after_load_are_the_same_as_in_pytorch(
     numbers: Dataset, order: str, rounds_of: Any
 ) -> None:
     torch, dataset = torch_loader(numbers, order), made_in(order, numbers, num_epochs=None)
@@ -454,10 +452,10 @@ def test_iterations_of_a_few_batches_after_load_are_the_same_as_in_pytorch(
 
 
 @pytest.mark.parametrize("prefetch", [None, 0])
-def test_next_iteration_begins_after_the_last_epoch_whose_batches_were_used(
+def test_next_iteration_begins_after_the_last_epoch_with_used_batches(
     numbers: Dataset, prefetch: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An epoch counts if its batches were used, and not if it was only read ahead."""
+    """An epoch counts only if its batches were used, not if it was just read ahead."""
     monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", 1)
     torch = torch_loader(numbers, "exact", num_epochs=None)
     read = ReaderOptions(numbers, ORDERS["exact"], num_epochs=None)
@@ -489,12 +487,12 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
     (peeked,) = column(dataset.take(1))
     first, *_ = column(islice(dataset, 2))
     assert first == peeked
-    # That iteration counts, so the next one does not repeat its batches.
+    # That iteration counts, so the next iteration does not repeat its batches.
     assert column(dataset.take(1)) != [peeked]
 
 
 @pytest.mark.parametrize("taken_ahead", [1, 3])
-def test_peek_of_replicas_that_request_ahead_keeps_rest_of_epoch(
+def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     numbers: Dataset, taken_ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tf_batches, "has_replicas", lambda: True)
@@ -503,7 +501,7 @@ def test_peek_of_replicas_that_request_ahead_keeps_rest_of_epoch(
     second.load_state_dict(first.state_dict())
     assert column(second.take(1 + taken_ahead))[:1] == whole[4:5]
     assert column(second.map(lambda batch: batch)) == whole[4:]
-    # Without a peek before it, an iteration of five batches counts.
+    # An iteration of five batches counts if there was no peek before it.
     second.load_state_dict(first.state_dict())
     assert column(second.take(5)) == whole[4:9]
     assert column(second.take(1)) != whole[4:5]
@@ -517,7 +515,7 @@ def test_epoch_of_one_batch_counts_when_its_end_is_requested(numbers: Dataset, r
     assert [read(dataset) for _ in range(3)] == [torch_column(torch) for _ in range(3)]
 
 
-def test_iterators_read_epochs_in_the_order_of_their_first_use(numbers: Dataset) -> None:
+def test_iterators_read_epochs_in_order_of_first_use(numbers: Dataset) -> None:
     dataset = make(numbers, 7)
     first, second = iter(dataset), iter(dataset)
     for _ in range(3):
@@ -527,7 +525,7 @@ def test_iterators_read_epochs_in_the_order_of_their_first_use(numbers: Dataset)
     assert (dataset.state_dict()["epoch"], dataset.state_dict()["sample_in_epoch"]) == (1, 7)
 
 
-def test_state_loaded_within_a_loop_is_not_advanced_by_the_rest_of_the_loop(
+def test_state_loaded_within_a_loop_is_not_advanced_by_the_loop(
     numbers: Dataset,
 ) -> None:
     dataset = make(numbers, 7)
@@ -538,10 +536,10 @@ def test_state_loaded_within_a_loop_is_not_advanced_by_the_rest_of_the_loop(
     assert rows(dataset) == list(range(35, 100))
 
 
-def test_state_after_the_last_batch_of_a_transform_resumes_with_the_next_epoch(
+def test_state_after_last_transformed_batch_resumes_with_the_next_epoch(
     numbers: Dataset,
 ) -> None:
-    """The state was taken before the end was requested, so only further reading finds the end."""
+    """The state was saved before the end was requested, so only reading on finds the end."""
     options = {"transform": Where(lambda number: number % 2 == 0), "specs": number_spec}
     first, second = (make(numbers, 7, **options) for _ in range(2))
     whole = column(first.take(8))
@@ -552,7 +550,7 @@ def test_state_after_the_last_batch_of_a_transform_resumes_with_the_next_epoch(
 
 
 def test_empty_remainder_of_a_filtered_share_is_read_as_an_empty_pass(numbers: Dataset) -> None:
-    """Other ranks may have more rows in the epoch, so this rank waits for the next epoch."""
+    """Other ranks may have more rows in the epoch, so the rank waits for the next epoch."""
     options = {
         "transform": Filter(lambda number: number % 2 == 0),
         "specs": number_spec,

@@ -1,4 +1,4 @@
-"""The waits that TensorFlow datasets report."""
+"""Waiting times reported by TensorFlow datasets."""
 
 import threading
 from functools import partial
@@ -25,13 +25,13 @@ def make(dataset: Dataset) -> Any:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock that the recorders of new iterations use."""
+    """The clock used by the recorders of new iterations."""
     clock = Clock()
     monkeypatch.setattr(tf_runs, "Recorder", partial(Recorder, clock))
     return clock
 
 
-def test_statistics_of_a_python_loop_count_batches_and_waiting(numbers: Dataset) -> None:
+def test_python_loop_statistics_count_batches_and_waiting(numbers: Dataset) -> None:
     dataset = make(numbers)
     assert dataset.statistics().batches == 0
     for passes in (1, 2):
@@ -44,7 +44,7 @@ def test_statistics_of_a_python_loop_count_batches_and_waiting(numbers: Dataset)
     assert dataset.statistics(last_pass=True).batches == BATCHES
 
 
-def test_all_of_the_time_of_a_loop_is_accounted_for(
+def test_all_loop_time_is_accounted_for(
     numbers: Dataset, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = make(numbers)
@@ -64,7 +64,7 @@ def test_all_of_the_time_of_a_loop_is_accounted_for(
     assert found.training_seconds == 2 * BATCHES
 
 
-def test_statistics_of_reduce_name_the_pipeline_as_consumer(numbers: Dataset) -> None:
+def test_reduce_statistics_list_the_pipeline_as_consumer(numbers: Dataset) -> None:
     dataset = make(numbers)
     zero = tf.constant(0, tf.int64)
     total = dataset.reduce(zero, lambda total, batch: total + tf.reduce_sum(batch.number))
@@ -74,7 +74,7 @@ def test_statistics_of_reduce_name_the_pipeline_as_consumer(numbers: Dataset) ->
     assert found.order == "exact"
 
 
-def test_all_of_the_time_of_the_pipeline_is_accounted_for(numbers: Dataset, clock: Clock) -> None:
+def test_all_pipeline_time_is_accounted_for(numbers: Dataset, clock: Clock) -> None:
     dataset = make(numbers)
 
     @tf.function
@@ -91,7 +91,7 @@ def test_all_of_the_time_of_the_pipeline_is_accounted_for(numbers: Dataset, cloc
     assert found.seconds == clock.now == 2 * BATCHES
 
 
-def test_objects_of_a_run_are_released_in_another_thread() -> None:
+def test_run_objects_are_released_in_another_thread() -> None:
     threads = []
 
     class Slow:
@@ -105,7 +105,7 @@ def test_objects_of_a_run_are_released_in_another_thread() -> None:
     assert threads != [threading.current_thread()]
 
 
-def test_waiting_time_of_a_loop_is_split_like_the_waiting_time_of_the_pipeline() -> None:
+def test_loop_waiting_time_is_split_like_pipeline_waiting_time() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
@@ -128,7 +128,7 @@ def test_waiting_time_of_a_loop_is_split_like_the_waiting_time_of_the_pipeline()
     assert totals["waited_for_batching"] == 0
 
 
-def test_waiting_time_of_a_loop_counts_as_batching_if_the_pipeline_did_not_wait() -> None:
+def test_loop_waiting_time_counts_as_batching_if_the_pipeline_did_not_wait() -> None:
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)

@@ -1,4 +1,4 @@
-"""Datasets of one kind share the functions that TensorFlow traces, which keep no dataset alive."""
+"""Datasets of the same kind share traced functions, which keep no dataset alive."""
 
 import gc
 import tempfile
@@ -29,7 +29,7 @@ def rows(dataset: Any) -> list[int]:
     return [number for batch in dataset for number in batch.number.numpy().tolist()]
 
 
-def test_datasets_of_one_kind_are_traced_once(numbers: Dataset) -> None:
+def test_datasets_of_the_same_kind_are_traced_once(numbers: Dataset) -> None:
     assert rows(make(numbers)) == WHOLE
     before = tf_traced._traced.cache_info().misses
     assert [rows(make(numbers, size, num_epochs=2)) for size in (7, 30)] == [WHOLE * 2] * 2
@@ -47,7 +47,7 @@ def test_datasets_of_different_kinds_return_their_own_batches(
 
 
 @pytest.mark.parametrize("taken", [0, 1, 4])
-def test_dataset_is_freed_with_its_last_reference(numbers: Dataset, taken: int) -> None:
+def test_dataset_is_freed_after_its_last_reference(numbers: Dataset, taken: int) -> None:
     dataset = make(numbers)
     for _ in zip(range(taken), dataset, strict=False):
         pass
