@@ -165,7 +165,7 @@ def test_missing_shards_without_schema_in_index_raise_error_naming_first_shard(
         list(loader(tmp_path))
 
 
-def test_damaged_shards_without_schema_in_index_raise_error_naming_first_shard(
+def test_many_damaged_shards_without_schema_in_index_raise_error_naming_first(
     tmp_path: Path,
 ) -> None:
     write_dataset(tmp_path, COLUMNS, FIELDS, tasks=10)

@@ -1,4 +1,4 @@
-"""Passes without any framework: reading ahead, yielding, counting and closing."""
+"""Reading ahead, yielding, counting and closing in passes without any framework."""
 
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -65,7 +65,7 @@ def test_nulls_are_filled_before_the_transform(dataset: Dataset) -> None:
     assert [block.batch["c"].tolist() for block in blocks] == [[4, 14]]  # type: ignore[union-attr]
 
 
-def test_number_of_samples_read_ahead_depends_on_their_size(dataset: Dataset) -> None:
+def test_number_of_samples_read_ahead_depends_on_sample_size(dataset: Dataset) -> None:
     assert samples_ahead(options(dataset), 16) == BLOCK_ROWS
     dataset.nbytes = 1 << 40
     assert samples_ahead(options(dataset), 16) == 8 * 16
@@ -78,7 +78,7 @@ def test_bytes_downloaded_ahead_do_not_depend_on_sample_size(dataset: Dataset) -
 
 
 @pytest.mark.parametrize(("part", "num_workers", "in_first"), [(0, 0, 2), (1, 3, 1)])
-def test_block_of_an_endless_pass_spans_few_epochs(
+def test_block_spans_few_epochs_in_an_endless_pass(
     tmp_path: Path, part: int, num_workers: int, in_first: int
 ) -> None:
     endless = options(write_numbers(tmp_path, 2), num_epochs=None)
@@ -132,7 +132,7 @@ def test_rows_of_empty_items_are_counted_and_empty_items_are_not_yielded(
 
 
 @in_either_order
-def test_state_is_the_position_of_the_iteration_advanced_last(numbers: Dataset, order: str) -> None:
+def test_state_follows_the_most_recently_advanced_iteration(numbers: Dataset, order: str) -> None:
     loader = loader_of(numbers, order)
     first, second = read_by(loader), read_by(loader)
     next(first), next(second), next(first)
@@ -155,7 +155,7 @@ def test_state_before_last_batch_resumes_with_that_batch(numbers: Dataset, order
 
 
 @in_either_order
-def test_states_before_the_latest_batches_resume_with_these_batches_in_each_epoch(
+def test_states_before_latest_batches_resume_with_these_batches_in_each_epoch(
     numbers: Dataset, order: str
 ) -> None:
     whole = list(read_by(loader_of(numbers, order, num_epochs=2)))
@@ -182,7 +182,7 @@ def test_state_before_last_batch_resumes_with_that_batch_if_empty_items_follow(
 
 
 @in_either_order
-def test_unused_items_are_read_again_after_a_resume(numbers: Dataset, order: str) -> None:
+def test_unused_items_are_read_again_after_resuming(numbers: Dataset, order: str) -> None:
     whole = flat(read_by(loader_of(numbers, order)))
     unused = 0
 
@@ -204,9 +204,7 @@ def test_unused_items_are_read_again_after_a_resume(numbers: Dataset, order: str
 
 
 @in_either_order
-def test_remaining_batches_of_a_resumed_pass_are_counted_in_all_its_epochs(
-    numbers: Dataset, order: str
-) -> None:
+def test_resumed_pass_counts_remaining_batches_in_all_epochs(numbers: Dataset, order: str) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
     batches = read_by(loader)
     assert other.num_remaining() == 0  # the next iteration begins a pass
@@ -216,7 +214,7 @@ def test_remaining_batches_of_a_resumed_pass_are_counted_in_all_its_epochs(
 
 
 @in_either_order
-def test_number_of_remaining_batches_of_a_resumed_endless_pass_is_none(
+def test_resumed_endless_pass_has_no_number_of_remaining_batches(
     numbers: Dataset, order: str
 ) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=None) for _ in range(2))
@@ -228,10 +226,10 @@ def test_number_of_remaining_batches_of_a_resumed_endless_pass_is_none(
 
 
 @pytest.mark.parametrize(("batch_size", "transform"), [(30, None), (15, ODD)])
-def test_pass_after_an_epoch_whose_rows_drop_last_dropped_begins_with_the_next_epoch(
+def test_pass_after_epoch_with_rows_dropped_by_drop_last_begins_next_epoch(
     numbers: Dataset, batch_size: int, transform: Any
 ) -> None:
-    # Two batches end with the third epoch; the fourth has fewer rows than a batch.
+    # Two batches end with the third epoch; the fourth epoch has less than one batch.
     options: dict[str, Any] = {"num_epochs": 4, "drop_last": True, "transform": transform}
     loader, other = (loader_of(numbers, batch_size=batch_size, **options) for _ in range(2))
     assert len(list(read_by(loader))) == 2
@@ -245,7 +243,7 @@ def test_pass_after_break_in_second_epoch_begins_with_third_epoch(
 ) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=3) for _ in range(2))
     batches = read_by(loader)
-    assert len(list(islice(batches, 9))) == 9  # an epoch has seven
+    assert len(list(islice(batches, 9))) == 9  # an epoch has seven batches
     batches.close()
     other.set_epoch(2)
     assert flat(read_by(loader)) == flat(read_by(other))
@@ -253,7 +251,7 @@ def test_pass_after_break_in_second_epoch_begins_with_third_epoch(
 
 @in_either_order
 @pytest.mark.usefixtures("ctrl_c_raises")
-def test_state_after_interrupt_in_the_callback_of_a_pass_resumes_with_next_batch(
+def test_state_after_interrupt_in_pass_callback_resumes_with_next_batch(
     numbers: Dataset, order: str
 ) -> None:
     def interrupted(_: int) -> None:
@@ -270,12 +268,12 @@ def test_state_after_interrupt_in_the_callback_of_a_pass_resumes_with_next_batch
 
 
 class InterruptedOffset(int):
-    """An offset whose first comparison, the last step before a batch is recorded, is interrupted.
+    """An offset that is interrupted when first compared, just before a batch is recorded.
 
     Attributes
     ----------
     compared : int
-        How often it was compared.
+    The number of comparisons.
     """
 
     compared = 0
@@ -305,7 +303,7 @@ def test_state_after_interrupt_as_batch_is_recorded_resumes_with_next_batch(
     assert seen + flat(read_by(other)) == flat(read_by(loader_of(numbers)))
 
 
-def test_blocks_are_closed_after_the_batches_made_from_them(numbers: Dataset) -> None:
+def test_blocks_are_closed_after_their_batches(numbers: Dataset) -> None:
     closed: list[str] = []
 
     def noted(name: str, steps: Iterator[Any]) -> Generator[Any, None, None]:
@@ -326,7 +324,7 @@ def test_blocks_are_closed_after_the_batches_made_from_them(numbers: Dataset) ->
     loader.threads.wait()
 
 
-def test_state_of_an_unread_loader_or_a_loader_of_batches_has_no_skipped_items(
+def test_state_of_unread_or_batch_loader_has_no_skipped_items(
     numbers: Dataset,
 ) -> None:
     state = loader_of(numbers).state_dict()
@@ -337,7 +335,7 @@ def test_state_of_an_unread_loader_or_a_loader_of_batches_has_no_skipped_items(
 
 
 def row_groups(dataset: Dataset, rank: int) -> Loader:
-    """Read row groups on one of three ranks, one of which has a row less than the others."""
+    """Read row groups on one of three ranks, where one rank has one row fewer than the others."""
     order = ExactOrder(seed=3, window=15, rank=rank, world_size=3)
     return Loader(ReaderOptions(dataset, order), Batching(ROWS, by_shard=True))
 
@@ -350,7 +348,7 @@ def groups_of(loader: Loader) -> Iterator[list[int]]:
     return read_by(loader, groups)  # type: ignore[no-any-return]
 
 
-def test_state_of_row_groups_raises_error_in_loader_of_batches_and_vice_versa(
+def test_row_group_state_raises_error_in_batch_loader_and_vice_versa(
     numbers: Dataset,
 ) -> None:
     share = {"seed": 3, "window": 15, "rank": 0, "world_size": 3}
@@ -365,7 +363,9 @@ def test_state_of_row_groups_raises_error_in_loader_of_batches_and_vice_versa(
 
 
 @pytest.mark.parametrize("rank", range(3))
-def test_state_after_any_row_group_resumes_with_the_next_one(numbers: Dataset, rank: int) -> None:
+def test_state_after_any_row_group_resumes_with_the_next_row_group(
+    numbers: Dataset, rank: int
+) -> None:
     whole = list(groups_of(row_groups(numbers, rank)))
     for done in range(1, len(whole)):
         before, after = row_groups(numbers, rank), row_groups(numbers, rank)
@@ -375,7 +375,7 @@ def test_state_after_any_row_group_resumes_with_the_next_one(numbers: Dataset, r
 
 
 @pytest.mark.parametrize("read", [list, lambda loader: next(iter(loader), None)])
-def test_warning_points_to_the_line_that_iterates(tmp_path: Path, read: Any) -> None:
+def test_warning_points_to_the_iterating_line(tmp_path: Path, read: Any) -> None:
     empty, numbers = write_numbers(tmp_path / "empty", 0), write_numbers(tmp_path / "numbers", 10)
     none_left = torch_loader(numbers, transform=Where(lambda number: number < 0))
     for stream in (torch_loader(empty), empty.batches(4), torch_loader(empty).dataset, none_left):

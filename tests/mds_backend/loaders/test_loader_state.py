@@ -1,4 +1,4 @@
-"""Another loader resumes from a state exactly where the state was taken."""
+"""A different loader resumes exactly where the state was saved."""
 
 import copy
 import json
@@ -47,7 +47,9 @@ def test_state_resumes_with_the_remaining_batches(
     taken(first, done)
     state = through_json(first.state_dict())
 
-    seed = state["shuffle_seed"] if rank else 99  # only rank 0 accepts the state of another seed
+    seed = (
+        state["shuffle_seed"] if rank else 99
+    )  # only rank 0 accepts a state with a different seed
     second = torch_loader(numbers, shuffle={**shuffle, "seed": seed}, **options)
     second.load_state_dict(state)
     assert second.state_dict() == state
@@ -55,13 +57,13 @@ def test_state_resumes_with_the_remaining_batches(
     for _ in range(passes):
         list(whole)
     expected = column(whole)
-    # After the last batch of a pass the next one begins.
+    # After the last batch of a pass, the next pass begins.
     assert column(second) == (expected[done:] or column(whole))
-    # The next pass is a whole one again, and the same for both loaders.
+    # The next pass is complete again, and the same for both loaders.
     assert column(second) == column(whole)
 
 
-def test_state_of_endless_epochs_resumes_with_the_next_batch(numbers: Dataset) -> None:
+def test_state_with_infinite_epochs_resumes_with_the_next_batch(numbers: Dataset) -> None:
     options = {"shuffle": {"seed": 3, "window": ROWS}, "batch_size": 7, "num_epochs": None}
     whole = taken(torch_loader(numbers, **options), 30)
     first, second = torch_loader(numbers, **options), torch_loader(numbers, **options)
@@ -72,7 +74,7 @@ def test_state_of_endless_epochs_resumes_with_the_next_batch(numbers: Dataset) -
 
 @pytest.mark.parametrize(("workers_before", "workers_after"), [(0, 2), (2, 0), (2, 2)])
 @pytest.mark.parametrize("done", [2, 3])
-def test_state_resumes_with_another_number_of_worker_processes(
+def test_state_resumes_with_a_different_number_of_workers(
     numbers: Dataset, workers_before: int, workers_after: int, done: int
 ) -> None:
     options = {"shuffle": {"seed": 3, "window": 12}, "batch_size": 6, "num_epochs": 2}
@@ -84,7 +86,7 @@ def test_state_resumes_with_another_number_of_worker_processes(
     assert column(second) == whole[done:]
 
 
-def test_state_has_plain_values_and_the_keys_of_mosaicml_streaming(
+def test_state_has_plain_values_and_mosaicml_streaming_keys(
     numbers: Dataset, tmp_path: Path
 ) -> None:
     loader = torch_loader(numbers, shuffle={"seed": 5, "rank": 1, "world_size": 2}, batch_size=6)
@@ -104,7 +106,7 @@ def test_state_has_plain_values_and_the_keys_of_mosaicml_streaming(
 
 @pytest.mark.parametrize("order", [None, ExactOrder(seed=1)], ids=["elastic", "exact"])
 @pytest.mark.parametrize("value", [np.arange(2), [np.arange(2)], torch.zeros(2)], ids=str)
-def test_state_that_holds_arrays_raises_error(numbers: Dataset, order: Any, value: Any) -> None:
+def test_state_that_contains_arrays_raises_error(numbers: Dataset, order: Any, value: Any) -> None:
     dataset = StreamingDataset(local=numbers.location.path, batch_size=4, order=order)
     loader = StreamingDataLoader(dataset, batch_size=4)
     state = next(loader.state_dict() for _ in loader)
@@ -115,7 +117,7 @@ def test_state_that_holds_arrays_raises_error(numbers: Dataset, order: Any, valu
         loader.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "dataset": value}})
 
 
-def test_pass_after_a_pass_of_several_epochs_reads_the_next_epochs(numbers: Dataset) -> None:
+def test_pass_after_a_multi_epoch_pass_reads_the_next_epochs(numbers: Dataset) -> None:
     shuffle = {"seed": 5, "shuffle_rows": True}
     twice, whole = (torch_loader(numbers, num_epochs=n, shuffle=shuffle) for n in (2, 4))
     found = [number for batch in column(twice) + column(twice) for number in batch]
@@ -136,7 +138,7 @@ SHUFFLED = {"seed": 5, "window": ROWS}
         ({"shuffle": {"shuffle_shards": True}}, "shuffle_shards"),
     ],
 )
-def test_state_of_another_shuffle_setting_raises_error(
+def test_state_with_different_shuffle_setting_raises_error(
     numbers: Dataset, options: dict[str, Any], word: str
 ) -> None:
     state = torch_loader(numbers).state_dict()
@@ -144,7 +146,7 @@ def test_state_of_another_shuffle_setting_raises_error(
         torch_loader(numbers, **options).load_state_dict(state)
 
 
-def test_state_of_other_columns_raises_error(tmp_path: Path) -> None:
+def test_state_with_different_columns_raises_error(tmp_path: Path) -> None:
     dataset = write_dataset(tmp_path, {"a": [1], "b": [2]}, {"a": "long", "b": "long"})
     state = torch_loader(dataset, columns=["a"]).state_dict()
     with pytest.raises(StateMismatchError, match="columns: "):
@@ -183,7 +185,7 @@ def test_damaged_states_raise_error(numbers: Dataset, key: str, value: Any, text
 @pytest.mark.parametrize(
     "key", ["dataset", "first_epoch", "world_size", "num_epochs", "lanes", "finished"]
 )
-def test_states_without_a_key_raise_error(numbers: Dataset, key: str) -> None:
+def test_states_with_a_missing_key_raise_error(numbers: Dataset, key: str) -> None:
     loader = torch_loader(numbers)
     next(iter(loader))
     state = loader.state_dict()
@@ -224,8 +226,8 @@ def test_numpy_integers_in_a_state_are_accepted(numbers: Dataset) -> None:
     json.dumps(StreamingDataLoader(seeded).state_dict())
 
 
-def test_dataset_state_equals_the_state_that_was_loaded_into_its_loader(numbers: Dataset) -> None:
-    """Samples that were iterated over before do not count."""
+def test_dataset_state_equals_the_state_loaded_into_its_loader(numbers: Dataset) -> None:
+    """Samples iterated over before loading do not count."""
     loader = torch_loader(numbers, batch_size=3)
     taken(loader, 3)
     state = loader.state_dict()

@@ -1,4 +1,4 @@
-"""Nulls in PyTorch batches: NaN or None, filled, masked, or refused."""
+"""Nulls in PyTorch batches are NaN or None, filled, masked, or raise errors."""
 
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -52,7 +52,7 @@ def read(dataset: Dataset, **options: Any) -> dict[str, Any]:
     ],
     ids=str,
 )
-def test_nulls_of_numbers_are_nan(
+def test_nulls_in_number_columns_are_nan(
     spark_type: SparkType, values: list[Any], dtype: torch.dtype, tmp_path: Path
 ) -> None:
     found = read(write(tmp_path, spark_type, values))["a"]
@@ -75,7 +75,7 @@ def test_nulls_of_numbers_are_nan(
     ],
     ids=str,
 )
-def test_columns_without_tensor_type_are_lists_with_none(
+def test_columns_without_tensor_type_are_lists_containing_none(
     spark_type: SparkType, values: list[Any], tmp_path: Path
 ) -> None:
     for stored in (values[:1], values):
@@ -119,12 +119,12 @@ def test_nulls_without_a_tensor_value_raise_error_before_the_first_batch(
         "fill_nulls={'a': …}",
         "null_masks=['a']",
         "in the transform",
-        # For nulls inside arrays, the error suggests a number instead of dropping rows.
+        # For nulls inside arrays, the error suggests filling in a number rather than dropping rows.
         "a number" if dataset.schema["a"].element_null_count else "df.na.drop(subset=['a'])",
     ):
         assert remedy in message
     assert expected >= count
-    # A column that is not read has no effect.
+    # Unread columns have no effect.
     assert len(read(dataset, columns=["n"])["n"]) == len(dataset)
 
 
@@ -157,7 +157,7 @@ def test_fill_nulls_replaces_nulls_of_each_type(
     assert repr(listed(found)) == repr(expected)
 
 
-def test_filled_integers_stay_integers(tmp_path: Path) -> None:
+def test_filled_integers_remain_integers(tmp_path: Path) -> None:
     dataset = write(tmp_path, "short", [1, None])
     assert read(dataset, fill_nulls={"a": 0})["a"].dtype == torch.int16
     matrix = write(tmp_path / "m", array_of("short"), [[1, None], None])
@@ -197,7 +197,7 @@ def test_null_masks_mark_null_rows(
 
 
 @pytest.mark.parametrize("fill", [{}, {"a": 7}])
-def test_null_arrays_among_arrays_of_several_shapes_are_filled(fill: Any) -> None:
+def test_null_arrays_among_arrays_of_different_shapes_are_filled(fill: Any) -> None:
     policy = NullPolicy(Schema((Column("a", "ndarray:int16", null_count=1),)), fill, ["a"])
     batch = policy({"a": objects([np.ones((1, 2), np.int16), None, np.ones((2, 2), np.int16)])})
     shapes = [array.shape for array in batch["a"]]
@@ -206,7 +206,7 @@ def test_null_arrays_among_arrays_of_several_shapes_are_filled(fill: Any) -> Non
 
 
 @pytest.mark.parametrize("framework", ["PyTorch", "TensorFlow"])
-def test_error_names_all_columns_with_nulls(framework: str, tmp_path: Path) -> None:
+def test_error_lists_all_columns_with_nulls(framework: str, tmp_path: Path) -> None:
     columns = {"t": [1, None], "b": [True, None], "x": [0.5, None], "a": [[1.0, None], None]}
     fields = {"t": "timestamp", "b": "boolean", "x": "double", "a": array_of("double")}
     dataset = write_dataset(tmp_path / "data", columns, fields)
@@ -237,7 +237,7 @@ def test_error_names_all_columns_with_nulls(framework: str, tmp_path: Path) -> N
     ],
     ids=str,
 )
-def test_integers_that_floats_cannot_hold_raise_error(
+def test_integers_not_representable_as_floats_raise_error(
     tmp_path: Path, spark_type: SparkType, values: list[Any], largest: int
 ) -> None:
     dataset = write(tmp_path / "data", spark_type, values)
@@ -257,7 +257,7 @@ def test_integers_up_to_2_to_the_53_with_nulls_become_floats(tmp_path: Path) -> 
     assert read(dataset)["a"][1:].tolist() == [2.0**53, -(2.0**53)]
 
 
-def test_length_of_arrays_is_known_if_one_task_wrote_only_nulls(tmp_path: Path) -> None:
+def test_array_length_is_known_if_one_task_wrote_only_nulls(tmp_path: Path) -> None:
     rows, fields = {"a": [None, [1.0, 2.0]]}, {"a": array_of("double")}
     dataset = write_dataset(tmp_path, rows, fields, tasks=2)
     assert dataset.schema["a"].length == 2
@@ -288,7 +288,7 @@ def test_length_of_arrays_is_known_if_one_task_wrote_only_nulls(tmp_path: Path) 
         pytest.param("timestamp", np.datetime64("NaT"), id="no-time"),
     ],
 )
-def test_fill_value_that_the_column_cannot_hold_raises_error(type_: SparkType, value: Any) -> None:
+def test_fill_value_that_does_not_fit_the_column_raises_error(type_: SparkType, value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"fill_nulls gives .* for column 'q'"):
         NullPolicy(plan({"q": type_}), fill={"q": value})
 

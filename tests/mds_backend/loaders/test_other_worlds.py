@@ -1,4 +1,4 @@
-"""A pass in the exact order resumes in another world and still reads every row once."""
+"""A pass in exact order still reads each row once if it resumes in a different world."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ few_worlds = st.tuples(st.integers(1, 4), st.integers(1, 70), st.integers(0, 30)
 
 
 class Ranks:
-    """All ranks of a world, each with its own loader."""
+    """All ranks in a world, each with its own loader."""
 
     def __init__(
         self,
@@ -55,9 +55,9 @@ class Ranks:
         return length
 
     def take(self, batches: int | None) -> list[int]:
-        """The rows of the next batches of all ranks; None for all batches."""
+        """Return the rows in the next batches on all ranks, or in all batches for None."""
         found = [taken(loader, batches) for loader in self.loaders]
-        assert len({len(rank) for rank in found}) == 1  # otherwise a rank would wait for the others
+        assert len({len(rank) for rank in found}) == 1  # else a rank would wait for the others
         return [row for rank in found for batch in rank for row in batch]
 
 
@@ -105,7 +105,7 @@ def test_rank_of_a_padded_world_may_have_no_remaining_rows(numbers: Dataset) -> 
 @pytest.mark.long
 @settings(deadline=None, max_examples=12)
 @given(shuffles, st.lists(few_worlds, min_size=2, max_size=4), st.data())
-def test_endless_pass_resumes_in_another_world(
+def test_endless_pass_resumes_in_a_different_world(
     numbers: Dataset,
     shuffle: dict[str, Any],
     chain: list[tuple[int, int, int]],
@@ -120,14 +120,16 @@ def test_endless_pass_resumes_in_another_world(
         states = [loader.state_dict() for loader in ranks.loaders]
         epochs = max([epochs, *(state["epoch"] + 1 for state in states)])
         state = data.draw(st.sampled_from(states))
-    # One rank finishes all open epochs in order.
+    # A single rank finishes all open epochs in order.
     last = Ranks(numbers, 1, 1, state, **options)
     seen.update(last.take(ROWS * epochs - seen.total()))
     assert seen == Counter(dict.fromkeys(range(ROWS), epochs))
 
 
 @pytest.mark.parametrize("drop_last", [False, True])
-def test_pass_with_drop_last_resumes_in_another_world(numbers: Dataset, drop_last: bool) -> None:
+def test_pass_with_drop_last_resumes_in_a_different_world(
+    numbers: Dataset, drop_last: bool
+) -> None:
     first = Ranks(numbers, 4, 4, drop_last=True)
     seen = first.take(2)
     second = Ranks(numbers, 3, 5, first.loaders[2].state_dict(), drop_last=drop_last)
@@ -137,7 +139,7 @@ def test_pass_with_drop_last_resumes_in_another_world(numbers: Dataset, drop_las
     assert len(rest) == (15 if drop_last else 29)
 
 
-def test_resume_with_fewer_rows_than_ranks_raises_error(numbers: Dataset) -> None:
+def test_resuming_with_fewer_rows_than_ranks_raises_error(numbers: Dataset) -> None:
     first = Ranks(numbers, 1, 20)
     first.take(2)
     state = first.loaders[0].state_dict()
@@ -151,7 +153,7 @@ def test_resume_with_fewer_rows_than_ranks_raises_error(numbers: Dataset) -> Non
 
 
 ODD = Filter(lambda number: number % 2 == 1)
-#: A filter that leaves three batches of 4 rows on rank 0 of 2, and all rows on rank 1.
+#: A filter that keeps three batches of 4 rows on rank 0 of 2, and all rows on rank 1.
 HIGH = Filter(lambda number: number > 17)
 
 
@@ -194,10 +196,10 @@ def test_filtered_pass_resumes_with_smaller_batches_on_all_ranks(numbers: Datase
 
 
 @pytest.mark.parametrize(("num_epochs", "batches"), [(2, 3), (1, 4)])
-def test_filtered_pass_with_the_state_of_another_rank_raises_error(
+def test_filtered_pass_with_state_from_another_rank_raises_error(
     numbers: Dataset, num_epochs: int, batches: int
 ) -> None:
-    """A state cannot be shared if it spans epochs, or follows a batch that is not full."""
+    """A state cannot be shared if it spans epochs or follows an incomplete batch."""
     options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
     before.take(batches)
@@ -207,15 +209,15 @@ def test_filtered_pass_with_the_state_of_another_rank_raises_error(
             Ranks(numbers, world_size, 4, state, **options)
 
 
-#: A filter that leaves a few rows on rank 0 of 2.
+#: A filter that keeps only a few rows on rank 0 of 2.
 LAST = Filter(lambda number: number > 26)
 
 
 @pytest.mark.parametrize("requests_end", [False, True])
-def test_state_before_end_of_filtered_share_resumes_with_empty_pass(
+def test_state_before_filtered_shares_end_resumes_with_empty_pass(
     numbers: Dataset, *, requests_end: bool
 ) -> None:
-    """Rank 0 has one batch; only a request for a second one shows that it is the last."""
+    """Rank 0 has one batch, and only a request for a second batch shows that it was the last."""
     before = Ranks(numbers, 2, 4, transform=LAST)
     seen = [taken(before.loaders[0], 2 if requests_end else 1), taken(before.loaders[1], 5)]
     assert [len(rank) for rank in seen] == [1, 5]
@@ -228,13 +230,13 @@ def test_state_before_end_of_filtered_share_resumes_with_empty_pass(
     for loader, state in zip(after, states, strict=True):
         loader.load_state_dict(json.loads(json.dumps(state)))
     rest = [] if requests_end else rows(after[0])
-    assert rest == []  # its share of the epoch has been read
+    assert rest == []  # the rank's share of the epoch has been read
     returned = [row for rank in seen for batch in rank for row in batch]
     assert sorted(returned + rows(after[1])) == list(range(27, ROWS))
     assert sorted(row for loader in after for row in rows(loader)) == list(range(27, ROWS))
 
 
-def test_set_epoch_after_the_end_of_a_filtered_share_chooses_the_next_epoch(
+def test_set_epoch_after_filtered_shares_end_selects_the_next_epoch(
     numbers: Dataset,
 ) -> None:
     (loader, _) = Ranks(numbers, 2, 4, transform=LAST).loaders
@@ -275,7 +277,7 @@ def test_all_ranks_have_the_same_state(numbers: Dataset) -> None:
     assert (states[0]["epoch"], states[0]["sample_in_epoch"]) == divmod(7 * 3 * 4, ROWS)
 
 
-def test_state_lists_the_lanes_of_its_epoch_until_the_epoch_ends(numbers: Dataset) -> None:
+def test_state_lists_lanes_of_its_epoch_until_the_epoch_ends(numbers: Dataset) -> None:
     lanes, state = [], None
     for world_size, batches in ((4, 2), (3, 0), (2, 2), (2, 1), (4, 1)):
         ranks = Ranks(numbers, world_size, 4, state, num_epochs=None)
@@ -286,7 +288,7 @@ def test_state_lists_the_lanes_of_its_epoch_until_the_epoch_ends(numbers: Datase
     assert lanes == [[4], [4], [4, 2], [4, 2], [4]]
 
 
-def test_len_of_a_resumed_loader_is_the_length_of_a_whole_pass_in_its_world(
+def test_len_of_a_resumed_loader_is_the_full_pass_length_in_its_world(
     numbers: Dataset,
 ) -> None:
     second = Ranks(numbers, 2, 5, state_of_four(numbers))
@@ -299,7 +301,7 @@ def test_len_of_a_resumed_loader_is_the_length_of_a_whole_pass_in_its_world(
 @pytest.mark.parametrize(
     ("version", "age"), [(None, "an older"), (1, "an older"), (4, "an older"), (6, "a newer")]
 )
-def test_states_of_other_versions_raise_error(
+def test_states_from_other_versions_raise_error(
     numbers: Dataset, version: int | None, age: str
 ) -> None:
     state = state_of_four(numbers)
@@ -309,8 +311,8 @@ def test_states_of_other_versions_raise_error(
 
 
 @pytest.mark.parametrize("changes", [256, 257, 1_500])
-def test_too_many_changes_of_world_raise_state_mismatch(tmp_path: Path, changes: int) -> None:
-    """Each change needs a level of recursion, so 1,500 changes would raise RecursionError."""
+def test_too_many_world_changes_raise_state_mismatch(tmp_path: Path, changes: int) -> None:
+    """Each change adds a level of recursion, so 1,500 changes would raise RecursionError."""
     numbers = write_numbers(tmp_path, 10_000, shard_size=1 << 20)
     first = Ranks(numbers, 2, 2_000, shuffle={})
     first.take(1)

@@ -1,4 +1,4 @@
-"""Records that Ctrl-C interrupts, or that several threads or nested calls change."""
+"""Records that are interrupted by Ctrl-C, or changed by multiple threads or nested calls."""
 
 import _weakrefset
 import os
@@ -26,7 +26,7 @@ OLD, NEW = {"value": "a long text"}, {"value": "new"}
 
 @contextmanager
 def interrupted_at(number: int) -> Iterator[None]:
-    """Raise KeyboardInterrupt before the n-th line that the module runs."""
+    """Raise KeyboardInterrupt before the n-th line executed in the module."""
     lines = count(1)
 
     def trace(frame: Any, event: str, _: Any) -> Any:
@@ -63,7 +63,7 @@ def unshared() -> SharedRecord:
 
 
 @pytest.mark.parametrize(("make", "call"), [(unshared, share), (shared, change)])
-def test_interrupted_record_has_old_or_new_content(
+def test_interrupted_record_has_either_old_or_new_content(
     make: Callable[[], SharedRecord],
     call: Callable[[SharedRecord], None],
 ) -> None:
@@ -79,7 +79,7 @@ def test_interrupted_record_has_old_or_new_content(
     assert record.read() == (NEW if call is change else OLD)
 
 
-#: Fails if another process has locked one of the files that it inherits.
+#: Fails if another process holds a lock on one of the inherited files.
 LOCK_FILES = """
 import fcntl, sys
 for handle in map(int, sys.argv[1:]):
@@ -88,7 +88,7 @@ for handle in map(int, sys.argv[1:]):
 
 
 @pytest.mark.parametrize("make", [shared, unshared])
-def test_record_interrupted_at_random_moments_is_not_locked(
+def test_record_interrupted_at_random_points_is_not_locked(
     make: Callable[[], SharedRecord],
 ) -> None:
     draw, records = Random(0), [make() for _ in range(200)]
@@ -106,11 +106,11 @@ def test_record_interrupted_at_random_moments_is_not_locked(
         assert all(pool.map(lambda record: record._threads.acquire(blocking=False), records))
 
 
-def test_forked_process_can_change_a_record_that_a_thread_of_its_parent_changes(
+def test_forked_process_can_change_a_record_that_a_parent_thread_is_changing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
-    # As if the thread began after this record was passed on, but before the process forked.
+    # As if the thread had started after this record was passed on, but before the fork.
     monkeypatch.setattr(SharedRecord, "pass_on", lambda record: None)
 
     def wait(content: dict[str, Any]) -> None:
@@ -136,13 +136,13 @@ def append(word: str) -> Callable[[dict[str, Any]], None]:
 
 @pytest.mark.parametrize("make", [shared, unshared])
 @pytest.mark.parametrize("nested", [change, share])
-def test_change_of_a_record_is_not_lost_if_a_nested_call_changes_or_shares_the_record(
+def test_record_change_is_not_lost_if_nested_call_changes_or_shares_the_record(
     make: Callable[[], SharedRecord], nested: Callable[[SharedRecord], None]
 ) -> None:
     record, calls = make(), count()
 
     def edit(content: dict[str, Any]) -> None:
-        if next(calls) == 0:  # as if a signal arrived, or the garbage collector ran
+        if next(calls) == 0:  # as if a signal had arrived or the garbage collector had run
             nested(record)
         append("later")(content)
 
@@ -167,7 +167,7 @@ def test_record_is_locked_during_a_write_after_a_nested_read(
     assert locked == [True]
 
 
-def test_change_by_a_thread_is_not_lost_while_the_record_is_passed_on() -> None:
+def test_change_by_thread_is_not_lost_while_record_is_passed_on() -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
     record._threads = ReportingLock(may_end)  # type: ignore[assignment]
 
@@ -184,7 +184,7 @@ def test_change_by_a_thread_is_not_lost_while_the_record_is_passed_on() -> None:
     assert record.read() == NEW
 
 
-def test_records_that_threads_add_during_a_fork_raise_no_error() -> None:
+def test_records_added_by_threads_during_a_fork_raise_no_error() -> None:
     added = []
 
     def add(frame: Any, event: str, _: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The world at the beginning of a pass determines a rank's share, and a peek loses no row."""
+"""The world at the start of a pass determines a rank's share, and peeking loses no rows."""
 
 import pickle
 import warnings
@@ -33,7 +33,7 @@ def test_loader_made_before_the_rank_is_set_reads_the_share_of_the_rank(
     assert Counter(seen) == Counter(range(ROWS))
 
 
-def test_batches_of_a_dataset_are_the_ranks_share_if_the_order_follows_the_world(
+def test_dataset_batches_are_the_ranks_share_if_the_order_follows_the_world(
     url: str, launch: Launch
 ) -> None:
     order = ExactOrder(shuffle_rows=True, follows_world=True)
@@ -51,7 +51,7 @@ def test_batches_of_a_dataset_are_the_ranks_share_if_the_order_follows_the_world
     ("order", "share"),
     [(ExactOrder(follows_world=False), ROWS), (ExactOrder(world_size=4), ROWS // 4)],
 )
-def test_share_of_an_explicit_order_ignores_the_launcher(
+def test_explicit_order_ignores_the_launcher(
     url: str, launch: Launch, order: ExactOrder, share: int
 ) -> None:
     launch(1, 2)
@@ -59,7 +59,7 @@ def test_share_of_an_explicit_order_ignores_the_launcher(
 
 
 @in_either_order
-def test_a_pass_keeps_its_share_to_the_end(url: str, launch: Launch, order: str) -> None:
+def test_pass_keeps_its_share_until_the_end(url: str, launch: Launch, order: str) -> None:
     loader = loader_in(order, url, BATCH)
     launch(0, 2)
     batches = iter(loader)
@@ -78,7 +78,7 @@ def test_a_pass_keeps_its_share_to_the_end(url: str, launch: Launch, order: str)
 
 
 @in_either_order
-def test_unpickled_loader_reads_the_share_of_the_current_rank(
+def test_unpickled_loader_reads_the_current_ranks_share(
     url: str, launch: Launch, order: str
 ) -> None:
     launch(0, 2)
@@ -88,7 +88,7 @@ def test_unpickled_loader_reads_the_share_of_the_current_rank(
     launch(1, 2)
     second = rows(pickle.loads(data))  # noqa: S301 -- ours
     assert len(first) == len(second) == ROWS // 2
-    if order == "exact":  # its shares are the same in each epoch
+    if order == "exact":  # this order has the same shares in each epoch
         assert Counter(first + second) == Counter(range(ROWS))
     dataset = dataset_in(order, url, BATCH)
     dataset.set_epoch(1)
@@ -96,7 +96,7 @@ def test_unpickled_loader_reads_the_share_of_the_current_rank(
 
 
 @in_either_order
-def test_persistent_workers_read_the_share_of_the_current_rank(
+def test_persistent_workers_read_the_current_ranks_share(
     url: str, launch: Launch, order: str
 ) -> None:
     dataset = dataset_in(order, url, BATCH)
@@ -104,7 +104,7 @@ def test_persistent_workers_read_the_share_of_the_current_rank(
         seen = []
         for rank in range(2):
             launch(rank, 2)
-            dataset.next_epoch = 0  # in the elastic order, shares differ between epochs
+            dataset.next_epoch = 0  # in elastic order, shares differ between epochs
             seen += rows(loader)
     assert Counter(seen) == Counter(range(ROWS))
 
@@ -130,7 +130,7 @@ def test_state_in_exact_order_resumes_on_any_rank(url: str, launch: Launch) -> N
     [({}, True), ({"batch_size": 37}, True), ({"batch_size": 20}, False)],
     ids=str,
 )
-def test_uneven_shares_of_samples_warn(
+def test_uneven_sample_shares_warn(
     url: str, launch: Launch, monkeypatch: pytest.MonkeyPatch, options: Any, warns: bool
 ) -> None:
     monkeypatch.setattr(agreement, "_warned", set())
@@ -145,7 +145,7 @@ def test_uneven_shares_of_samples_warn(
     assert all("some ranks read 333 samples" in text for text in messages)
 
 
-def test_equal_shares_of_samples_do_not_warn(url: str, launch: Launch) -> None:
+def test_equal_sample_shares_do_not_warn(url: str, launch: Launch) -> None:
     launch(0, 2)
     assert len(list(StreamingDataset(local=url, order=ExactOrder()))) == ROWS // 2
 
@@ -163,7 +163,7 @@ def peek(loader: Any) -> None:
     next(iter(loader))
 
 
-#: Arguments of loaders with worker processes, and without.
+#: Arguments of loaders with and without worker processes.
 WORKERS: dict[str, dict[str, Any]] = {
     "none": {},
     "one": {"num_workers": 1},
@@ -181,7 +181,7 @@ def with_workers(*names: str) -> Any:
 
 @in_either_order
 @with_workers("one", "persistent", "fork", "spawn")
-def test_peek_of_one_rank_loses_no_row_in_any_epoch(
+def test_peek_on_one_rank_loses_no_rows_in_any_epoch(
     url: str, launch: Launch, order: str, workers: str
 ) -> None:
     epochs: list[list[int]] = [[], []]
@@ -204,7 +204,7 @@ def test_peek_of_one_rank_loses_no_row_in_any_epoch(
 def test_peek_around_load_keeps_rest_of_epoch(
     url: str, launch: Launch, order: str, workers: str, ranks: int, peeks: str
 ) -> None:
-    """Only rank 0 peeks; the elastic order pads, so rows are compared rank by rank."""
+    """Only rank 0 peeks. Rows are compared per rank, because the elastic order adds padding."""
     for rank in range(ranks):
         launch(rank, ranks)
         begun, plain = (loader_in(order, url, BATCH) for _ in range(2))
@@ -256,9 +256,7 @@ def test_state_after_peek_is_position_after_its_batch(url: str, order: str) -> N
 
 
 @in_either_order
-def test_reading_only_the_last_batch_is_a_peek_until_the_end_is_requested(
-    url: str, order: str
-) -> None:
+def test_reading_only_the_last_batch_is_a_peek_until_end_is_requested(url: str, order: str) -> None:
     begun = loader_in(order, url, BATCH)
     rows(islice(begun, ROWS // BATCH - 1))
     loader = loader_resumed(order, url, begun.state_dict())
@@ -271,7 +269,7 @@ def test_reading_only_the_last_batch_is_a_peek_until_the_end_is_requested(
 
 
 @in_either_order
-def test_state_after_loop_is_equal_on_ranks_that_peeked(
+def test_state_after_loop_is_the_same_on_ranks_that_peeked(
     url: str, launch: Launch, order: str
 ) -> None:
     launch(0, 2)
@@ -332,7 +330,7 @@ def fails(loader: Any) -> None:
         train()
 
 
-#: The first actions of a rank, and the epoch of its next iteration.
+#: A rank's first actions, and the epoch of its next iteration.
 FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
     "one": ([peek], 0),
     "two": ([peek, peek], 1),
@@ -382,7 +380,7 @@ def test_iteration_advances_the_epoch_from_its_second_batch_or_its_end(
 
 
 @in_either_order
-def test_copy_after_peek_begins_where_peek_began(url: str, order: str) -> None:
+def test_copy_after_peek_starts_where_the_peek_started(url: str, order: str) -> None:
     loader = loader_in(order, url, BATCH)
     peek(loader)
     copies = [copy(loader), pickle.loads(pickle.dumps(loader))]  # noqa: S301
@@ -405,10 +403,10 @@ def test_each_peek_after_the_second_begins_a_new_epoch(url: str, order: str) -> 
 @in_either_order
 @pytest.mark.parametrize("used", [1, 2, 3])
 @pytest.mark.parametrize("is_ahead", [False, True])
-def test_batches_that_are_only_fetched_ahead_do_not_advance_the_epoch(
+def test_batches_that_were_only_prefetched_do_not_advance_the_epoch(
     url: str, order: str, used: int, *, is_ahead: bool
 ) -> None:
-    """Lightning has fetched one batch more than it used, unless it has just used the last one."""
+    """Lightning has fetched one more batch than it used, unless it has just used the last one."""
     loader = loader_in(order, url, BATCH)
     batches = iter(loader)
     with Consumer(lambda: is_ahead).requesting():

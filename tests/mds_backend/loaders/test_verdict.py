@@ -1,4 +1,4 @@
-"""Statistics as numbers, as a table and as a verdict."""
+"""Statistics as numbers, a table and a verdict."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from mdstorm_backend.loaders import PassRecorders, Statistics, loader_statistics
 
 
 def found(waited: float, cause: str = "batching", **others: Any) -> Statistics:
-    """Statistics of 100 seconds, some of which were spent waiting."""
+    """Statistics for 100 seconds, some of which were spent waiting."""
     values: dict[str, Any] = {
         "passes": 1,
         "batches": 50,
@@ -22,13 +22,13 @@ def found(waited: float, cause: str = "batching", **others: Any) -> Statistics:
     return Statistics(**values)
 
 
-def test_verdict_below_five_percent_waiting_is_no_wait() -> None:
+def test_verdict_with_under_five_percent_waiting_is_no_wait() -> None:
     assert found(4.9, "downloads").verdict.cause == "nothing"
     assert str(found(4.9, "downloads").verdict) == "training does not wait (5 %)"
     assert found(5.1, "downloads").verdict.cause == "downloads"
 
 
-def test_verdict_for_downloads_over_an_idle_link_recommends_downloading_further_ahead() -> None:
+def test_verdict_for_downloads_over_idle_link_recommends_downloading_further_ahead() -> None:
     slow = {"downloads": 8, "downloaded_bytes": 4_000_000_000, "downloading_seconds": 50}
     verdict = found(62, "downloads", **slow).verdict
     assert verdict.cause == "downloads"
@@ -52,7 +52,7 @@ def test_verdict_for_evicted_shards_recommends_a_larger_cache() -> None:
     assert found(40, "downloads", downloads=10, downloaded_again=4).verdict.cause == "downloads"
 
 
-def test_verdict_names_the_startup_if_it_takes_longest() -> None:
+def test_verdict_is_startup_if_it_takes_longest() -> None:
     slow = found(10, passes=2, startup_seconds=100.0)
     assert slow.verdict.cause == "startup"
     assert "the first batch of a pass takes 50.0 s, 50 % of the time" in str(slow.verdict)
@@ -79,7 +79,7 @@ def test_verdict_after_one_batch_is_unknown() -> None:
     assert found(50, batches=1).verdict.cause == "unknown"
 
 
-def test_difference_of_statistics_covers_the_time_between_them() -> None:
+def test_difference_between_statistics_covers_the_time_between_them() -> None:
     earlier = found(30, "downloads", downloads=3)
     later = found(50, "downloads", downloads=7, order="elastic")
     between = later - earlier
@@ -90,7 +90,7 @@ def test_difference_of_statistics_covers_the_time_between_them() -> None:
         later - 1  # type: ignore[operator]
 
 
-def test_statistics_as_dict_have_fields_and_derived_values() -> None:
+def test_statistics_as_dict_contain_fields_and_derived_values() -> None:
     values = found(25, "downloads", results=4, results_ready=6).as_dict()
     assert values["waited_seconds"] == 25
     assert (values["waited_share"], values["queue_depth"]) == (0.25, 1.5)
@@ -100,14 +100,14 @@ def test_statistics_as_dict_have_fields_and_derived_values() -> None:
     ("numbers", "shown"),
     [({"results": 4, "results_ready": 6}, "1.5 results"), ({}, "nothing, read when requested")],
 )
-def test_results_ready_ahead_are_shown_only_if_threads_made_any(
+def test_ready_results_are_shown_only_if_threads_produced_any(
     numbers: dict[str, int], shown: str
 ) -> None:
     (line,) = (line for line in str(found(25, **numbers)).splitlines() if "ready ahead" in line)
     assert line.endswith(shown)
 
 
-def test_statistics_as_table_show_each_number_once_and_the_verdict_last() -> None:
+def test_statistics_table_shows_each_number_once_and_the_verdict_last() -> None:
     shown = found(62, "downloads", downloads=8, downloaded_bytes=5_000_000, evictions=2)
     text = str(shown)
     assert "waiting" in text
@@ -132,7 +132,7 @@ def test_sum_of_passes_is_consistent_while_another_pass_begins(
     summed = loader_statistics._statistics
 
     def asked_meanwhile(recorder: Recorder) -> Statistics:
-        with monkeypatch.context() as patch:  # as a thread that exports metrics would do
+        with monkeypatch.context() as patch:  # as a metrics exporter thread would do
             patch.setattr(loader_statistics, "_statistics", summed)
             seen.append(recorders.statistics().rows)
         return summed(recorder)
