@@ -1,4 +1,4 @@
-"""Datasets that can be damaged, and golden ones that can be copied."""
+"""Datasets that can be damaged, and golden datasets that can be copied."""
 
 import json
 import shutil
@@ -25,12 +25,12 @@ GOLDEN_NAMES = sorted({index.parent.name for index in GOLDEN.glob("*/index.json"
 
 
 def copy_of(name: str, directory: Path) -> Path:
-    """Copy a dataset that MosaicML Streaming has written."""
+    """Copy a dataset written by MosaicML Streaming."""
     return Path(shutil.copytree(GOLDEN / name, directory / name))
 
 
 def change_index(directory: Path, change: Callable[[Any], object]) -> None:
-    """Apply `change` to the value of the index, and write the result."""
+    """Apply `change` to the parsed index, and write the result."""
     file = directory / "index.json"
     value = json.loads(file.read_bytes())
     change(value)
@@ -44,6 +44,6 @@ def rewrite(file: Path, data: bytes) -> None:
 
 
 def with_words(data: bytes, start: int, *words: int) -> bytes:
-    """Replace some words of four bytes with others."""
+    """Replace some four-byte words with others."""
     encoded = np.array(words, "<u4").tobytes()
     return data[:start] + encoded + data[start + len(encoded) :]

@@ -48,7 +48,7 @@ def test_reindex_restores_a_lost_index(compression: str | None, tmp_path: Path) 
 @pytest.mark.parametrize(
     "name", [n for n in damage.GOLDEN_NAMES if n not in ("zero_samples", "merged_lexicographic")]
 )
-def test_reindex_restores_indexes_of_mosaicml_streaming(name: str, tmp_path: Path) -> None:
+def test_reindex_restores_mosaicml_streaming_indexes(name: str, tmp_path: Path) -> None:
     directory = damage.copy_of(name, tmp_path)
     before = json.loads(lose_index(directory))
     report = reindex(str(directory))
@@ -56,8 +56,8 @@ def test_reindex_restores_indexes_of_mosaicml_streaming(name: str, tmp_path: Pat
     assert report.notes == ()
 
 
-def test_reindex_joins_directories_of_several_writers(tmp_path: Path) -> None:
-    """In a dataset of dataframe_to_mds, each partition has its own index."""
+def test_reindex_joins_directories_from_several_writers(tmp_path: Path) -> None:
+    """In a dataset written by dataframe_to_mds, each partition has its own index."""
     for name in ("10", "9"):
         shutil.copytree(
             damage.copy_of("multi_shard", tmp_path / "copies" / name), tmp_path / "d" / name
@@ -107,7 +107,7 @@ def test_reindex_reports_gaps_and_unexpected_files(tmp_path: Path) -> None:
     assert verify(str(tmp_path)).problems == ()
 
 
-def test_decompressed_copy_of_a_shard_is_indexed_once(tmp_path: Path) -> None:
+def test_shard_with_decompressed_copy_is_indexed_once(tmp_path: Path) -> None:
     directory = damage.copy_of("compression_zstd", tmp_path)
     before = lose_index(directory)
     (directory / "shard.00000.mds").write_bytes(b"not looked at")
@@ -151,7 +151,7 @@ def test_shards_that_contradict_each_other_raise_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_reindex_of_damaged_shard_raises_error_and_writes_no_index(
+def test_reindex_with_damaged_shard_raises_error_and_writes_no_index(
     compression: str | None, tmp_path: Path
 ) -> None:
     write_numbers(tmp_path, 500, compression=compression)
@@ -166,7 +166,7 @@ def test_reindex_of_damaged_shard_raises_error_and_writes_no_index(
     assert not (tmp_path / "index.json").exists()
 
 
-def test_shard_header_with_unknown_features_raises_error_that_names_it(tmp_path: Path) -> None:
+def test_shard_header_with_unknown_features_raises_error_naming_them(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.mds")
@@ -175,14 +175,14 @@ def test_shard_header_with_unknown_features_raises_error_that_names_it(tmp_path:
     for changes in ({"hashes": ["sha9"]}, {"compression": "lz5"}, {"version": 3}, {"columns": 1}):
         damage.rewrite(file, with_header(data, {**header, **changes}))
         if "compression" in changes:
-            assert len(reindex(str(tmp_path)).notes) == 1  # the file itself is not compressed
+            assert len(reindex(str(tmp_path)).notes) == 1  # the file itself is uncompressed
             lose_index(tmp_path)
             continue
         with pytest.raises(errors.CorruptDatasetError, match="is not a shard that can be indexed"):
             reindex(str(tmp_path))
 
 
-def test_header_with_a_schema_of_other_columns_raises_error(tmp_path: Path) -> None:
+def test_header_schema_with_different_columns_raises_error(tmp_path: Path) -> None:
     write_dataset(tmp_path, {"n": [1, 2]}, {"n": "long"})
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.mds")
@@ -194,14 +194,14 @@ def test_header_with_a_schema_of_other_columns_raises_error(tmp_path: Path) -> N
     assert not (tmp_path / "index.json").exists()
 
 
-def test_a_directory_without_shards_raises_error(tmp_path: Path) -> None:
+def test_directory_without_shards_raises_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"x")
     for directory in (tmp_path, tmp_path / "no such"):
         with pytest.raises(errors.DatasetNotFoundError, match="no shards"):
             reindex(str(directory))
 
 
-def test_reindex_reports_files_of_a_killed_writer(tmp_path: Path) -> None:
+def test_reindex_reports_files_left_by_a_killed_writer(tmp_path: Path) -> None:
     writer = MDSWriter(out=tmp_path, columns={"n": "int"}, size_limit=1000)
     for number in range(500):
         writer.write({"n": number})

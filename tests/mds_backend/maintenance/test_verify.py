@@ -1,4 +1,4 @@
-"""Datasets are described and verified, and every problem is named."""
+"""Datasets are described and verified, and every problem is reported."""
 
 import json
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def shard_files(directory: Path) -> list[Path]:
 
 @pytest.mark.parametrize("quick", [True, False])
 @pytest.mark.parametrize("compression", [None, "zstd", "gz", "bz2", "br", "snappy"])
-def test_verify_finds_no_problem_in_written_datasets(
+def test_verify_finds_no_problems_in_written_datasets(
     compression: str | None, quick: bool, tmp_path: Path
 ) -> None:
     dataset = write_dataset(tmp_path, damage.ROWS, damage.FIELDS, tasks=2, compression=compression)
@@ -56,7 +56,7 @@ def test_verify_finds_no_problem_in_written_datasets(
 
 
 @pytest.mark.parametrize("directory", damage.GOLDEN_NAMES)
-def test_datasets_of_mosaicml_streaming_are_verified_and_described(directory: str) -> None:
+def test_mosaicml_streaming_datasets_are_verified_and_described(directory: str) -> None:
     found = inspect(str(damage.GOLDEN / directory))
     check_json(found)
     assert not found.logical_schema
@@ -91,7 +91,7 @@ def test_verify_lists_files_outside_the_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["compression_zstd", "scalars", "varlen"])
-def test_verify_finds_a_changed_byte_by_its_hash(name: str, tmp_path: Path) -> None:
+def test_verify_finds_a_changed_byte_by_hash(name: str, tmp_path: Path) -> None:
     directory = damage.copy_of(name, tmp_path)
     file = shard_files(directory)[-1]
     data = bytearray(file.read_bytes())
@@ -121,7 +121,7 @@ def test_verify_checks_raw_and_compressed_hashes_regardless_of_letter_case(tmp_p
     ]
 
 
-def test_hash_listed_without_a_value_is_a_problem(tmp_path: Path) -> None:
+def test_hash_listed_without_a_value_is_reported(tmp_path: Path) -> None:
     write_numbers(tmp_path, 1)
     damage.change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
     ((_, problem),) = problems(verify(str(tmp_path)))
@@ -195,8 +195,8 @@ def test_verify_names_the_column_of_a_damaged_image(tmp_path: Path) -> None:
     assert problem.startswith("column 'p' holds a value that cannot be decoded as png")
 
 
-def test_column_with_different_types_in_two_shards_is_no_problem(tmp_path: Path) -> None:
-    """Text in one shard and numbers in the other: no reader can join them, but both are valid."""
+def test_column_with_different_types_in_two_shards_is_not_a_problem(tmp_path: Path) -> None:
+    """No reader can join text in one shard with numbers in another, but both shards are valid."""
     write_dataset(tmp_path / "a", {"x": ["text"]}, {"x": "string"})
     write_dataset(tmp_path / "b", {"x": [1]}, {"x": "long"})
     shards = []
@@ -208,7 +208,7 @@ def test_column_with_different_types_in_two_shards_is_no_problem(tmp_path: Path)
     assert verify(str(tmp_path)).problems == ()
 
 
-def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path: Path) -> None:
+def test_counts_that_do_not_match_the_shards_are_index_problems(tmp_path: Path) -> None:
     write_dataset(tmp_path, damage.ROWS, damage.FIELDS)
 
     def change(index: Any) -> None:
@@ -225,7 +225,7 @@ def test_counts_that_do_not_match_the_shards_are_problems_of_the_index(tmp_path:
 
 
 def test_index_without_schema_is_a_problem_only_if_it_hides_nulls(tmp_path: Path) -> None:
-    """A merge with MosaicML Streaming writes such an index."""
+    """MosaicML Streaming writes such an index when it merges datasets."""
     write_numbers(tmp_path / "numbers", 10)
     write_dataset(tmp_path / "nulls", damage.ROWS, damage.FIELDS)
     for name in ("numbers", "nulls"):
@@ -238,13 +238,13 @@ def test_index_without_schema_is_a_problem_only_if_it_hides_nulls(tmp_path: Path
     assert verify(str(tmp_path / "nulls")).is_good
 
 
-def test_null_image_is_no_problem(tmp_path: Path) -> None:
+def test_null_image_is_not_a_problem(tmp_path: Path) -> None:
     with MDSWriter(out=tmp_path, columns={"image": "png", "number": "int16"}) as writer:
         writer.write_batch(pa.table({"image": [ONE_PIXEL, None], "number": [None, 1]}))
     assert verify(str(tmp_path)) == VerifyReport(f"file://{tmp_path}", False, 1, 2, ANY)
 
 
-def test_damaged_index_is_a_problem_and_missing_index_raises_error(tmp_path: Path) -> None:
+def test_damaged_index_is_reported_and_missing_index_raises_error(tmp_path: Path) -> None:
     with pytest.raises(DatasetNotFoundError):
         verify(str(tmp_path))
     write_numbers(tmp_path, 10)
@@ -255,9 +255,7 @@ def test_damaged_index_is_a_problem_and_missing_index_raises_error(tmp_path: Pat
 
 
 @pytest.mark.parametrize("compression", [None, "zstd:1"])
-def test_description_lists_the_contents_of_the_index(
-    compression: str | None, tmp_path: Path
-) -> None:
+def test_description_lists_the_index_contents(compression: str | None, tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 500, compression=compression)
     found = inspect(str(tmp_path))
     shards = dataset.index.shards

@@ -1,4 +1,4 @@
-"""The exact order: seeds, shards, permutations in parts, and lanes through chains of worlds."""
+"""The exact order: seeds, shards, partial permutations, and lanes across chains of worlds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
-#: Computes permutations of all sizes in parts, like large ones.
+#: Computes permutations of any size in parts, like large permutations.
 IN_PARTS = pytest.mark.usefixtures("none_is_drawn_at_once")
 
 
@@ -43,8 +43,8 @@ def test_permutations_differ_between_epochs_windows_and_seeds() -> None:
     assert len(found) == 8
 
 
-def test_rows_of_large_windows_lie_within_their_shards() -> None:
-    """Sample numbers do not reveal wrong rows: errors in the shard and in the row cancel out."""
+def test_rows_in_large_windows_are_within_their_shards() -> None:
+    """Sample numbers cannot reveal wrong rows, because errors in shard and row cancel out."""
     sizes = np.array([400_000, *[1] * 1_500, 200_000])  # many small shards between large ones
     bounds = np.concatenate([[0], np.cumsum(sizes)])
     order = ExactOrder(seed=1, window=int(bounds[-1]))
@@ -55,7 +55,7 @@ def test_rows_of_large_windows_lie_within_their_shards() -> None:
     assert (found.rows < sizes[found.shards[found.owners]]).all()
 
 
-def test_shards_of_a_share_are_in_another_order_in_each_epoch() -> None:
+def test_shards_in_a_share_have_a_different_order_in_each_epoch() -> None:
     order = ExactOrder(seed=1, shuffle_shards=True, rank=1, world_size=2)
     orders = {tuple(pieces(order, [5] * 20, epoch)) for epoch in range(5)}
     assert len(orders) == 5
@@ -64,7 +64,7 @@ def test_shards_of_a_share_are_in_another_order_in_each_epoch() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 0])
-def test_ranks_without_a_seed_use_the_default_and_a_single_reader_a_random_one(
+def test_ranks_without_a_seed_use_the_default_and_single_readers_a_random_seed(
     seed: int | None,
 ) -> None:
     shares = [ExactOrder(seed, shuffle_rows=True, rank=r, world_size=2) for r in range(2)]
@@ -76,7 +76,7 @@ def test_ranks_without_a_seed_use_the_default_and_a_single_reader_a_random_one(
 
 
 @pytest.mark.parametrize(("rank", "world_size"), [(-1, 2), (2, 2), (0, 0)])
-def test_rank_outside_of_the_world_raises_error(rank: int, world_size: int) -> None:
+def test_rank_outside_the_world_raises_error(rank: int, world_size: int) -> None:
     with pytest.raises(InvalidArgumentError, match=f"rank {rank} of {world_size}"):
         ExactOrder(rank=rank, world_size=world_size)
 
@@ -88,7 +88,7 @@ def test_fewer_rows_than_ranks_raise_no_data_available_error() -> None:
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "1", True])
-def test_seed_that_is_not_a_non_negative_integer_or_none_raises_error(seed: Any) -> None:
+def test_seed_must_be_a_non_negative_integer_or_none(seed: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="seed must be an integer of at least 0 or None"):
         ExactOrder(seed=seed)
 
@@ -99,7 +99,7 @@ def test_numpy_integers_become_python_integers() -> None:
     assert {type(v) for v in (order.seed, order.window, order.world_size)} == {int}
 
 
-def test_slices_of_a_rank_skip_shards_without_its_rows() -> None:
+def test_rank_slices_skip_shards_without_rows_of_the_rank() -> None:
     order = ExactOrder(rank=1, world_size=2)
     assert order.rows(10) == range(5, 10)
     assert pieces(order, [0, 3, 4, 0, 3]) == [range(5, 7), range(7, 10)]
@@ -114,7 +114,7 @@ def none_is_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(size=st.integers(1, 5000), seed=st.integers(0, 9), cut=st.integers(0, 5000))
 @example(size=4096, seed=1, cut=4096)
 @example(size=4097, seed=1, cut=1)
-def test_parts_of_a_permutation_have_every_number_once(size: int, seed: int, cut: int) -> None:
+def test_permutation_parts_contain_every_number_once(size: int, seed: int, cut: int) -> None:
     permutation = Permutation(size, np.random.default_rng(seed))
     cut = min(cut, size)
     parts = [permutation.numbers(range(cut)), permutation.numbers(range(cut, size))]
@@ -133,7 +133,7 @@ def test_permutation_is_statistically_random(size: int) -> None:
     for values in (batches, batches % 2, batches % 10, of_row, of_column, of_shard):
         expected = values.var() / 1000 * (1 - 1000 / size)
         assert values.mean(axis=1).var() == pytest.approx(expected, rel=0.6)
-    for apart in (1, side):  # adjacent numbers are not closer than others
+    for apart in (1, side):  # neighbours are no closer than other numbers
         steps = np.abs(numbers[apart:] - numbers[:-apart])
         assert steps.mean() == pytest.approx(size / 3, rel=0.02)
         assert (steps == apart).sum() < 20
@@ -147,7 +147,7 @@ def test_permutation_is_statistically_random(size: int) -> None:
     seed=st.integers(1, 9),
     data=st.data(),
 )
-def test_rows_read_in_parts_of_any_size_equal_rows_read_in_whole_windows(
+def test_rows_read_in_arbitrary_parts_equal_rows_read_in_whole_windows(
     sizes: list[int], window: int, seed: int, data: st.DataObject
 ) -> None:
     bounds = np.cumsum([0, *sizes])
@@ -169,7 +169,7 @@ def test_rows_read_in_parts_of_any_size_equal_rows_read_in_whole_windows(
 
 
 def batches_of(plan: ExactPlan) -> list[list[int]]:
-    """The numbers in the batches of all parts, in the order of their offsets."""
+    """Return the numbers in each batch from all parts, in order of batch offset."""
     found: dict[int, list[int]] = {}
     for part in range(plan.num_parts):
         chunks, sizes, offsets = plan.samples(part)
@@ -180,7 +180,7 @@ def batches_of(plan: ExactPlan) -> list[list[int]]:
 
 
 class Worlds:
-    """A random pass whose world changes between steps; a seed determines it."""
+    """A random pass, determined by a seed, whose world changes between steps."""
 
     def __init__(self, seed: int) -> None:
         self.draw = draw = random.Random(seed)
@@ -210,7 +210,7 @@ class Worlds:
             )
 
     def advance(self) -> None:
-        """Draw a world, and advance the pass by some of its batches."""
+        """Draw a world, and advance the pass by a few of its batches."""
         ranks = list(self.world())
         (begin,) = {plan.begin for plan in ranks}
         batches = [batches_of(plan) for plan in ranks]
@@ -236,7 +236,7 @@ class Worlds:
         return (position.epoch - position.pass_epoch) * self.rows + position.consumed
 
     def count(self, plan: ExactPlan, rows: list[int], start: int, stop: int) -> None:
-        """Count the samples of a rank, epoch by epoch."""
+        """Count a rank's samples, epoch by epoch."""
         deal, first = Deal(plan.order.world_size), 0
         for epoch, seen in enumerate(self.seen):
             low, high = max(start, epoch * self.rows), min(stop, (epoch + 1) * self.rows)
@@ -250,7 +250,7 @@ class Worlds:
     "seeds", [range(300), pytest.param(range(10_000), marks=pytest.mark.long)], ids=len
 )
 def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) -> None:
-    first = int(time.time()) if len(seeds) > 300 else 0  # long runs draw new chains each time
+    first = int(time.time()) if len(seeds) > 300 else 0  # long runs draw new chains every time
     for seed in range(first, first + len(seeds)):
         print("seed", seed)  # printed if the test fails
         worlds = Worlds(seed)
@@ -261,7 +261,7 @@ def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) ->
 
 
 @pytest.mark.parametrize("rank", range(4))
-def test_rank_of_an_unchanged_world_reads_each_epoch_in_one_run(rank: int) -> None:
+def test_rank_in_an_unchanged_world_reads_each_epoch_in_one_run(rank: int) -> None:
     order = ExactOrder(rank=rank, world_size=4)
     chunks = list(ExactPlan(order, np.array([0, 40, 101]), 8, 3).samples().chunks)
     assert len(chunks) == 3
@@ -292,7 +292,7 @@ def test_lane_borders_move_by_few_rows_between_epochs(rows: int, ranks: int) -> 
     assert max(abs(borders(epoch) - even).max() for epoch in range(20)) <= 16
 
 
-def test_ranks_read_few_runs_of_rows_after_a_change_of_the_world() -> None:
+def test_ranks_read_few_runs_of_rows_after_a_world_change() -> None:
     first, change = Lanes(0, 64), Lanes(640_000, 48)
     for rank in range(48):
         epoch = EpochLanes(1_000_000, 0, None, (first, change))
@@ -313,7 +313,7 @@ def test_thousands_of_ranks_keep_equal_shares_after_many_changes() -> None:
     assert shares <= {least, least + 1}
 
 
-def test_rows_of_a_padded_last_step_fill_one_rank_after_another() -> None:
+def test_rows_in_a_padded_last_step_fill_one_rank_after_another() -> None:
     def sizes(rank: int) -> list[int]:
         order = ExactOrder(rank=rank, world_size=3, padded_to=4)
         return list(ExactPlan(order, np.array([0, 29]), 4).samples().sizes)
@@ -338,7 +338,7 @@ def test_last_batch_of_one_row_resumes_in_the_same_world() -> None:
     assert sorted(map(len, [rest[0] for rest in rests])) == [0, 0, 1]
 
 
-def test_position_omits_lanes_of_worlds_that_read_no_samples() -> None:
+def test_position_omits_lanes_from_worlds_that_read_no_samples() -> None:
     bounds = np.array([0, 30])
     place = Position(0, 8, 0, (Lanes(0, 2),))
     for size in (3, 5, 4):
@@ -359,16 +359,16 @@ def test_worker_resumes_after_its_batch_if_workers_share_the_last_step(halved: l
         assert numbers[: sum(sizes)] == [n for batch in batches[part + 2 :: 2] for n in batch]
 
 
-def test_position_after_all_samples_is_the_end_and_next_epoch_keeps_the_seed() -> None:
+def test_position_after_all_samples_is_end_and_next_epoch_keeps_seed() -> None:
     assert [Position(consumed=n, end=4).is_end for n in (3, 4)] == [False, True]
     assert not Position(consumed=4).is_end
     place = Position(3, 5, 1, (Lanes(0, 2),), seed=7, end=9, row=2)
     assert place.beginning_of(4) == Position(4, seed=7)
 
 
-def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_its_rows() -> None:
+def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_the_rest() -> None:
     plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, 4, drop_last=True)
-    assert plan.num_batches() == 2  # they end within the third of four epochs
+    assert plan.num_batches() == 2  # the batches end within the third of four epochs
     assert plan.position(1) == replace(plan.begin, epoch=1, consumed=10, lanes=(Lanes(0, 1),))
     assert (
         plan.position(2)

@@ -14,14 +14,14 @@ import torch
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order.world import World, find_world, given_world
 
-#: Variables of launchers: rank, world size, and ranks per node if the launcher sets it.
+#: Launcher variables for rank, world size and, if the launcher sets it, ranks per node.
 LAUNCHERS = [
     ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"),
     ("PMI_RANK", "PMI_SIZE"),
 ]
-#: Variables of ``srun`` in the second of four processes, on two nodes.
+#: Variables set by ``srun`` in the second of four processes on two nodes.
 STEP = {
     "SLURM_PROCID": "1",
     "SLURM_NTASKS": "4",
@@ -31,7 +31,7 @@ STEP = {
     "SLURM_STEP_NUM_TASKS": "4",
     "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
 }
-#: Variables that plain ``python`` finds in a batch script of four tasks.
+#: Variables set for plain ``python`` in a batch script with four tasks.
 BATCH_SCRIPT = {
     "SLURM_PROCID": "0",
     "SLURM_NTASKS": "4",
@@ -47,7 +47,7 @@ Launch = Callable[[dict[str, str]], None]
 
 @pytest.fixture(autouse=True)
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """Unsets the variables of all launchers, and returns a function that sets some."""
+    """Unset the variables of all launchers, and return a function that sets variables."""
     for variable in ["TF_CONFIG", *STEP, *BATCH_SCRIPT, *chain.from_iterable(LAUNCHERS)]:
         monkeypatch.delenv(variable, raising=False)
 
@@ -60,7 +60,7 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
 
 @contextmanager
 def process_group(directory: Path) -> Iterator[None]:
-    """A process group of this process alone."""
+    """A process group that contains only this process."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{directory}/store", rank=0, world_size=1
     )
@@ -71,10 +71,10 @@ def process_group(directory: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("variables", LAUNCHERS, ids=lambda names: names[0])
-def test_world_is_read_from_variables_of_the_active_launcher(
+def test_world_is_read_from_the_active_launchers_variables(
     variables: tuple[str, ...], launch: Launch
 ) -> None:
-    for _, _, *local_size in LAUNCHERS:  # of launchers that did not start this process
+    for _, _, *local_size in LAUNCHERS:  # from launchers that did not start this process
         launch(dict.fromkeys(local_size, "3"))
     launch(dict(zip(variables, ("5", "8", "4"), strict=False)))
     assert find_world() == World(5, 8, 4 if len(variables) == 3 else 1)
@@ -94,7 +94,7 @@ def test_rank_or_world_size_alone_raises_error(one: str, other: str, launch: Lau
 def test_world_size_set_by_lightning_is_ignored_until_a_process_group_exists(
     launch: Launch, tmp_path: Path
 ) -> None:
-    # Variables that Lightning sets in the processes that it starts.
+    # Variables that Lightning sets in the processes it starts.
     launch({"WORLD_SIZE": "2", "LOCAL_RANK": "1", "NODE_RANK": "0"})
     assert find_world() == World(0, 1)
     with process_group(tmp_path):
@@ -104,13 +104,13 @@ def test_world_size_set_by_lightning_is_ignored_until_a_process_group_exists(
 @pytest.mark.parametrize(
     ("per_node", "local_size"), [("4", 4), ("2(x2)", 2), ("3,1", 1), ("1(x2),2", 1), ("", 1)]
 )
-def test_world_of_an_srun_step_has_local_size_1_if_nodes_have_unequal_task_counts(
+def test_srun_step_has_local_size_1_if_nodes_have_unequal_task_counts(
     per_node: str, local_size: int, launch: Launch
 ) -> None:
     launch({**STEP, "SLURM_STEP_TASKS_PER_NODE": per_node})
     assert find_world() == World(1, 4, local_size)
     assert find_world().source == "SLURM's variables SLURM_PROCID and SLURM_STEP_NUM_TASKS"
-    # The step has only some of the tasks of the job.
+    # The step has only some of the job's tasks.
     launch({"SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4"})
     assert find_world() == World(1, 4, local_size)
 
@@ -128,7 +128,7 @@ def test_world_of_an_srun_step_has_local_size_1_if_nodes_have_unequal_task_count
         {**STEP, "SLURM_STEP_NUM_TASKS": "1"},
     ],
 )
-def test_process_without_launcher_or_in_a_slurm_shell_is_a_world_of_one_rank(
+def test_process_without_launcher_or_in_slurm_shell_is_a_single_rank_world(
     environment: dict[str, str], launch: Launch
 ) -> None:
     launch(environment)
@@ -185,7 +185,7 @@ CLUSTER = {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}
     ],
     ids=str,
 )
-def test_workers_of_tensorflow_are_numbered_after_the_chief(
+def test_tensorflow_workers_are_numbered_after_the_chief(
     task: dict[str, object], world: World, launch: Launch
 ) -> None:
     launch({"TF_CONFIG": json.dumps({"cluster": CLUSTER, "task": task})})
@@ -220,7 +220,7 @@ def ranks(rank: str, size: str, local_size: str) -> dict[str, str]:
         ({"TF_CONFIG": NO_MEMBER}, r"TF_CONFIG describes .*worker number 2.* lists 2"),
     ],
 )
-def test_invalid_world_raises_error_that_names_the_variables(
+def test_invalid_world_raises_error_naming_the_variables(
     environment: dict[str, str], message: str, launch: Launch
 ) -> None:
     launch(environment)
@@ -237,7 +237,7 @@ def test_torch_distributed_takes_precedence_over_the_environment(
         assert find_world() == World(0, 1)
         launch({"LOCAL_WORLD_SIZE": "1"})
         assert find_world() == World(0, 1)
-        launch({"LOCAL_WORLD_SIZE": "2"})  # of the seven ranks in the environment
+        launch({"LOCAL_WORLD_SIZE": "2"})  # from the seven ranks in the environment
         assert find_world() == World(0, 1)
         launch({"WORLD_SIZE": "1"})
         with pytest.raises(InvalidArgumentError, match="launcher set: LOCAL_WORLD_SIZE"):
@@ -253,7 +253,7 @@ def test_finding_the_world_imports_no_framework() -> None:
 
 
 class Mesh:
-    """The interface of a ``DeviceMesh`` that a world uses: dimensions of 2, 3 and 2 ranks."""
+    """The part of ``DeviceMesh`` used by worlds, with dimensions of 2, 3 and 2 ranks."""
 
     ndim = 3
 
@@ -279,7 +279,7 @@ def test_mesh_determines_the_rank_along_the_named_dimensions(
     assert given_world((mesh, names)) == expected
 
 
-def test_a_mesh_of_one_dimension_needs_no_name() -> None:
+def test_one_dimensional_mesh_does_not_need_a_name() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Mesh, "ndim", 1)
         assert given_world(Mesh(coordinate=[1])) == World(1, 2)
