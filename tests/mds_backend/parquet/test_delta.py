@@ -1,4 +1,4 @@
-"""Delta tables are read through their logs: only live rows, with the table's columns."""
+"""Delta tables are read through their logs, with only live rows and the table's own columns."""
 
 import datetime as dt
 import decimal
@@ -46,7 +46,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def values(dataset: ParquetDataset, *columns: str) -> list[Any]:
-    """All rows, read sample by sample from the shards."""
+    """Return all rows, read sample by sample from the shards."""
     names = columns or dataset.schema.names
     rows: list[Any] = []
     for number in range(len(dataset.row_groups)):
@@ -75,13 +75,11 @@ N = field("n", "long")
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """The directory where a test creates its table."""
+    """The directory in which a test creates its table."""
     return tmp_path / "table"
 
 
-def test_an_overwritten_table_has_the_rows_of_the_newest_version(
-    table: Path, tmp_path: Path
-) -> None:
+def test_overwritten_table_has_the_rows_of_the_newest_version(table: Path, tmp_path: Path) -> None:
     write_deltalake(table, numbers(*range(100)))
     write_deltalake(table, numbers(*range(500, 550)), mode="overwrite")
     dataset = open_(table)
@@ -92,7 +90,7 @@ def test_an_overwritten_table_has_the_rows_of_the_newest_version(
     assert len(open_(table, as_of=AsOf(version=0))) == 100
 
 
-def test_deletion_vectors_of_all_forms_are_applied(table: Path) -> None:
+def test_all_forms_of_deletion_vectors_are_applied(table: Path) -> None:
     rng = np.random.default_rng(1)
     count = 200_000
     sparse = np.sort(rng.choice(count, 50, replace=False)).tolist()
@@ -114,7 +112,7 @@ def test_deletion_vectors_of_all_forms_are_applied(table: Path) -> None:
     assert len(open_(table)) == 2 * count - 51
 
 
-def test_partition_values_have_the_types_of_the_table(table: Path, tmp_path: Path) -> None:
+def test_partition_values_have_the_types_declared_in_the_table(table: Path, tmp_path: Path) -> None:
     time = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
     row = {
         "i": pa.array([1, None], pa.int32()),
@@ -140,7 +138,7 @@ def test_partition_values_have_the_types_of_the_table(table: Path, tmp_path: Pat
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 @pytest.mark.parametrize("keep_row_groups", [False, True])
-def test_mapped_columns_have_the_names_of_the_table(
+def test_mapped_columns_have_the_names_declared_in_the_table(
     table: Path, tmp_path: Path, mode: str, keep_row_groups: bool
 ) -> None:
 
@@ -194,7 +192,7 @@ def test_mapped_columns_have_the_names_of_the_table(
     assert value_bounds(dataset, ["a"]) == [{"a": (1, 3)}]
 
 
-def test_times_that_spark_stores_as_int96_are_in_utc(table: Path, tmp_path: Path) -> None:
+def test_int96_times_written_by_spark_are_in_utc(table: Path, tmp_path: Path) -> None:
     times = [dt.datetime(1999, 1, 1, 1, 2, 3), dt.datetime(1979, 12, 31), dt.datetime(2024, 7, 1)]
     rows = pa.table({"t": pa.array(times, pa.timestamp("us")), "u": times})
     added = add(table, "a.parquet", rows, dead=[0], int96=True)
@@ -246,7 +244,7 @@ def test_older_files_with_narrower_types_or_missing_columns_are_read(
     assert value_bounds(open_(table), list(types)) == [{}]
 
 
-def test_shallow_clones_read_the_files_of_another_table(tmp_path: Path) -> None:
+def test_shallow_clones_read_files_from_the_source_table(tmp_path: Path) -> None:
     source, clone = tmp_path / "the source", tmp_path / "clone"
     first = add(source, "part a.parquet", numbers(1, 2))["add"]
     path = f"file://{quote(str(source))}/part%20a.parquet"
@@ -260,7 +258,7 @@ def test_shallow_clones_read_the_files_of_another_table(tmp_path: Path) -> None:
         open_(clone)
 
 
-def test_an_empty_table_has_its_columns_and_no_rows(table: Path, tmp_path: Path) -> None:
+def test_empty_table_has_columns_and_no_rows(table: Path, tmp_path: Path) -> None:
     commit(table, OLD_PROTOCOL, metadata([N, field("s", "string")], ["s"]))
     dataset = open_(table)
     assert (len(dataset), dataset.schema.names, values(dataset)) == (0, ("n", "s"), [])
@@ -289,7 +287,7 @@ def test_missing_version_raises_error_at_once(table: Path, version: int) -> None
         open_(table, as_of=AsOf(version=version))
 
 
-def test_timestamp_selects_the_newest_version_before_it(table: Path) -> None:
+def test_timestamp_selects_the_newest_earlier_version(table: Path) -> None:
     for number in range(3):
         write_deltalake(table, numbers(number), mode="overwrite")
     times = [commit["timestamp"] for commit in reversed(DeltaTable(table).history())]
@@ -308,7 +306,7 @@ def test_timestamp_selects_the_newest_version_before_it(table: Path) -> None:
         open_(table, as_of=AsOf(timestamp="1999-01-01"))
 
 
-def test_file_removed_by_vacuum_raises_error_that_names_it(table: Path) -> None:
+def test_file_removed_by_vacuum_raises_error_naming_the_file(table: Path) -> None:
     commit(table, OLD_PROTOCOL, metadata([N]), add(table, "a.parquet", numbers(1)))
     (table / "a.parquet").unlink()
     for read in (lambda: values(open_(table)), lambda: open_(table, keep_row_groups=True)):
@@ -336,7 +334,7 @@ def test_swapped_columns_change_the_fingerprint(table: Path) -> None:
     assert before.fingerprint != open_(table).fingerprint
 
 
-def test_unreadable_log_raises_error_of_one_line(tmp_path: Path) -> None:
+def test_unreadable_log_raises_single_line_error(tmp_path: Path) -> None:
     pq.write_table(numbers(1), tmp_path / "a.parquet")
     (tmp_path / "_delta_log").touch()
     with pytest.raises(StorageError, match="the log of the Delta table") as caught:
@@ -345,7 +343,9 @@ def test_unreadable_log_raises_error_of_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("feature", ["foo", "catalogManaged", "geospatial"])
-def test_unsupported_features_raise_error_that_names_them(table: Path, feature: str) -> None:
+def test_unsupported_delta_features_raise_error_naming_the_features(
+    table: Path, feature: str
+) -> None:
     commit(table, protocol(feature), metadata([N]), add(table, "a.parquet", numbers(1)))
     name = r"(?i)" + feature.replace("M", ".?m")
     with pytest.raises(UnsupportedTableError, match=name + r".*spark\.read\.format\('delta'\)"):
@@ -364,7 +364,7 @@ def test_unreadable_deletion_vector_raises_error(table: Path) -> None:
 def test_deletion_vectors_with_other_features_are_applied_or_raise_error(
     table: Path, feature: str
 ) -> None:
-    """Which of the two happens depends on the version of delta-rs."""
+    """Which of the two happens depends on the delta-rs version."""
     both = protocol("deletionVectors", feature)
     commit(table, both, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))
     refusal = "has deletion vectors and features that the library cannot read"
@@ -394,7 +394,7 @@ def test_delta_table_without_the_extra_raises_error(
 
 
 def test_opening_part_of_a_delta_table_raises_error(tmp_path: Path) -> None:
-    table = tmp_path / "t1"  # could also be a random prefix of a table
+    table = tmp_path / "t1"  # looks like one of Delta's random prefixes
     fields = metadata([N, field("p", "long"), field("q", "long")], ["p", "q"])
     values = {"p": "1", "q": "2"}
     file = add(table, "x7/p=1/q=2/a.parquet", numbers(1, 2), partition=values, dead=[0])
@@ -411,7 +411,7 @@ def test_opening_part_of_a_delta_table_raises_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../a.parquet", "p/../../a.parquet", "%2E%2E/a.parquet"])
-def test_log_that_names_a_file_outside_of_the_table_raises_error(table: Path, path: str) -> None:
+def test_log_that_lists_a_file_outside_the_table_raises_error(table: Path, path: str) -> None:
     entry = add(table, "a.parquet", numbers(1))
     entry["add"]["path"] = path
     commit(table, OLD_PROTOCOL, metadata([N]), entry)
@@ -419,7 +419,7 @@ def test_log_that_names_a_file_outside_of_the_table_raises_error(table: Path, pa
         open_parquet(str(table))
 
 
-def test_null_counts_are_taken_from_statistics_of_the_log(table: Path) -> None:
+def test_null_counts_are_taken_from_log_statistics(table: Path) -> None:
     rows = pa.table({"n": [1, 2], "m": pa.array([None, 1], pa.int64()), "k": [1, 2]})
     file = add(table, "a.parquet", rows, nulls={"n": 0, "m": 1})
     commit(table, OLD_PROTOCOL, metadata([N, field("m", "long"), field("k", "long")]), file)
@@ -448,7 +448,7 @@ def test_log_with_wrong_row_counts_raises_error(table: Path) -> None:
         values(open_(table))
 
 
-def test_forked_child_raises_error_that_recommends_opening_the_table_before_the_fork(
+def test_forked_child_raises_error_recommending_to_open_the_table_before_forking(
     table: Path,
 ) -> None:
     commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))

@@ -1,4 +1,4 @@
-"""Iceberg tables are read by their metadata: only live rows, as in pyiceberg's own scan."""
+"""Iceberg tables are read through their metadata, like in pyiceberg's own scan."""
 
 import datetime as dt
 import decimal
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
 
 
 def scanned(table: Table, **scan: Any) -> list[str]:
-    """The rows that pyiceberg's own scan returns."""
+    """Return the rows returned by pyiceberg's own scan."""
     found = table.scan(**scan).to_arrow().to_pylist()
     return sorted(repr([_plain(value) for value in row.values()]) for row in found)
 
@@ -89,7 +89,7 @@ def some_rows(rng: np.random.Generator, count: int, columns: list[str]) -> pa.Ta
 
 
 def kill_some(table: Table, rng: np.random.Generator, write: Callable[..., Any]) -> None:
-    """Delete some rows of some files of one partition."""
+    """Delete some rows from some files in one partition."""
     files = tables.live_files(table)
     if not files:
         return
@@ -109,7 +109,7 @@ SEEDS = pytest.mark.parametrize(
 
 
 def random_table(rng: np.random.Generator, folder: Path) -> Table:
-    """Write a table by random appends, deletes, overwrites and changes of its columns."""
+    """Write a table with random appends, deletes, overwrites and schema changes."""
     columns = ["i", "n", *(name for name in "xsdtclr" if rng.random() < 0.5)]
     first = some_rows(rng, int(rng.integers(1, 40)), columns)
     table = tables.catalog(folder).create_table("n.t", first.schema)
@@ -167,7 +167,7 @@ def test_branches_tags_snapshots_and_metadata_files_are_read_like_a_pyiceberg_sc
     tagged, branched, pinned = rng.choice(ids, 3).tolist()
     with table.manage_snapshots() as manage:
         manage.create_tag(tagged, "release 1").create_branch(branched, "audit")
-    # The file of a failed commit: newer than the table, and unknown to its catalog.
+    # The file of a failed commit is newer than the table and unknown to its catalog.
     committed = table.metadata_location
     tables.write_metadata(table, snapshots=[], refs={}, **{"current-snapshot-id": -1})
     versions = {"release 1": tagged, "audit": branched, "main": ids[-1], pinned: pinned}
@@ -188,7 +188,7 @@ def test_branches_tags_snapshots_and_metadata_files_are_read_like_a_pyiceberg_sc
 
 @pytest.fixture
 def table(tmp_path: Path) -> Table:
-    """A table of two files, with the rows 0 to 4 and 5 to 9."""
+    """A table of two files, with rows 0 to 4 and 5 to 9."""
     schema = pa.schema([("n", pa.int64())])
     table = tables.catalog(tmp_path).create_table("n.t", schema)
     for first in (0, 5):
@@ -211,7 +211,7 @@ def numbers_in(path: str) -> Any:
     return pq.read_table(path.removeprefix("file://"))["n"].to_pylist()
 
 
-def test_a_snapshot_is_chosen_by_its_id_or_by_a_time(table: Table) -> None:
+def test_snapshot_is_selected_by_id_or_time(table: Table) -> None:
     first, second = table.snapshots()
     when = [dt.datetime.fromtimestamp(s.timestamp_ms / 1000, UTC) for s in (first, second)]
     assert numbers(table, as_of=AsOf(version=first.snapshot_id)) == list(range(5))
@@ -223,7 +223,7 @@ def test_a_snapshot_is_chosen_by_its_id_or_by_a_time(table: Table) -> None:
         numbers(table, as_of=AsOf(timestamp=when[0] - dt.timedelta(milliseconds=1)))
 
 
-def test_a_table_without_a_snapshot_is_empty(tmp_path: Path) -> None:
+def test_table_without_a_snapshot_is_empty(tmp_path: Path) -> None:
     table = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     path = str(tables.path_of(table))
     dataset = open_parquet(path)
@@ -254,7 +254,7 @@ def test_deletion_vectors_of_format_3_are_applied(table: Table) -> None:
 
 
 def test_deletion_vector_with_too_many_rows_raises_error() -> None:
-    """A few kilobytes can state that many rows, and listing the rows would take gigabytes."""
+    """A few kilobytes can encode that many rows, and listing the rows would take gigabytes."""
     bitmap = BitMap64()
     bitmap.add_range(0, 1 << 28)
     vector = bytes(4) + bitmap.serialize()
@@ -270,7 +270,7 @@ def test_moved_table_is_read_in_its_new_directory(table: Table, tmp_path: Path) 
     assert numbers(moved) == list(range(1, 10))
 
 
-def test_files_without_field_ids_are_read_by_the_name_mapping_of_the_table(
+def test_files_without_field_ids_are_read_by_the_tables_name_mapping(
     table: Table, tmp_path: Path
 ) -> None:
     pq.write_table(pa.table({"n": [10, 11]}), tmp_path / "plain.parquet")
@@ -315,7 +315,7 @@ def test_pinned_snapshot_keeps_its_columns_after_a_column_was_added(table: Table
     assert (dataset.schema.names, len(dataset)) == (("n",), 10)
 
 
-def test_unknown_branch_raises_error_that_names_existing_branches_and_tags(table: Table) -> None:
+def test_unknown_branch_raises_error_listing_branches_and_tags(table: Table) -> None:
     with table.manage_snapshots() as manage:
         manage.create_tag(table.current_snapshot().snapshot_id, "release")
     with pytest.raises(DatasetNotFoundError, match=r"no branch or tag 'relase'.*main, release"):
@@ -332,7 +332,7 @@ def test_moved_table_is_read_by_its_metadata_file(table: Table, tmp_path: Path) 
     assert pickle.loads(pickle.dumps(dataset)).to_table() == dataset.to_table()  # noqa: S301
 
 
-def test_table_with_metadata_in_another_directory_must_be_opened_by_its_metadata_file(
+def test_table_with_metadata_elsewhere_must_be_opened_by_its_metadata_file(
     tmp_path: Path,
 ) -> None:
     schema, elsewhere = pa.schema([("n", pa.int64())]), f"file://{tmp_path}/elsewhere"
@@ -345,7 +345,7 @@ def test_table_with_metadata_in_another_directory_must_be_opened_by_its_metadata
     dataset = open_parquet(table.metadata_location)
     assert rows_of(dataset) == scanned(table)
     data = tables.path_of(table)
-    for path in data.rglob("*.parquet"):  # Spark and Trino write this key, and pyiceberg does not
+    for path in data.rglob("*.parquet"):  # Spark and Trino write this key, but pyiceberg does not
         rows = pq.read_table(path)
         pq.write_table(rows.replace_schema_metadata({"iceberg.schema": "{}"}), path)
     files = list(map(str, data.rglob("*.parquet")))
@@ -368,14 +368,16 @@ def test_gzipped_metadata_that_expands_too_far_raises_error(
         open_parquet(str(packed))
 
 
-def test_missing_metadata_file_raises_error_that_names_it(table: Table) -> None:
+def test_missing_metadata_file_raises_error_naming_the_file(table: Table) -> None:
     url = f"{table.location()}/metadata/00009-none.metadata.json"
     with pytest.raises(DatasetNotFoundError, match="00009-none"):
         open_parquet(url)
 
 
 @pytest.mark.parametrize("kind", ["equality", "orc", "format", "default"])
-def test_unsupported_features_raise_error_that_names_them(table: Table, kind: str) -> None:
+def test_unsupported_iceberg_features_raise_error_naming_the_features(
+    table: Table, kind: str
+) -> None:
     if kind == "equality":
         path, equality = f"{table.location()}/eq", tables.m.DataFileContent.EQUALITY_DELETES
         made = tables.delete_file(path, b"", 1, tables.Record(), equality, equality_ids=[1])
@@ -398,7 +400,7 @@ def test_unsupported_features_raise_error_that_names_them(table: Table, kind: st
 
 
 @pytest.mark.parametrize("name", ["data", "data/*.parquet", "file"])
-def test_opening_part_of_an_iceberg_table_raises_error_that_names_the_table(
+def test_opening_part_of_an_iceberg_table_raises_error_naming_the_table(
     table: Table, name: str
 ) -> None:
     path = tables.path_of(table)
@@ -424,7 +426,7 @@ def test_newest_metadata_file_or_the_version_hint_is_used(table: Table) -> None:
 
 
 @pytest.mark.parametrize("damage", ["metadata", "manifest", "missing", "deletes", "outside"])
-def test_damaged_metadata_raises_error_that_names_the_table(table: Table, damage: str) -> None:
+def test_damaged_metadata_raises_error_naming_the_table(table: Table, damage: str) -> None:
     folder = tables.path_of(table) / "metadata"
     if damage == "metadata":
         tables.newest_metadata(table).write_text('{"format-version": 2}')

@@ -1,6 +1,6 @@
-"""The files found behind URLs, the order in which they are read, and their decoded values.
+"""The files found at URLs, their order, and their decoded values.
 
-A row group is decoded once while it is open, and only the columns asked for.
+While a row group is open, each requested column is decoded once.
 """
 
 import gc
@@ -54,7 +54,7 @@ def test_hidden_and_metadata_files_are_ignored(tmp_path: Path) -> None:
     assert numbers(open_parquet(str(tmp_path))) == [1]
 
 
-def test_list_of_files_is_read_in_its_order_and_without_partitions(tmp_path: Path) -> None:
+def test_list_of_files_is_read_in_list_order_without_partitions(tmp_path: Path) -> None:
     first, second = write(tmp_path / "k=1/b.parquet", [1]), write(tmp_path / "k=2/a.parquet", [2])
     dataset = open_parquet([second, f"file://{first}"])
     assert numbers(dataset) == [2, 1]
@@ -68,7 +68,7 @@ def test_list_of_files_is_read_in_its_order_and_without_partitions(tmp_path: Pat
     ]
 
 
-def test_a_pattern_finds_files_and_directories(tmp_path: Path) -> None:
+def test_pattern_finds_files_and_directories(tmp_path: Path) -> None:
     write(tmp_path / "one/a.parquet", [1])
     write(tmp_path / "two/a.parquet", [2])
     write(tmp_path / "two/b.txt", [3])
@@ -88,7 +88,7 @@ def test_a_pattern_finds_files_and_directories(tmp_path: Path) -> None:
         (["k=a%2Fb%20c", "k=__HIVE_DEFAULT_PARTITION__"], [None, "a/b c"], pa.string()),
     ],
 )
-def test_partitions_become_columns_before_the_columns_of_the_files(
+def test_partitions_become_columns_before_the_file_columns(
     partitions: list[str], values: list[Any], type_: pa.DataType, tmp_path: Path
 ) -> None:
     for partition in partitions:
@@ -104,14 +104,14 @@ def test_partitions_become_columns_before_the_columns_of_the_files(
     assert dataset[0]["k"] == dataset.row_groups[0].partition["k"]
 
 
-def test_file_outside_of_the_partitions_raises_error(tmp_path: Path) -> None:
+def test_file_outside_the_partitions_raises_error(tmp_path: Path) -> None:
     write(tmp_path / "k=1/a.parquet", [1])
     write(tmp_path / "b.parquet", [1])
     with pytest.raises(CorruptDatasetError, match=r"k=1/a\.parquet.*partitioned by \['k'\]"):
         open_parquet(str(tmp_path))
 
 
-def test_invalid_list_of_files_raises_error() -> None:
+def test_invalid_file_list_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match=r"dataset url list must be non-empty\."):
         open_parquet([])
     with pytest.raises(ArgumentTypeError, match="strings"):
@@ -143,7 +143,7 @@ def test_filesystem_argument_takes_precedence_over_the_scheme(tmp_path: Path) ->
         open_parquet(path, filesystem="s3")
 
 
-def test_with_shards_returns_a_dataset_of_the_selected_row_groups(tmp_path: Path) -> None:
+def test_with_shards_returns_a_dataset_with_the_selected_row_groups(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "a.parquet", range(10), row_group_size=2))
     dataset = open_parquet(str(tmp_path))
     some = dataset.with_shards([4, 1])
@@ -155,7 +155,7 @@ def test_with_shards_returns_a_dataset_of_the_selected_row_groups(tmp_path: Path
     assert open_parquet(str(tmp_path)).fingerprint != dataset.fingerprint
 
 
-def test_metadata_files_of_the_directory_are_read(tmp_path: Path) -> None:
+def test_metadata_files_in_the_directory_are_read(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", [1])
     assert open_parquet(str(tmp_path)).common_metadata == {}
     schema = pa.schema([("n", pa.int64())])
@@ -173,7 +173,7 @@ def test_impossible_counts_in_a_footer_raise_error(tmp_path: Path) -> None:
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     found = set()
     for place in range(start, len(data) - 8):
-        for bit in (1, 64):  # bits of the sign and of the length of a number
+        for bit in (1, 64):  # sign and length bits of a number
             damaged = bytearray(data)
             damaged[place] ^= bit
             path.write_bytes(damaged)
@@ -221,7 +221,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
-    """A list to which each decoded row group and its columns are appended."""
+    """A list of decoded row groups and their columns, filled during the test."""
     calls = []
     real = pq.ParquetFile.read_row_groups
 
@@ -233,7 +233,7 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]
     return calls
 
 
-def test_each_column_of_a_row_group_is_decoded_once(path: Path, decoded: list[Any]) -> None:
+def test_each_column_in_a_row_group_is_decoded_once(path: Path, decoded: list[Any]) -> None:
     shard = open_parquet(str(path)).shard(3)
     shard.will_need()
     assert decoded == []
@@ -244,7 +244,7 @@ def test_each_column_of_a_row_group_is_decoded_once(path: Path, decoded: list[An
     assert decoded == [(3, ("n",)), (3, ("s",)), (3, ("x",))]
 
 
-def test_a_shuffled_window_decodes_each_row_group_once(
+def test_shuffled_window_decodes_each_row_group_once(
     path: Path, decoded: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet_dataset, "KEPT_BYTES", 1)
@@ -307,7 +307,7 @@ def test_damaged_page_raises_error(path: Path) -> None:
         list(dataset.batches(10))
 
 
-def test_file_that_changes_or_disappears_while_reading_raises_error(path: Path) -> None:
+def test_file_that_changes_or_disappears_during_reading_raises_error(path: Path) -> None:
     dataset: ParquetDataset = open_parquet(str(path))
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(CorruptDatasetError, match=r"a\.parquet no longer has \d+ bytes, as it did"):

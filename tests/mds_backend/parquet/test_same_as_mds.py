@@ -24,7 +24,7 @@ ROW_GROUPS = st.integers(1, 31)
 
 
 def storable(given_: Data) -> Data:
-    """The columns that Parquet can store: without durations, and structs that contain them."""
+    """The columns that Parquet can store, which excludes durations and structs containing them."""
     names = [n for n in given_.fields if "interval" not in str(given_.fields[n])]
     return Data(given_.table.select(names), {n: given_.fields[n] for n in names})
 
@@ -40,7 +40,7 @@ def both(directory: str, data_: Data, rows: int) -> tuple[Dataset, ParquetDatase
 
 
 def identity(values: Any) -> Any:
-    """A key that is the same for equal values."""
+    """Return a key that is the same for equal values."""
     if isinstance(values, np.ndarray) and values.dtype != object:
         return values.dtype, values.shape, values.tobytes()
     if isinstance(values, np.ndarray):
@@ -49,13 +49,13 @@ def identity(values: Any) -> Any:
 
 
 def listed(array: Any) -> str:
-    """An array as a string; a NumPy array and an equal list give the same string."""
+    """Convert an array to a string that is the same for NumPy arrays and equal lists."""
     rows = array.tolist() if isinstance(array, np.ndarray) else array
     return repr([v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in rows or ()])
 
 
 def deeply_listed(value: Any) -> str:
-    """Nested arrays as a string of floats, because integers next to a null list become float64."""
+    """Format nested arrays as floats, because integers next to a null list become float64."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, (np.ndarray, list)):

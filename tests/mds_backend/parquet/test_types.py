@@ -1,4 +1,4 @@
-"""Types of Parquet files, in the form that batches and tensors have."""
+"""The types that Parquet columns have in batches and tensors."""
 
 from datetime import datetime
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_timestamps_are_read_in_microseconds(options: dict[str, Any], tmp_path: 
     assert found.tolist() == [moment, None, moment]
 
 
-def test_nanoseconds_are_cut_off_with_a_warning(tmp_path: Path) -> None:
+def test_nanoseconds_are_truncated_with_a_warning(tmp_path: Path) -> None:
     dataset = dataset_of(tmp_path, {"t": pa.array([1_001, 2_000], pa.timestamp("ns"))})
     with pytest.warns(UserWarning, match="column 't' of .* holds nanoseconds"):
         found = batch_of(dataset)["t"]
@@ -120,14 +120,14 @@ def test_unsupported_columns_are_omitted_and_listed_with_their_types(tmp_path: P
     assert dataset[0] == {"a": 1}
 
 
-def test_statistics_of_a_struct_field_are_not_used_for_a_column_of_the_same_name(
+def test_struct_field_statistics_are_not_used_for_a_column_of_the_same_name(
     tmp_path: Path,
 ) -> None:
     dataset = dataset_of(tmp_path, {"a.b": [1, 2], "a": [{"b": 100}, {"b": 200}]})
     assert value_bounds(dataset, ["a.b", "a"]) == [{"a.b": (1, 2)}]
 
 
-def test_nulls_without_statistics_are_found_for_each_row_group(tmp_path: Path) -> None:
+def test_nulls_without_statistics_are_detected_in_each_row_group(tmp_path: Path) -> None:
     columns = {"x": [2**60 + 1, 2, None, 4], "b": [True, False, None, True]}
     dataset = dataset_of(tmp_path, columns, row_group_size=2, write_statistics=False)
     assert not dataset.schema["x"].origin.counts_nulls
@@ -155,7 +155,7 @@ def test_files_with_reordered_or_narrower_columns_are_read(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("elsewhere", [pa.list_(pa.int32()), pa.list_(pa.int64(), 3)], ids=str)
-def test_list_lengths_that_differ_between_files_are_read(
+def test_lists_with_different_lengths_in_each_file_are_read(
     elsewhere: pa.DataType, tmp_path: Path
 ) -> None:
     rows = [[1, 2], [3, 4, 5], [6, 7, 8]]
@@ -199,7 +199,7 @@ def tf_batches(dataset: ParquetDataset, batch_size: int, **options: Any) -> Any:
     )
 
 
-def test_arrays_of_one_length_are_dense_in_tensorflow(tmp_path: Path) -> None:
+def test_arrays_of_equal_length_are_dense_in_tensorflow(tmp_path: Path) -> None:
     columns = {"v": [[1, 2], [3, 4], [5, 6]], "s": [["a"], ["b"], ["c"]]}
     batches = tf_batches(dataset_of(tmp_path, columns), 2)
     assert batches.element_spec.v == tf.TensorSpec((None, None), tf.int64)
@@ -207,12 +207,12 @@ def test_arrays_of_one_length_are_dense_in_tensorflow(tmp_path: Path) -> None:
     assert next(iter(batches)).s.numpy().tolist() == [[b"a"], [b"b"]]
 
 
-def test_arrays_whose_lengths_differ_are_ragged_in_tensorflow(tmp_path: Path) -> None:
+def test_arrays_of_different_lengths_are_ragged_in_tensorflow(tmp_path: Path) -> None:
     (batch,) = tf_batches(dataset_of(tmp_path, {"v": [[1, 2], [3, 4], [5]]}), 3)
     assert batch.v.to_list() == [[1, 2], [3, 4], [5]]
 
 
-def test_nulls_without_statistics_raise_error_when_their_batch_is_converted(tmp_path: Path) -> None:
+def test_nulls_without_statistics_raise_error_on_batch_conversion(tmp_path: Path) -> None:
     columns = {"b": [True, None], "v": [[1], None], "n": [1, None]}
     dataset = dataset_of(tmp_path, columns, write_statistics=False)
     batch = dataset.shard(0).read(np.arange(2), list(columns))
