@@ -1,6 +1,7 @@
-"""An independent decoder of MDS shards: a row at a time, from the description of the format.
+"""An independent MDS shard decoder, written from the format description.
 
-It shares no code with the engine. Nulls come from the bitmaps in the header.
+It decodes a row at a time and shares no code with the engine. Nulls come from the bitmaps in
+the header.
 """
 
 import base64
@@ -22,14 +23,14 @@ _SCALARS = {
 
 
 class DecodedShard:
-    """The header and the rows of a shard file.
+    """The header and rows of a shard file.
 
     Attributes
     ----------
     header : dict
-        The JSON between offsets and samples.
+    The JSON between the offsets and the samples.
     rows : list of dict
-        Value of each column; None for null rows and null array elements.
+        The value of each column, with None for null rows and null array elements.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -99,5 +100,5 @@ def _value(encoding: str, data: bytes) -> Any:
 
 
 def decode_files(directory: Path) -> list[DecodedShard]:
-    """Decode all uncompressed shards of a directory, in the order of their names."""
+    """Decode all uncompressed shards in a directory, in order of name."""
     return [DecodedShard(file.read_bytes()) for file in sorted(directory.glob("*.mds"))]

@@ -1,4 +1,4 @@
-"""Datasets for the tests, written by the real writer and without Spark."""
+"""Test datasets, written by the real writer without Spark."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from mdstorm_backend.write.mds_writer import MDSWriter
 Fields = Mapping[str, SparkType]
 Columns = pa.Table | Mapping[str, Sequence[Any]]
 
-#: Small enough for several shards, large enough for some rows in each: a header takes about 1 KiB.
+#: Small enough for several shards, but large enough for several rows after a header of about 1 KiB.
 SMALL_SHARD = 2_000
 
 
@@ -62,7 +62,7 @@ def write_shards(
     compression: str | None = None,
     prefix: str = "part-00000-0",
 ) -> list[ShardReport]:
-    """Write shards as one task of a job does, without committing them."""
+    """Write shards like a single task in a job, without committing them."""
     location = Location.of(str(directory))
     mark_directory(location)
     return batch_shards.write_shards(
@@ -84,7 +84,7 @@ def write_dataset(
     nullable: bool = True,
     **options: Any,
 ) -> Dataset:
-    """Write a dataset, by `tasks` writers with an equal share of the rows each, and open it."""
+    """Write a dataset with `tasks` writers, each with an equal share of the rows, and open it."""
     table = to_table(columns, fields)
     bounds = np.linspace(0, len(table), tasks + 1).astype(int).tolist()
     reports = []
@@ -103,7 +103,7 @@ def write_dataset(
 
 
 def write_numbers(directory: str | Path, rows: int, **options: Any) -> Dataset:
-    """Write the numbers from 0 as int64, in shards of a few rows each."""
+    """Write consecutive int64 numbers starting at 0, in shards of a few rows each."""
     options = {"shard_size": SMALL_SHARD, **options}
     return write_dataset(directory, {"number": range(rows)}, {"number": "long"}, **options)
 
@@ -111,7 +111,7 @@ def write_numbers(directory: str | Path, rows: int, **options: Any) -> Dataset:
 def write_ints(
     out: Any, numbers: Iterable[int] = range(3), *, name: str = "n", **options: Any
 ) -> MDSWriter:
-    """Write integers one by one, as samples of one column."""
+    """Write integers one by one, as single-column samples."""
     with MDSWriter(columns={name: "int"}, out=out, **options) as writer:
         for number in numbers:
             writer.write({name: number})
@@ -119,12 +119,12 @@ def write_ints(
 
 
 def same_values(found: pa.Table | pa.RecordBatch, expected: pa.Table) -> bool:
-    """Whether all values are equal: NaN to NaN and null to null, but 0.0 not to -0.0."""
+    """Whether all values are equal, where NaN equals NaN, null equals null, but 0.0 is not -0.0."""
     return repr(found.to_pydict()) == repr(expected.to_pydict())
 
 
 def numbers_in(location: str | Path, name: str = "n") -> list[Any]:
-    """One column of a dataset."""
+    """Return one column of a dataset."""
     return open_dataset(str(location)).to_table()[name].to_pylist()  # type: ignore[no-any-return]
 
 
@@ -136,5 +136,5 @@ class Huge(bytes):
 
 
 def files_in(directory: Path) -> list[str]:
-    """Sorted relative paths of all files below a directory."""
+    """Return the sorted relative paths of all files under a directory."""
     return sorted(str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file())

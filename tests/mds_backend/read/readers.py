@@ -1,4 +1,4 @@
-"""Batches of a dataset, as the engine reads them: in the exact order, by number, and in pieces."""
+"""Read a dataset's batches like the engine does, in exact order, by number or in pieces."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count, repeat
@@ -31,7 +31,7 @@ def exact(
     unread: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
-    """Blocks of a rank in the exact order: part number `part[0]` of `part[1]` parts."""
+    """Return a rank's blocks in exact order, for part `part[0]` out of `part[1]` parts."""
     number, parts = part
     plan = ExactPlan(
         order.resolved(), dataset.bounds, batch_size, num_epochs, drop_last, parts, place
@@ -43,7 +43,7 @@ def exact(
 def numbered(
     dataset: SampleSource, numbers: Chunk | Sequence[int], batch_size: int = 4, **options: Any
 ) -> Iterator[Block]:
-    """Blocks of the samples with the given numbers, read in two chunks."""
+    """Return blocks of the samples with the given numbers, read in two chunks."""
     chunk = numbers if isinstance(numbers, range) else np.array(numbers, np.int64)
     full, rest = divmod(len(chunk), batch_size)
     sizes = chain(repeat(batch_size, full), [rest] if rest else [])
@@ -64,29 +64,29 @@ def pieces(
     slices: bool = False,
     **options: Any,
 ) -> Iterator[Block]:
-    """Blocks of the results of a transform that gets a rank's rows shard by shard."""
+    """Return blocks of results from a transform that gets a rank's rows shard by shard."""
     plan = RefilledPlan(order.resolved(), dataset.bounds, num_epochs, part[1], start)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return reader.refilled(Refill(plan, dataset, batch_size, slices=slices), part[0])
 
 
 def batches(blocks: Iterable[Block]) -> Iterator[Batch]:
-    """The batches of some blocks."""
+    """Return the batches in some blocks."""
     return chain.from_iterable(block.batches() for block in blocks)
 
 
 def values(blocks: Iterable[Block], column: str = "number") -> list[list[Any]]:
-    """The values of one column in each batch."""
+    """Return the values of one column in each batch."""
     return [as_arrow(batch[column]).to_pylist() for batch in batches(blocks)]
 
 
 def flat(blocks: Iterable[Block], column: str = "number") -> list[Any]:
-    """The values of one column in all batches."""
+    """Return the values of one column in all batches."""
     return list(chain.from_iterable(values(blocks, column)))
 
 
 class OnNumbers:
-    """A transform that applies a function to the numbers, and records how many each call gets."""
+    """A transform that applies a function to the numbers and records the size of each call."""
 
     columns = ("number",)
 

@@ -1,4 +1,4 @@
-"""Columns as NumPy arrays and pandas columns, and the images, pickles and strings in them."""
+"""NumPy arrays and pandas columns, and the images, pickles and strings that they contain."""
 
 import struct
 from datetime import date, datetime, timedelta, timezone
@@ -25,7 +25,7 @@ URL = "file:///data"
 
 
 def write(directory: Path, spark_type: SparkType, values: list[Any]) -> Dataset:
-    """Write one column, a shard per row."""
+    """Write one column with one row per shard."""
     return write_dataset(directory, {"a": values}, {"a": spark_type}, shard_size=1)
 
 
@@ -53,7 +53,7 @@ def read(dataset: Dataset, batch_size: int = 100) -> list[Any]:
         ("decimal(5,2)", [Decimal("1.50"), Decimal("0.00")], "object"),
     ],
 )
-def test_numpy_arrays_have_the_type_of_their_column(
+def test_numpy_arrays_have_the_column_type(
     spark_type: SparkType, values: list[Any], dtype: str, tmp_path: Path
 ) -> None:
     (found,) = read(write(tmp_path, spark_type, values))
@@ -82,7 +82,7 @@ def test_numpy_arrays_have_the_type_of_their_column(
         ("decimal(5,2)", [Decimal("1.50"), None, None], [Decimal("1.50"), None, None]),
     ],
 )
-def test_nulls_in_a_column_decide_the_dtype_of_all_its_batches(
+def test_nulls_in_a_column_determine_the_dtype_in_all_batches(
     spark_type: SparkType, values: list[Any], expected: list[Any], tmp_path: Path
 ) -> None:
     dataset = write(tmp_path, spark_type, values)
@@ -112,7 +112,7 @@ def test_null_elements_are_nan_in_every_batch(element: str, tmp_path: Path) -> N
     ids=str,
 )
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_arrays_of_several_shapes_are_object_arrays(
+def test_arrays_of_different_shapes_are_object_arrays(
     rows: list[Any], batch_size: int, tmp_path: Path
 ) -> None:
     dataset = write(tmp_path, array_of("short"), rows)
@@ -166,13 +166,13 @@ def test_pandas_frames_have_the_expected_dtypes(
     assert [row.tolist() if isinstance(row, np.ndarray) else row for row in column] == values
 
 
-def test_a_timestamp_that_pandas_cannot_hold_raises_error(tmp_path: Path) -> None:
+def test_timestamp_out_of_pandas_range_raises_error(tmp_path: Path) -> None:
     dataset = write(tmp_path, "timestamp_ntz", [datetime(2020, 1, 1), datetime(3000, 1, 1)])
     with pytest.raises(pd.errors.OutOfBoundsDatetime, match="3000-01-01"):
         dataset.to_pandas()
 
 
-def test_column_of_a_transform_is_converted_to_numpy_by_its_own_nulls() -> None:
+def test_column_from_a_transform_is_converted_to_numpy_by_its_own_nulls() -> None:
     assert column_to_numpy(pa.array([1, 2], pa.int8()), None).dtype == np.int8
     assert column_to_numpy(pa.array([1, None], pa.int8()), None).dtype == np.float64
     ragged = column_to_numpy(pa.array([[1], [2, 3]], pa.list_(pa.int8())), None)
@@ -188,7 +188,7 @@ def several(*images: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("encoding", ["jpeg_array", "jpegarray"])
-def test_an_array_of_jpegs_may_be_empty(encoding: str) -> None:
+def test_array_of_jpegs_may_be_empty(encoding: str) -> None:
     assert LateDecoder(column(encoding))(pa.array([bytes(4)])).tolist() == [[]]
 
 
@@ -234,7 +234,7 @@ def decode(value: bytes, place: np.ndarray | None) -> np.ndarray:
 
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("values", [[b"ab", b"c", b"de"], [b"c", b"ab", b"ab"], [None, b"a"]])
-def test_images_of_several_shapes_are_object_arrays(workers: int, values: list[Any]) -> None:
+def test_images_of_different_shapes_are_object_arrays(workers: int, values: list[Any]) -> None:
     found = decode_pixels(decode, values, workers)
     assert found.dtype == object
     assert [None if p is None else p.tobytes() for p in found] == values
@@ -246,5 +246,5 @@ def test_decoded_images_beyond_the_stack_limit_are_object_arrays(
 ) -> None:
     monkeypatch.setattr(late, "MAX_STACK_BYTES", 5)
     found = decode_pixels(decode, [b"ab", b"cd", b"ef"], 2)
-    assert found.dtype == object  # not one array for all of them
+    assert found.dtype == object  # not one array for all images
     assert [pixels.tobytes() for pixels in found] == [b"ab", b"cd", b"ef"]

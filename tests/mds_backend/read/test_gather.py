@@ -1,4 +1,4 @@
-"""Rows of shards, gathered as records, column by column, out of packed shards, and as matrices."""
+"""Rows gathered from shards as records, by column, from packed shards, and as matrices."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,8 +26,8 @@ from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output, Stack, arranged, output_name
 
 PAIR = array_of("short")
-#: Fields and rows of four layouts: fixed-size columns, the same with nulls, a variable-size column,
-#: and arrays in two forms.
+#: Fields and rows for four layouts: fixed-size columns, fixed-size columns with nulls,
+#: a variable-size column, and arrays in two forms.
 LAYOUTS: dict[str, tuple[dict[str, Any], Callable[[int], tuple[Any, ...]]]] = {
     "fixed": (
         {"n": "long", "x": "float", "flag": "boolean", "pair": PAIR},
@@ -66,7 +66,7 @@ def located(shards: Sequence[Shard], bounds: np.ndarray, chunk: Chunk) -> Locate
 
 
 def samples(dataset: Dataset, chosen: range, seed: int | None = None) -> Located:
-    """Consecutive samples, which are permuted if a seed is given."""
+    """Return consecutive samples, permuted if a seed is given."""
     chunk = chosen if seed is None else np.random.default_rng(seed).permutation(chosen)
     shards = [dataset.shard(number) for number in range(len(dataset.shard_sizes))]
     return located(shards, dataset.bounds, chunk)
@@ -80,7 +80,7 @@ def values(batch: Batch) -> dict[str, str]:
 @pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("exact_nulls", [False, True])
 @pytest.mark.parametrize("seed", [None, 1])
-def test_gathering_records_and_gathering_columns_return_equal_values(
+def test_gathering_by_record_and_by_column_returns_equal_values(
     dataset: Dataset,
     seed: int | None,
     exact_nulls: bool,
@@ -112,7 +112,7 @@ def test_gathered_arrays_are_writable_copies(dataset: Dataset) -> None:
 
 
 def test_null_elements_read_back_from_a_column_with_two_array_encodings(tmp_path: Path) -> None:
-    """The column has no common length, but the rows of the batch have one."""
+    """The column has no fixed length, but all rows in the batch have the same length."""
     rows = [[1, None], [3, 4], [5]]
     dataset = write_dataset(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
     assert dataset.schema["a"].length is None
@@ -122,7 +122,7 @@ def test_null_elements_read_back_from_a_column_with_two_array_encodings(tmp_path
 
 
 @pytest.mark.parametrize("exact_nulls", [False, True])
-def test_gather_of_no_rows_returns_columns_of_the_same_types(
+def test_gathering_no_rows_returns_columns_with_the_same_types(
     dataset: Dataset, exact_nulls: bool
 ) -> None:
     gather = Gatherer(dataset.schema, exact_nulls=exact_nulls)
@@ -141,13 +141,13 @@ SHAPES: list[tuple[int, ...]] = [(), (), (), (1,), (3,), (2, 2)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES)), min_size=1), st.data())
-def test_columns_packed_into_strips_equal_the_columns_of_the_records(
+def test_columns_packed_into_strips_equal_the_record_columns(
     columns: list[tuple[str, tuple[int, ...]]], data: st.DataObject
 ) -> None:
     dtype = np.dtype([(f"c{n}", *column) for n, column in enumerate(columns)])
     wanted = data.draw(st.lists(st.sampled_from(dtype.names), unique=True, min_size=1))
     content = np.random.default_rng(0).integers(0, 256, 11 * dtype.itemsize, np.uint8)
-    records = content.view(f"V{dtype.itemsize}")  # not aligned, like the records of a shard
+    records = content.view(f"V{dtype.itemsize}")  # unaligned, like the records in a shard
     strips = strips_of(dtype, {name: dtype[name].base for name in wanted})
     seen = records.view(record_view(dtype, strips))
 
@@ -168,7 +168,7 @@ def test_columns_packed_into_strips_equal_the_columns_of_the_records(
         assert values.flags.writeable
 
 
-def test_scalar_after_array_of_one_element_begins_another_strip() -> None:
+def test_scalar_after_single_element_array_begins_a_new_strip() -> None:
     dtype = np.dtype([("a", "<f4"), ("b", "<f4", (1,)), ("c", "<f4"), ("d", "<i4"), ("e", "<i8")])
     strips = strips_of(dtype, {name: dtype[name].base for name in "abcde"})
     assert [[name for name, _ in strip.columns] for strip in strips] == [
@@ -179,7 +179,7 @@ def test_scalar_after_array_of_one_element_begins_another_strip() -> None:
     ]
 
 
-#: Rows of a shard in memory or of a dataset, and the bounds of up to 40 such shards.
+#: Rows per in-memory shard or dataset, and the bounds of up to 40 such shards.
 ROWS = 1000
 BOUNDS = np.arange(41) * ROWS
 
@@ -201,14 +201,14 @@ def shards(count: int) -> list[MemoryShard]:
 
 
 def shuffled(count: int) -> np.ndarray:
-    """The numbers of most samples of some shards, shuffled."""
+    """Return the shuffled numbers of most samples in some shards."""
     samples = np.arange(count * ROWS).reshape(count, ROWS)[:, 5:-5]
     return np.random.default_rng(3).permutation(samples.reshape(-1))
 
 
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list to which the number of rows of each packed shard is appended."""
+    """A list of the row counts of packed shards, filled during the test."""
     found = []
     real = gather_rows._packed
 
@@ -277,7 +277,7 @@ def test_matrices_hold_the_packed_columns(
             found[output_name(output)][:] = 0  # the caller may change it
 
 
-def test_shard_is_packed_once_enough_of_it_is_read_out_of_order(
+def test_shard_is_packed_once_enough_rows_are_read_out_of_order(
     packed: list[int],
 ) -> None:
     columns, samples = tuple(batch(0)), shuffled(1)
@@ -310,7 +310,7 @@ ORDERS = [
     ExactOrder(seed=1, shuffle_rows=True),
     ExactOrder(seed=1, shuffle_shards=True, window=2 * ROWS),
 ]
-#: Columns of a matrix: a whole record, neighbours, two runs, and scattered ones.
+#: Matrix columns: a whole record, adjacent columns, two runs, and scattered columns.
 CHOICES = [list("abcdef"), list("bcd"), list("efab"), list("fbdcae"), list("ca"), list("d")]
 
 
@@ -354,10 +354,10 @@ def test_matrix_of_all_columns_in_record_order_copies_whole_records(tmp_path: Pa
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_matrices_of_shards_with_different_encodings_have_a_common_type(
+def test_matrices_from_shards_with_different_encodings_have_a_common_type(
     order: ExactOrder, tmp_path: Path
 ) -> None:
-    """One shard has another dtype, and one its columns in another order."""
+    """One shard has a different dtype, and one has its columns in a different order."""
     narrow: Encodings = {"x": ("int16", 2), "y": ("int16", 2)}
     wide: Encodings = {"x": ("int64", 8), "y": ("int64", 8)}
     turned: Encodings = {"y": ("int64", 8), "x": ("int64", 8)}
@@ -374,7 +374,7 @@ def test_matrices_of_shards_with_different_encodings_have_a_common_type(
         assert found == [[n, -n] for n in range(14)]
 
 
-def test_matrices_of_several_dtypes_hold_the_same_values(tmp_path: Path) -> None:
+def test_matrices_with_different_dtypes_contain_the_same_values(tmp_path: Path) -> None:
     columns: dict[str, list[Any]] = {"x": [0.5, -1.5], "n": [1, 1 << 52], "flag": [True, False]}
     fields = {"x": "float", "n": "long", "flag": "boolean"}
     dataset = write_dataset(tmp_path / "data", columns, fields)
@@ -456,7 +456,7 @@ def test_stacked_floats_are_rounded_or_raise_error_if_they_do_not_fit(
         arranged({"x": column}, [output])
 
 
-def test_stack_of_unsuitable_columns_raises_error_with_the_reason(tmp_path: Path) -> None:
+def test_stacking_unsuitable_columns_raises_error_with_the_reason(tmp_path: Path) -> None:
     columns = {"x": [0.5, 1.5], "n": [1, None], "pair": [[1.0, 2.0], [3.0, 4.0]]}
     fields = {"x": "float", "n": "long", "pair": array_of("float")}
     dataset = write_dataset(tmp_path / "data", columns, fields)

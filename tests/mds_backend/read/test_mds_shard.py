@@ -1,4 +1,4 @@
-"""Single samples of shards: with Spark types as in batches, without Spark types as stored."""
+"""Single samples have batch types for columns with Spark types, and stored types otherwise."""
 
 import gc
 import json
@@ -33,7 +33,7 @@ from mdstorm_backend.read.mds_shard import MDSShard
 
 
 def of_batch(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any]:
-    """One row of some columns, read as a batch of one."""
+    """One row of some columns, read as a single-row batch."""
     batch = shard.read(np.array([row]), columns, exact_nulls=True)
     sample = {}
     for name, values in batch.items():
@@ -48,7 +48,7 @@ def of_batch(shard: MDSShard, row: int, columns: Sequence[str]) -> dict[str, Any
 
 
 def identity(value: Any) -> Any:
-    """A key that is the same for equal values of any type."""
+    """Return a key that is the same for equal values of any type."""
     if isinstance(value, np.ndarray):
         return value.dtype, value.shape, value.tobytes(), value.flags.writeable
     return type(value), repr(value)
@@ -90,7 +90,7 @@ def stored(encoding: str, value: Any, width: int) -> bytes:
     return found if isinstance(found, bytes) else found.encode()
 
 
-#: Encodings whose values are single Python values.
+#: Encodings that store single Python values.
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "int": st.integers(-(1 << 63), (1 << 63) - 1),
     "bytes": st.binary(max_size=5),
@@ -103,7 +103,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-#: Shapes of arrays of one column: of any number of dimensions, of two, of one.
+#: Shapes for arrays in a column with any number of dimensions, two dimensions, and one.
 SHAPES: list[st.SearchStrategy[tuple[int, ...]]] = [
     array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3),
     array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=3),
@@ -113,7 +113,7 @@ SHAPES: list[st.SearchStrategy[tuple[int, ...]]] = [
 
 @st.composite
 def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
-    """An encoding, the size of its values, and three values."""
+    """Draw an encoding, the size of its values, and three values."""
     kind = draw(st.sampled_from([*VALUES, "scalar", "ndarray", "ndarray:", "ndarray::"]))
     if kind in VALUES:
         values = draw(st.lists(VALUES[kind], min_size=3, max_size=3))
@@ -134,7 +134,7 @@ def typed_values(draw: st.DrawFn) -> tuple[str, int | None, list[Any]]:
 
 
 def encoded_shard(columns: list[tuple[str, int | None, list[Any]]]) -> MDSShard:
-    """Encode three samples by hand, and return a shard of them."""
+    """Encode three samples by hand, and return a shard that contains them."""
     names = [f"c{i}" for i in range(len(columns))]
     encodings = {n: (e, size) for n, (e, size, _) in zip(names, columns, strict=True)}
     samples = []
@@ -167,7 +167,7 @@ def plain(value: Any) -> str:
 @given(
     st.lists(typed_values(), min_size=1, max_size=5), st.sampled_from([[0, 1, 2], [1], [0, 2], []])
 )
-def test_a_batch_holds_the_values_of_its_samples(
+def test_batch_contains_the_values_of_its_samples(
     columns: list[tuple[str, int | None, list[Any]]], rows: list[int]
 ) -> None:
     shard = encoded_shard(columns)
@@ -183,7 +183,7 @@ def test_a_batch_holds_the_values_of_its_samples(
 
 @pytest.mark.parametrize("row", [-1, 2, 1 << 40])
 @pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])
-def test_sample_beyond_the_shard_raises_index_error(
+def test_sample_beyond_end_of_shard_raises_index_error(
     row: int, encoding: tuple[str, int | None]
 ) -> None:
     samples = [b"\x01", b"\x02"] if encoding[1] else [struct.pack("<I", 1) + b"a"] * 2
@@ -192,7 +192,7 @@ def test_sample_beyond_the_shard_raises_index_error(
         shard.sample(row)
 
 
-def test_unknown_column_of_a_shard_raises_error_that_lists_its_columns() -> None:
+def test_unknown_column_raises_error_listing_the_shards_columns() -> None:
     shard = foreign_shard([b"\x01"], {"a": ("int8", 1)})
     message = r"no columns \['b'\]; its dataset has \['a'\]"
     with pytest.raises(ArgumentTypeError, match=message):
@@ -212,7 +212,7 @@ DAMAGED: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize(("encoding", "value"), DAMAGED.values(), ids=DAMAGED)
-def test_damaged_value_raises_error_that_names_the_shard(encoding: str, value: bytes) -> None:
+def test_damaged_value_raises_error_naming_the_shard(encoding: str, value: bytes) -> None:
     sample = struct.pack("<I", len(value)) + value
     shard = foreign_shard([sample], {"a": (encoding, None)})
     with pytest.raises(CorruptDatasetError, match=r"x\.mds") as caught:
@@ -230,7 +230,7 @@ def test_sample_sizes_that_do_not_add_up_raise_error(sizes: tuple[int, int]) -> 
             decode()
 
 
-def test_shard_is_freed_at_once_after_samples_were_read(tmp_path: Path) -> None:
+def test_shard_is_freed_immediately_after_samples_are_read(tmp_path: Path) -> None:
     dataset = write_dataset(
         tmp_path, {"a": [1, None], "b": [["x"], None]}, {"a": "long", "b": array_of("string")}
     )
@@ -271,7 +271,7 @@ def test_columns_that_cannot_be_decoded_are_skipped() -> None:
             decode()
 
 
-def test_a_shard_without_samples_is_read() -> None:
+def test_shard_without_samples_is_read() -> None:
     for encodings in ({"a": ("int8", 1)}, {"a": ("str", None)}):
         shard = foreign_shard([], encodings)  # type: ignore[arg-type]
         assert shard.num_samples == 0

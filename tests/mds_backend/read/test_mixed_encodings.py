@@ -1,4 +1,4 @@
-"""Shards that store a column in another encoding than their neighbours."""
+"""Shards that store a column in a different encoding than their neighbours."""
 
 import io
 import pickle
@@ -23,7 +23,7 @@ PICKLE = pickle.dumps(["b"])
 
 
 def fixed(encoding: str, *values: Any) -> Shard:
-    """A shard of scalars, or of arrays of the same shape."""
+    """A shard of scalars or equally shaped arrays."""
     dtype = np.dtype(
         "<i8" if encoding == "int" else encoding.split(":")[-2 if ":" in encoding else 0]
     )
@@ -49,7 +49,7 @@ def image(format_: str, grey: int) -> bytes:
 
 
 CASES: dict[str, tuple[list[Shard], Any, Any]] = {
-    # shards, the dtype of a NumPy batch, its values
+    # shards, NumPy batch dtype, batch values
     "integers": ([fixed("int32", 1, 2), fixed("int64", 1 << 40)], "int64", [1, 2, 1 << 40]),
     "signs": ([fixed("uint8", 255), fixed("int8", -1)], "int16", [255, -1]),
     "python integers": ([fixed("int", 5), fixed("int16", -1)], "int64", [5, -1]),
@@ -80,14 +80,14 @@ ORDERS = [ExactOrder(), ExactOrder(seed=1, shuffle_shards=True, window=100, shuf
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_scalars_of_mixed_encodings_take_their_common_type(name: str, tmp_path: Path) -> None:
+def test_scalars_with_mixed_encodings_get_their_common_type(name: str, tmp_path: Path) -> None:
     shards, dtype, values = CASES[name]
     dataset = foreign_dataset(tmp_path, shards)
     for batch_size in (1, 2, 100):
         parts = [batch["x"] for batch in dataset.batches(batch_size)]
         assert {part.dtype.name for part in parts} == {dtype}
         assert [v for part in parts for v in part.tolist()] == values
-    # Blocks of one shard each, whose records have a layout that no other shard has.
+    # Each block has one shard, whose record layout no other shard has.
     single = batches(exact(dataset, batch_size=1, block_rows=1))
     assert {column_to_numpy(b["x"], dataset.schema["x"]).dtype.name for b in single} == {dtype}
     for order in ORDERS:
@@ -98,7 +98,7 @@ def test_scalars_of_mixed_encodings_take_their_common_type(name: str, tmp_path: 
 
 @pytest.mark.parametrize("name", ARRAYS)
 @pytest.mark.parametrize("batch_size", [1, 100])
-def test_arrays_of_mixed_encodings_keep_their_dtypes_and_shapes(
+def test_arrays_with_mixed_encodings_keep_their_dtypes_and_shapes(
     name: str, batch_size: int, tmp_path: Path
 ) -> None:
     shards, dtypes = ARRAYS[name]
@@ -110,7 +110,7 @@ def test_arrays_of_mixed_encodings_keep_their_dtypes_and_shapes(
         assert sample.tolist() == row.tolist()
 
 
-def test_sample_is_decoded_with_the_encoding_of_its_shard(tmp_path: Path) -> None:
+def test_sample_is_decoded_with_its_shards_encoding(tmp_path: Path) -> None:
     shards = [fixed("int32", 1), fixed("int64", 2), texts("str", "a"), texts("pkl", PICKLE)]
     dataset = foreign_dataset(tmp_path, shards)
     samples = [dataset[i]["x"] for i in range(3)]
@@ -121,7 +121,7 @@ def test_sample_is_decoded_with_the_encoding_of_its_shard(tmp_path: Path) -> Non
     assert open_dataset(str(tmp_path), allow_unsafe_types=True)[3]["x"] == ["b"]
 
 
-def test_batches_of_encodings_without_common_type_raise_error(tmp_path: Path) -> None:
+def test_batches_with_encodings_without_common_type_raise_error(tmp_path: Path) -> None:
     shards: list[Shard] = []
     for samples, encodings in (fixed("int32", 1), texts("str", "a")):
         shards.append(([sample + b"\5" for sample in samples], {**encodings, "y": ("int8", 1)}))
@@ -132,7 +132,7 @@ def test_batches_of_encodings_without_common_type_raise_error(tmp_path: Path) ->
     assert batch["y"].tolist() == [5, 5]
 
 
-def test_shards_with_columns_in_another_order_are_read_by_name(tmp_path: Path) -> None:
+def test_shards_with_columns_in_a_different_order_are_read_by_name(tmp_path: Path) -> None:
     shards: list[Shard] = [
         ([struct.pack("<bh", 1, 2)], {"a": ("int8", 1), "b": ("int16", 2)}),
         ([struct.pack("<hb", 4, 3)], {"b": ("int16", 2), "a": ("int8", 1)}),

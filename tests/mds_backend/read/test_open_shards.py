@@ -13,14 +13,14 @@ from mdstorm_backend.read.shard import OpenShards
 
 
 class Shard:
-    """Stands in for a shard; of shards of a gigabyte, only the last few are kept open."""
+    """A fake shard; of gigabyte-sized shards, only the last few are kept open."""
 
     def __init__(self, memory: int = 1 << 30) -> None:
         self.memory = memory
 
 
 class Opener:
-    """Opens shards of a given size and records their numbers."""
+    """Opens shards with a given size and records their numbers."""
 
     def __init__(self, memory: int = 1 << 30) -> None:
         self.memory = memory
@@ -37,7 +37,7 @@ def test_latest_shards_stay_open_and_shards_in_use_are_reused() -> None:
     for number in range(1, 8):
         shards.get(number, opener)
     gc.collect()
-    assert shards.get(0, opener) is held  # and becomes one of the latest
+    assert shards.get(0, opener) is held  # shard 0 is now one of the latest
     shards.get(7, opener)
     assert opener.opened == list(range(8))
     shards.get(1, opener)
@@ -79,12 +79,12 @@ def test_different_shards_are_opened_at_the_same_time() -> None:
         assert len(set(pool.map(lambda n: shards.get(n, open_shard), range(3)))) == 3
 
 
-def test_threads_that_request_one_shard_open_it_once() -> None:
+def test_threads_that_request_the_same_shard_open_it_once() -> None:
     shards, opener, together = OpenShards(), Opener(), threading.Barrier(2)
 
     def open_shard(number: int) -> Any:
         with pytest.raises(threading.BrokenBarrierError):
-            together.wait(0.1)  # times out, as no other thread opens it
+            together.wait(0.1)  # times out because no other thread opens it
         return opener(number)
 
     with ThreadPoolExecutor(4) as pool:
@@ -92,7 +92,7 @@ def test_threads_that_request_one_shard_open_it_once() -> None:
     assert opener.opened == [0]
 
 
-def test_failed_open_raises_error_and_the_next_request_retries(tmp_path: Path) -> None:
+def test_failed_open_raises_error_and_next_request_retries(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
     file = Path(dataset.location.path, dataset.index.shards[0].raw_data.basename)
     data = file.read_bytes()
@@ -104,7 +104,7 @@ def test_failed_open_raises_error_and_the_next_request_retries(tmp_path: Path) -
     assert dataset.shard(0).num_samples == 5
 
 
-def test_a_forked_child_reads_while_a_thread_of_the_parent_opens(tmp_path: Path) -> None:
+def test_forked_child_reads_a_shard_that_a_parent_thread_is_opening(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 5)
     opened = dataset._open_shards
     opening, done = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Samples in batches: in the exact order or by number, from shards opened ahead of use."""
+"""Batches in exact order or by sample number, from shards that are opened ahead of use."""
 
 import threading
 import weakref
@@ -78,7 +78,7 @@ def test_each_row_is_read_once_per_epoch_and_ranks_have_equal_batch_counts(
 
 
 @given(worlds, st.integers(1, 70), epochs)
-def test_drop_last_keeps_the_batches_that_all_ranks_fill(
+def test_drop_last_keeps_batches_that_are_full_on_all_ranks(
     datasets: dict[int, Dataset], world_size: int, batch_size: int, epochs: int
 ) -> None:
     for rank in range(world_size):
@@ -135,7 +135,9 @@ def test_plan_lists_sample_numbers_without_reading(
     assert found == flat(exact(datasets[60], order, 8, 2, place=place))
 
 
-def test_rank_without_remaining_rows_gets_an_empty_batch_of_the_same_types(tmp_path: Path) -> None:
+def test_rank_without_remaining_rows_gets_an_empty_batch_with_the_same_types(
+    tmp_path: Path,
+) -> None:
     fields = {"a": "long", "pair": array_of("short"), "word": "string", "list": array_of("byte")}
     rows = {"a": [1, 2, 3], "pair": [[1, 2]] * 3, "word": ["x"] * 3, "list": [[1], [], None]}
     dataset = write_dataset(tmp_path, rows, fields)
@@ -153,7 +155,7 @@ ROWS = 90
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Numbers, words and ragged arrays, some of them null, in shards of several sizes."""
+    """Numbers, words and ragged arrays, including nulls, in shards of different sizes."""
     columns = {
         "number": range(ROWS),
         "word": [None if n % 7 == 3 else f"word {n}" for n in range(ROWS)],
@@ -166,7 +168,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.fixture(scope="module")
 def fixed(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    """Integers, and floats with nulls, in shards of fixed-size records."""
+    """Integers and nullable floats, in shards of fixed-size records."""
     columns = {"number": range(ROWS), "x": [None if n % 5 == 0 else n / 2 for n in range(ROWS)]}
     fields = {"number": "long", "x": "double"}
     directory = tmp_path_factory.mktemp("fixed")
@@ -229,11 +231,11 @@ def test_blocks_have_whole_batches_and_begin_small_unless_the_table_is_small(
         (8, 1, 100_000, 1),  # at least one batch
         (1 << 20, 1, 2, 4),  # limited by bytes
         (64 << 20, 1, 1, 1),
-        (1 << 14, 2048, 256, 8),  # many columns raise the limit of bytes
+        (1 << 14, 2048, 256, 8),  # the byte limit is higher with many columns
         (1 << 20, 1 << 17, 2, 32),
     ],
 )
-def test_block_is_limited_in_rows_and_in_bytes(
+def test_block_is_limited_in_rows_and_bytes(
     nbytes_per_row: int, columns: int, batch_size: int, batches: int
 ) -> None:
     dataset = MagicMock(nbytes=1000 * nbytes_per_row, schema=range(columns))
@@ -248,7 +250,7 @@ def test_prepare_is_applied_to_each_block(fixed: Dataset) -> None:
     assert values(numbered(fixed, range(7), prepare=prepare)) == [[0, 2, 4, 6], [8, 10, 12]]
 
 
-def test_a_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
+def test_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
     even = OnNumbers(lambda numbers: numbers[numbers % 2 == 0])
     blocks = list(numbered(fixed, [1, 2, 4, 3, 5, 7, 8], 3, transform=even))
     assert [list(block.batch["number"]) for block in blocks] == [[2, 4], [], [8]]
@@ -260,7 +262,7 @@ def test_a_transform_gets_the_rows_of_a_batch(fixed: Dataset) -> None:
 
 
 class Recording:
-    """A dataset that records which shards are opened, and by which threads."""
+    """A dataset that records which shards are opened and by which threads."""
 
     def __init__(
         self, dataset: Dataset, *, is_mapped: bool, together: threading.Barrier | None = None
@@ -293,7 +295,7 @@ def test_shards_are_opened_the_given_number_of_samples_ahead(
     dataset.nbytes = nbytes
     blocks = exact(dataset, batch_size=10, block_rows=10, samples_ahead=samples_ahead)
     for used, _ in enumerate(blocks):
-        # From the second block on, the next one is filled ahead, unless the table is small.
+        # From the second block on, the next block is filled ahead unless the table is small.
         filled = used + (used > 0 and nbytes > SMALL)
         assert dataset.opened == list(range(min(opened + filled, 10)))
     assert dataset.threads == {"MainThread"}
@@ -303,7 +305,7 @@ def test_shards_are_opened_the_given_number_of_samples_ahead(
     ("read", "options"), [(exact, {}), (pieces, {"transform": OnNumbers(lambda n: n)})]
 )
 def test_threads_open_remote_shards_in_parallel(tmp_path: Path, read: Any, options: Any) -> None:
-    """Five shards are opened at the same time, although only two threads decode."""
+    """Five shards are opened at the same time even though only two threads decode."""
     numbers = write_numbers(tmp_path, 100, tasks=10)
     dataset: Any = Recording(numbers, is_mapped=False, together=threading.Barrier(5))
     found = flat(read(dataset, batch_size=10, samples_ahead=50, **options))
@@ -350,7 +352,7 @@ def test_endless_pass_plans_one_epoch_ahead(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_mapped", [False, True])
 @pytest.mark.parametrize("workers", [0, 2])
-def test_shard_that_cannot_be_opened_raises_error_at_its_batch(
+def test_unopenable_shard_raises_error_at_its_first_batch(
     tmp_path: Path, is_mapped: bool, workers: int
 ) -> None:
     dataset = write_numbers(tmp_path, 100, tasks=10)

@@ -1,4 +1,4 @@
-"""Functions on the rows of a shard, which may change their number."""
+"""Functions on a shard's rows, which may change the number of rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -28,9 +28,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_batches_are_cut_from_the_results_of_a_transform(
-    dataset: Dataset, name: str, workers: int
-) -> None:
+def test_batches_are_cut_from_transform_results(dataset: Dataset, name: str, workers: int) -> None:
     transform = OnNumbers(FUNCTIONS[name])
     found = values(pieces(dataset, transform=transform, workers=workers))
     shards = np.arange(30).reshape(6, 5)
@@ -49,7 +47,7 @@ def test_batches_are_cut_from_the_results_of_a_transform(
         ExactOrder(seed=1, shuffle_shards=True, window=8),
     ],
 )
-def test_transform_of_slices_of_shards_yields_the_rows_of_whole_shards(
+def test_transforming_shard_slices_yields_the_same_rows_as_whole_shards(
     dataset: Dataset, order: ExactOrder, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(refill, "SLICE_BYTES", -(-2 * dataset.nbytes // len(dataset)))
@@ -59,7 +57,7 @@ def test_transform_of_slices_of_shards_yields_the_rows_of_whole_shards(
     assert sliced == values(pieces(dataset, order, transform=OnNumbers(FUNCTIONS[name])))
 
 
-def test_transform_is_called_for_each_shard_with_rows_of_its_rank_only(
+def test_transform_is_called_per_shard_with_only_the_ranks_rows(
     dataset: Dataset,
 ) -> None:
     transform = OnNumbers(lambda n: n)
