@@ -1,4 +1,4 @@
-"""DataFrames of single columns, and the directory that tests write to."""
+"""Single-column DataFrames, and the directory that tests write to."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The encodings that are chosen for columns of Arrow data and of DataFrames."""
+"""Encodings chosen for the columns of Arrow data and DataFrames."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def planned(type_: pa.DataType, encoding: str | None = None) -> Column:
         (pa.list_(pa.string()), "json", array_of("string")),
         (pa.struct([("a", pa.large_string())]), "json", struct_of(a="string")),
         (pa.map_(pa.string(), pa.int32()), "json", map_of("string", "integer")),
-        # Types that Spark does not have.
+        # Types that do not exist in Spark.
         (pa.uint8(), "uint8", None), (pa.uint64(), "uint64", None), (pa.float16(), "float16", None),
         (pa.list_(pa.uint16()), "ndarray:uint16", None),
     ],
@@ -72,7 +72,7 @@ def test_types_that_readers_do_not_support_raise_error(type_: pa.DataType, name:
     assert list(caught.value.columns) == ["v"]
 
 
-def test_plan_keeps_order_and_nullability_of_the_data() -> None:
+def test_plan_keeps_column_order_and_nullability() -> None:
     not_null = pa.field("b", pa.int8(), nullable=False)
     schema = pa.schema([not_null, ("a", pa.int8()), ("c", pa.int8())])
     found = [(column.name, column.nullable) for column in plan_batch(schema, None)]
@@ -87,7 +87,7 @@ def test_encoding_with_several_dimensions_has_no_spark_type() -> None:
     assert planned(type_).encoding == "ndarray:float32:2,3"
 
 
-def test_error_names_all_invalid_columns() -> None:
+def test_error_lists_all_invalid_columns() -> None:
     schema = pa.schema([("a", pa.int8()), ("b", pa.string()), ("c", pa.int8())])
     with pytest.raises(UnsupportedTypeError, match=r"'a' cannot be .*: int8 as 'str'; .*'b'") as e:
         plan_batch(schema, {"a": "str", "b": "int", "c": "int"})
@@ -110,13 +110,13 @@ def field(name: str, spark_type: Any, nullable: bool = True) -> dict[str, Any]:
     return {"name": name, "type": spark_type, "nullable": nullable}
 
 
-def test_all_columns_are_planned_by_default_and_doubles_remain_doubles() -> None:
+def test_all_columns_are_planned_by_default_and_doubles_stay_doubles() -> None:
     schema = plan_columns([field("b", "double"), field("a", array_of("double"), False)], None)
     found = [(column.name, column.encoding, column.nullable) for column in schema]
     assert found == [("b", "float64", True), ("a", "ndarray:float64", False)]
 
 
-def test_selected_columns_keep_the_order_of_the_frame() -> None:
+def test_selected_columns_keep_the_frames_order() -> None:
     fields = [field(name, "long") for name in "cab"]
     assert plan_columns(fields, {"b": "int", "c": "int64"}).names == ("c", "b")
 
@@ -134,9 +134,7 @@ def test_selected_columns_keep_the_order_of_the_frame() -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_given_encoding_that_holds_the_spark_type_keeps_that_type(
-    spark_type: Any, encoding: str
-) -> None:
+def test_given_encoding_keeps_the_spark_type_if_it_fits(spark_type: Any, encoding: str) -> None:
     (column,) = plan_columns([field("v", spark_type)], {"v": encoding})
     assert (column.encoding, column.spark_type) == (encoding, spark_type)
 
@@ -177,12 +175,12 @@ def test_encoding_that_cannot_hold_the_values_raises_error(spark_type: Any, enco
     assert repr(encoding) in str(e.value)
 
 
-def test_column_that_the_frame_does_not_have_raises_error() -> None:
+def test_column_missing_from_the_frame_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="'w' is not a column of input dataframe"):
         plan_columns([field("v", "long")], {"v": "int", "w": "int"})
 
 
-def test_unsupported_column_raises_error_only_if_it_is_selected() -> None:
+def test_unsupported_column_raises_error_only_if_selected() -> None:
     fields = [field("v", "long"), field("bad", "void")]
     assert plan_columns(fields, {"v": "int"}).names == ("v",)
     with pytest.raises(UnsupportedTypeError, match="'bad': type void"):

@@ -1,4 +1,4 @@
-"""Failed jobs leave no files, also if only some attempts fail."""
+"""Failed jobs leave no files behind, and neither do failed task attempts."""
 
 import os
 import traceback
@@ -18,7 +18,7 @@ from mdstorm_backend.write import tasks
 
 
 def failing_frame(spark: Any, target: Path) -> Any:
-    """Four partitions of 500 rows: the last one fails when the others have written a shard each."""
+    """Four partitions of 500 rows; the last one fails once the others have written a shard."""
 
     def fail_at_the_end(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -46,7 +46,7 @@ def test_failed_job_removes_its_files_and_keeps_other_files(
 
 
 @pytest.mark.parametrize("reason", [ValueError("a bad row"), KeyboardInterrupt("stop")], ids=repr)
-def test_error_of_a_job_is_raised_if_its_session_is_gone(reason: BaseException) -> None:
+def test_job_error_is_raised_even_if_the_session_is_gone(reason: BaseException) -> None:
     def gone(*_: Any) -> str:
         raise ConnectionError("the session is gone")
 
@@ -55,7 +55,7 @@ def test_error_of_a_job_is_raised_if_its_session_is_gone(reason: BaseException) 
             raise reason
         finally:
             if isinstance(reason, KeyboardInterrupt):
-                gone()  # as in the clean-up of Spark
+                gone()  # as in Spark's clean-up
 
     session = SimpleNamespace(conf=SimpleNamespace(get=gone))
     mapped: Any = SimpleNamespace(sparkSession=session, collect=fail)
@@ -63,7 +63,7 @@ def test_error_of_a_job_is_raised_if_its_session_is_gone(reason: BaseException) 
         collect_reports(mapped)
 
 
-def test_task_that_cannot_write_raises_write_error_without_spark_traceback(spark: Any) -> None:
+def test_failed_write_in_task_raises_write_error_without_spark_traceback(spark: Any) -> None:
     text = f"file:///x/{'a' * 500}.mds could not be written (No space left on device). Check it"
 
     def fail(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,7 +76,7 @@ def test_task_that_cannot_write_raises_write_error_without_spark_traceback(spark
     assert "PythonException" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_destination_like_a_table_name_raises_error_before_the_job(spark: Any) -> None:
+def test_destination_resembling_a_table_name_raises_error_before_the_job(spark: Any) -> None:
     with pytest.raises(InvalidArgumentError, match=r"'main\.sales\.orders' is the name"):
         materialize(spark.range(3), "main.sales.orders")
 
@@ -144,7 +144,7 @@ materialize(builder.getOrCreate().range(0, 3000, 1, 3), sys.argv[1], shard_size=
 
 
 @pytest.mark.long
-def test_failed_task_attempts_leave_neither_shards_nor_rows(tmp_path: Path) -> None:
+def test_failed_task_attempts_leave_no_shards_or_rows(tmp_path: Path) -> None:
     done = run_program(RETRY, tmp_path / "dataset", cwd=tmp_path)
     assert "a machine is gone" in done.stderr
     dataset = open_dataset(str(tmp_path / "dataset"))
@@ -171,7 +171,7 @@ except ImportError as error:
 
 
 @pytest.mark.long
-def test_workers_without_pyarrow_raise_error_with_the_python_to_use(tmp_path: Path) -> None:
+def test_workers_without_pyarrow_raise_error_with_the_right_python(tmp_path: Path) -> None:
     stand_in = tmp_path / "site" / "pyarrow.py"
     stand_in.parent.mkdir()
     stand_in.write_text("raise ModuleNotFoundError(\"No module named 'pyarrow'\")\n")

@@ -1,4 +1,4 @@
-"""The progress line: on terminals, and nowhere else."""
+"""The progress line is shown only on terminals."""
 
 import sys
 import threading
@@ -62,7 +62,7 @@ def refused(self: Location) -> Any:
     ("place", "shown"),
     [("full", "2 shards, 3.0 MB"), ("empty", "no shards yet"), ("refused", "Spark is at work")],
 )
-def test_terminal_shows_shards_and_bytes_of_a_running_job(
+def test_terminal_shows_shards_and_bytes_while_job_is_running(
     place: str, shown: str, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if place == "refused":
@@ -78,7 +78,7 @@ def test_terminal_shows_shards_and_bytes_of_a_running_job(
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_progress_is_hidden_if_spark_shows_its_bar_or_if_disabled(
+def test_progress_is_hidden_if_disabled_or_if_spark_shows_its_own_bar(
     shown: bool, location: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())

@@ -1,4 +1,4 @@
-"""A DataFrame becomes one dataset or one per partition: order, shards, wrong arguments."""
+"""Writing a DataFrame as one dataset or one per partition, and invalid arguments."""
 
 import json
 from collections.abc import Iterator
@@ -16,23 +16,21 @@ from mdstorm_backend import dataframe_to_mds, errors, materialize, open_dataset
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_samples_are_in_the_order_of_the_partitions(
-    spark: Any, target: Path, partitions: int
-) -> None:
+def test_samples_are_in_partition_order(spark: Any, target: Path, partitions: int) -> None:
     dataset = materialize(spark.range(0, 200, 1, partitions), str(target))
     assert len(dataset) == 200
     assert numbers_in(target, "id") == list(range(200))
     assert len(dataset.index.shards) == partitions
 
 
-def test_empty_partitions_leave_no_shard(spark: Any, target: Path) -> None:
+def test_empty_partitions_write_no_shards(spark: Any, target: Path) -> None:
     df = spark.range(0, 20, 1, 10).where("id IN (4, 5, 18)")
     dataset = materialize(df, str(target))
     assert [shard.samples for shard in dataset.index.shards] == [2, 1]
     assert numbers_in(target, "id") == [4, 5, 18]
 
 
-def test_an_empty_frame_is_a_dataset_of_no_samples(spark: Any, target: Path) -> None:
+def test_empty_frame_becomes_a_dataset_without_samples(spark: Any, target: Path) -> None:
     df = spark.range(0).selectExpr("id", "array(id) AS a", "named_struct('b', id) AS s")
     dataset = materialize(df, str(target))
     assert (len(dataset), dataset.index.shards) == (0, ())
@@ -114,7 +112,7 @@ REFUSED_LITERALS = {
 }
 
 
-def test_error_names_all_unsupported_columns_and_nothing_is_written(
+def test_error_lists_all_unsupported_columns_and_nothing_is_written(
     spark: Any, target: Path
 ) -> None:
     columns = ", ".join(f"{literal} AS {name}" for name, literal in REFUSED_LITERALS.items())
@@ -127,14 +125,16 @@ def test_error_names_all_unsupported_columns_and_nothing_is_written(
 @pytest.mark.parametrize(
     "literal", ["parse_json('1')", "make_interval(1)", "TIME'10:00:00'"], ids=lambda s: s[:10]
 )
-def test_types_of_spark_4_raise_error(frame: Any, target: Path, literal: str) -> None:
+def test_spark_4_types_raise_error(frame: Any, target: Path, literal: str) -> None:
     pytest.importorskip("pyspark", "4.1", reason="an older PySpark cannot describe the type")
     with pytest.raises(errors.UnsupportedTypeError, match="'v'"):
         materialize(frame(literal), str(target))
     assert not target.exists()
 
 
-def test_no_job_starts_for_an_unsupported_column(classic_spark: Any, target: Path) -> None:
+def test_unsupported_column_raises_error_before_any_job_starts(
+    classic_spark: Any, target: Path
+) -> None:
     context = classic_spark.sparkContext
     context.setJobGroup("refused", "refused")
     with pytest.raises(errors.UnsupportedTypeError):
@@ -221,7 +221,7 @@ def test_columns_argument_selects_columns_and_encodings(spark: Any, target: Path
     assert table.to_pylist()[1] == {"id": 1, "a": [1, 1], "day": "2024-02-29"}
 
 
-def test_samples_that_udf_iterable_yields_are_written(spark: Any, target: Path) -> None:
+def test_samples_yielded_by_udf_iterable_are_written(spark: Any, target: Path) -> None:
     def pairs(frame: Any, first: int = 0) -> Iterator[dict[str, Any]]:
         for value in frame["a.b"]:
             yield {"n": int(value) + first, "array": np.array([value], "int16")}
@@ -253,7 +253,7 @@ def test_local_directory_of_a_pair_is_kept_only_with_keep_local(spark: Any, tmp_
             assert files_in(local) == files_in(remote)
 
 
-def test_a_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
+def test_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
     dataframe_to_mds(spark.range(5), mds_kwargs={"out": str(target)})
     with pytest.raises(errors.DatasetExistsError, match="Directory is not empty"):
         dataframe_to_mds(spark.range(3), mds_kwargs={"out": str(target)})
@@ -300,7 +300,7 @@ def test_wrong_arguments_for_a_dataset_per_partition_raise_error(
         ),
     ],
 )
-def test_value_that_is_not_a_frame_or_missing_arguments_raise_error(
+def test_non_frame_value_or_missing_arguments_raise_error(
     spark: Any, options: dict[str, Any], kind: type[Exception], message: str
 ) -> None:
     usual = {"dataframe": spark.range(1), "mds_kwargs": {"out": "never"}}

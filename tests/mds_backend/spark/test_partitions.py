@@ -1,4 +1,4 @@
-"""The files of tasks with a fake Spark context, and the datasets that are made of them."""
+"""Files written by tasks with a fake Spark context, and the datasets made from them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +24,7 @@ OTHER = "89abcdef"
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The numbers of the partition and of the attempt that are being written."""
+    """The partition number and the attempt number being written."""
     numbers = {"partition": 3, "attempt": 17}
     context = SimpleNamespace(
         partitionId=lambda: numbers["partition"], taskAttemptId=lambda: numbers["attempt"]
@@ -52,7 +52,7 @@ def make_job(*targets: Path | str, name: str = "0123abcd", **options: Any) -> Pa
     return PartitionJob(name, locations, ShardFormat(1000), **options)
 
 
-def test_the_shards_do_not_depend_on_how_spark_cuts_batches(target: Path) -> None:
+def test_shards_do_not_depend_on_how_spark_splits_batches(target: Path) -> None:
     schema = plan({"id": "long", "text": "string"})
     table = pa.table({"id": range(20_000), "text": [str(n) for n in range(20_000)]})
     contents = []
@@ -80,13 +80,13 @@ def test_failed_attempt_removes_its_shards(target: Path, monkeypatch: pytest.Mon
     with pytest.raises(errors.EncodingError, match="column 'x'"):
         write_samples(target, failing)
     assert list(target.rglob("*")) == []
-    monkeypatch.delattr(Location, "write")  # raises an error only at the end
+    monkeypatch.delattr(Location, "write")  # raises the error only at the end
     with pytest.raises(errors.WriteError):
         write_samples(target, lambda frame: [{"x": 1}])
     assert list(target.rglob("*")) == []
 
 
-def test_task_does_not_create_the_directory_of_the_dataset(target: Path, write: Any) -> None:
+def test_task_does_not_create_the_dataset_directory(target: Path, write: Any) -> None:
     """The directory would be on the executor's own disk, where nothing removes its files."""
     with pytest.raises(errors.WriteError, match="could not be written"):
         write(make_job(target, by_partition=False), 0, 1)
@@ -102,7 +102,7 @@ def test_udf_that_does_not_return_an_iterable_of_samples_raises_error(
     assert not target.exists()
 
 
-def test_files_of_lost_attempts_are_removed_and_other_files_are_kept(
+def test_files_from_lost_attempts_are_removed_and_other_files_are_kept(
     target: Path, write: Any
 ) -> None:
     job, other = make_job(target), make_job(target, name=OTHER)
@@ -130,7 +130,7 @@ def test_incomplete_local_copy_causes_warning_and_gets_no_index(target: Path, wr
     assert not (target / "index.json").exists()
 
 
-def test_dataset_of_another_job_is_not_changed(target: Path, write: Any) -> None:
+def test_dataset_written_by_another_job_is_not_changed(target: Path, write: Any) -> None:
     first, second = make_job(target), make_job(target, name=OTHER)
     publish_partitions(first, SCHEMA, write(first, 0, 1), merged=False)
     reports = write(second, 0, 2)
@@ -159,9 +159,7 @@ def test_failure_to_write_one_index_removes_the_other_indexes(
     assert "index.json" not in {path.name for path in target.rglob("*")}
 
 
-def test_failed_job_removes_its_files_and_keeps_files_of_other_jobs(
-    target: Path, write: Any
-) -> None:
+def test_failed_job_removes_its_files_and_keeps_other_jobs_files(target: Path, write: Any) -> None:
     job, other = make_job(target, "memory://failed"), make_job(target, name=OTHER)
     made = [location for location in job.locations if directories.make_directory(location)]
     write(job, 0, 1)

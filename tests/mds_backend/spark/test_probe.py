@@ -1,4 +1,4 @@
-"""The check whether executors and the driver can write to a directory, and its failures."""
+"""Checking that executors and the driver can write to a directory, and reporting failures."""
 
 import re
 import socket
@@ -58,7 +58,7 @@ def test_ctrl_c_during_the_probe_raises_keyboard_interrupt(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_session_that_refuses_python_is_returned_as_the_reason(spark: Any, tmp_path: Path) -> None:
+def test_session_that_rejects_python_is_returned_as_the_reason(spark: Any, tmp_path: Path) -> None:
     with refusing.without_python_on_executors(connect=IS_CONNECT):
         reason = why_not_writable(spark, location_of(tmp_path))
     assert reason == (
@@ -77,7 +77,7 @@ def own_encoding() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("own_encoding")
-def test_workers_without_mdstorm_raise_error_that_names_a_worker(
+def test_workers_without_mdstorm_raise_error_naming_a_worker(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = tmp_path / "absent"
@@ -94,7 +94,7 @@ def test_workers_without_mdstorm_raise_error_that_names_a_worker(
 
 
 def check_short(error: BaseException) -> None:
-    """Check that the traceback shows only the driver's own error."""
+    """Check that the traceback only shows the driver's own error."""
     shown = "".join(traceback.format_exception(error))
     assert error.__cause__ is None
     assert "direct cause" not in shown
@@ -113,7 +113,7 @@ IDLE: Any = SimpleNamespace(range=never)
     ("raised", "expected"),
     [(PermissionError, errors.CredentialsError), (OSError, errors.StorageError)],
 )
-def test_error_of_a_store_that_the_driver_cannot_write_to_is_raised(
+def test_store_error_is_raised_if_the_driver_cannot_write(
     monkeypatch: pytest.MonkeyPatch, raised: type[Exception], expected: type[Exception]
 ) -> None:
     def fail(*args: Any, **kwargs: Any) -> None:
@@ -126,7 +126,7 @@ def test_error_of_a_store_that_the_driver_cannot_write_to_is_raised(
         check_short(caught.value)
 
 
-def test_disk_that_the_driver_cannot_write_to_raises_write_error(tmp_path: Path) -> None:
+def test_write_error_is_raised_if_the_driver_cannot_write_to_disk(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.WriteError, match=r"file cannot be written to .*Choose a") as caught:
         why_not_writable(IDLE, location_of(tmp_path / "file"))

@@ -1,4 +1,4 @@
-"""Datasets of every Spark type, written from real DataFrames, read back equal."""
+"""Datasets of every Spark type, written from real DataFrames, read back unchanged."""
 
 import datetime as dt
 import json
@@ -25,7 +25,7 @@ def utc(*args: int) -> dt.datetime:
 
 
 def case(name: str, type_: pa.DataType, literals: list[str], expected: list[Any]) -> Any:
-    """A test case: SQL literals, and the values of an Arrow type that are read back."""
+    """Make a test case from SQL literals and the Arrow type and values expected back."""
     return pytest.param(literals, type_, expected, id=name)
 
 
@@ -91,7 +91,7 @@ def test_scalars_of_each_type_read_back(
     assert dataset.schema["v"].null_count == expected.count(None)
 
 
-def test_decimals_of_negative_scale_read_back(spark: Any, set_conf: Any, target: Path) -> None:
+def test_decimals_with_negative_scale_read_back(spark: Any, set_conf: Any, target: Path) -> None:
     set_conf("spark.sql.legacy.allowNegativeScaleOfDecimal", "true")
     set_conf("spark.sql.legacy.exponentLiteralAsDecimal.enabled", "true")
     df = spark.sql("SELECT * FROM VALUES (12E3), (-99E3), (NULL) AS rows(v)")
@@ -139,7 +139,7 @@ def test_collated_strings_read_back(frame: MakeFrame, target: Path) -> None:
     assert_column(dataset, ["Ab", None], pa.string())
 
 
-# Arrays and vectors: their values, and the form in which shards hold them.
+# Arrays and vectors: their values, and the form in which shards store them.
 
 ARRAYS = [
     case("ragged with both kinds of nulls", pa.int64(),
@@ -153,7 +153,7 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize(("literals", "element", "expected"), ARRAYS)
-def test_arrays_of_spark_read_back(
+def test_spark_arrays_read_back(
     frame: MakeFrame, target: Path, literals: list[str], element: pa.DataType, expected: list[Any]
 ) -> None:
     dataset = materialize(frame(*literals), str(target))
@@ -166,7 +166,7 @@ def test_arrays_of_spark_read_back(
 
 
 def vectors(spark: Any, library: str, rows: list[Any]) -> Any:
-    """A DataFrame of vectors: from lists dense ones, from dicts sparse ones of size 3."""
+    """Make a DataFrame of vectors: dense from lists, or sparse with size 3 from dicts."""
     linalg = pytest.importorskip(f"pyspark.{library}.linalg")
     from pyspark.sql.types import StructField, StructType
 
@@ -213,7 +213,7 @@ FIELDS = [
 ]  # fmt: skip
 
 
-def test_structs_of_every_type_read_back(frame: MakeFrame, target: Path) -> None:
+def test_structs_containing_every_type_read_back(frame: MakeFrame, target: Path) -> None:
     pairs = ", ".join(f"'{name}', {literal}" for name, literal, _, _ in FIELDS)
     nulls = ", ".join(f"'{name}', NULL" for name, *_ in FIELDS)
     df = frame(f"named_struct({pairs})", f"named_struct({nulls})", "NULL")
@@ -223,7 +223,7 @@ def test_structs_of_every_type_read_back(frame: MakeFrame, target: Path) -> None
     assert_column(materialize(df, str(target)), [full, empty, None], type_)
 
 
-def test_stored_text_of_structs_is_valid_json(frame: MakeFrame, target: Path) -> None:
+def test_structs_are_stored_as_valid_json(frame: MakeFrame, target: Path) -> None:
     df = frame(
         "named_struct('when', TIMESTAMP'2020-01-01 00:00:00', 'pairs', map('k', 1),"
         " 'price', CAST('1.50' AS DECIMAL(4,2)), 'bytes', X'00FF')"

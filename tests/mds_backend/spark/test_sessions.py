@@ -1,4 +1,4 @@
-"""Sessions: their start, allowed settings, batch sizes and errors."""
+"""Starting sessions, and their allowed settings, batch sizes and errors."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ org.apache.spark.SparkException: Job aborted due to stage failure
 
 
 class Conf(dict[str, str]):
-    """The configuration of a session that refuses keys that begin with ``no``."""
+    """A session configuration that rejects keys beginning with ``no``."""
 
     failure: Exception = refusal("CONFIG_NOT_AVAILABLE", "Configuration no is not available.")
     refused = "no"
@@ -69,13 +69,13 @@ def session(conf: Conf) -> Any:
     return SimpleNamespace(conf=conf)
 
 
-def test_conf_that_the_session_refuses_to_read_counts_as_not_set() -> None:
+def test_conf_that_the_session_refuses_to_read_counts_as_unset() -> None:
     conf = session(Conf({"yes": "1"}))
     assert [read_conf(conf, key) for key in ("yes", "other", "no")] == ["1", None, None]
 
 
 @pytest.mark.parametrize("nothing", [None, object(), MagicMock()], ids=["None", "other", "mock"])
-def test_conf_of_an_object_that_is_not_a_session_is_none(nothing: Any) -> None:
+def test_conf_of_a_non_session_object_is_none(nothing: Any) -> None:
     assert read_conf(nothing, "spark.master") is None
     assert not is_local(nothing)
 
@@ -111,7 +111,7 @@ def test_lost_connection_raises_error_instead_of_an_unset_conf() -> None:
         pytest.fail("the block was run")
 
 
-def test_conf_is_set_in_the_block_and_restored_afterwards() -> None:
+def test_conf_is_set_within_the_block_and_restored_afterwards() -> None:
     conf = Conf({"a": "1", "other": "2"})
     with session_conf(session(conf), {"a": "3", "no": "4", "b": "5"}) as refused:
         assert refused == {"no"}
@@ -122,7 +122,7 @@ def test_conf_is_set_in_the_block_and_restored_afterwards() -> None:
     assert conf == {"a": "1", "other": "2"}
 
 
-def test_error_within_the_block_is_raised_if_the_session_is_gone(
+def test_error_within_the_block_is_raised_even_if_the_session_is_gone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     conf = Conf({"a": "1"})
@@ -152,14 +152,14 @@ def test_error_within_the_block_is_raised_if_the_session_is_gone(
     ],
     ids=str,
 )
-def test_refusals_of_conf_are_distinguished_from_other_errors(
+def test_conf_refusals_are_distinguished_from_other_errors(
     error: Exception, expected: bool
 ) -> None:
     assert is_refusal(error) is expected
 
 
 @pytest.mark.parametrize("key", ["spark.sql.warehouse.dir", "spark.sql.extensions"])
-def test_spark_itself_refuses_static_configuration(spark: Any, key: str) -> None:
+def test_spark_itself_rejects_static_configuration(spark: Any, key: str) -> None:
     with session_conf(spark, {key: "x"}) as refused:
         assert refused == {key}
 
@@ -174,7 +174,7 @@ def test_spark_itself_refuses_static_configuration(spark: Any, key: str) -> None
     ],
     ids=["python in java", "java", "no text"],
 )  # fmt: skip
-def test_short_reason_of_an_error_is_one_line(error: Exception, reason: str) -> None:
+def test_short_error_reason_is_one_line(error: Exception, reason: str) -> None:
     assert short_reason(error) == reason
 
 
@@ -184,7 +184,7 @@ def test_short_reason_of_an_error_is_one_line(error: Exception, reason: str) -> 
      ([array_of("string")], 512), ([struct_of(a="long")], 512), (["long", "binary"], 128)],
     ids=str,
 )  # fmt: skip
-def test_widest_column_limits_the_rows_of_a_batch(types: list[Any], rows: int) -> None:
+def test_widest_column_limits_the_rows_per_batch(types: list[Any], rows: int) -> None:
     conf = Conf()
     with sized_arrow_batches(session(conf), plan({f"c{i}": t for i, t in enumerate(types)})):
         assert conf == {CONF: str(rows)}
@@ -195,7 +195,7 @@ def test_widest_column_limits_the_rows_of_a_batch(types: list[Any], rows: int) -
     ("before", "inside"),
     [(None, "128"), ("5000", "128"), ("128", "128"), ("7", "7"), ("0", "128"), ("-1", "128")],
 )
-def test_the_size_of_batches_is_lowered_and_restored(before: str | None, inside: str) -> None:
+def test_batch_size_is_lowered_and_restored(before: str | None, inside: str) -> None:
     conf = Conf() if before is None else Conf({CONF: before})
     with sized_arrow_batches(session(conf), plan({"x": "binary"})):
         assert conf[CONF] == inside
@@ -203,7 +203,7 @@ def test_the_size_of_batches_is_lowered_and_restored(before: str | None, inside:
 
 
 def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> None:
-    """If the session refuses the setting, the first batch has 10,000 rows instead of 128."""
+    """If the session rejects the setting, the first batch has 10,000 rows instead of 128."""
     df = spark.range(0, 10_500, 1, 1).selectExpr("CAST(id AS STRING) AS x", "X'00' AS y")
     assert materialize(df, str(target)).to_table().column("x").to_pylist() == [
         str(i) for i in range(10_500)
@@ -236,14 +236,12 @@ def test_restricted_session_rejects_configuration_and_the_jvm(spark: Any, set_co
     for call in (spark.range(1).cache, lambda: spark.catalog.cacheTable("x")):
         with pytest.raises(Exception, match=r"^\[NOT_SUPPORTED_WITH_SERVERLESS\]"):
             call()
-    set_conf("spark.sql.session.timeZone", "Asia/Tokyo")  # a setting that is allowed
+    set_conf("spark.sql.session.timeZone", "Asia/Tokyo")  # an allowed setting
     assert read_conf(spark, "spark.sql.session.timeZone") == "Asia/Tokyo"
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_missing_or_unusable_java_raises_error_that_names_it(
-    is_there: bool, tmp_path: Path
-) -> None:
+def test_missing_or_unusable_java_raises_error_naming_java(is_there: bool, tmp_path: Path) -> None:
     java = tmp_path / "home" / "bin" / "java"
     if is_there:
         java.parent.mkdir(parents=True)
