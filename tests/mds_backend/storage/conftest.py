@@ -1,4 +1,4 @@
-"""Servers that imitate the stores, each started once, and their clients' options."""
+"""Servers that emulate the stores, each started once, and their client options."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from mdstorm_backend.storage import Location, renewing
 from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.databricks_files import DatabricksFileSystem
 
-#: Prefixes of variables that may contain credentials of the person who runs the tests.
+#: Prefixes of environment variables that may contain the user's own credentials.
 _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3_")
 
 
@@ -30,7 +30,7 @@ def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def started(library: str, make: Callable[[pytest.TempPathFactory], Any]) -> Any:
-    """Return a fixture: a server that is started once, if its client's library is installed."""
+    """Return a fixture that starts a server once, if its client library is installed."""
 
     @pytest.fixture(scope="session")
     def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
@@ -48,7 +48,7 @@ started_databricks = started("databricks.sdk", lambda _: DatabricksServer())
 
 
 def forget_filesystems() -> None:
-    """Drop the file systems and leases of other tests, with their credentials."""
+    """Drop file systems and leases from other tests, along with their credentials."""
     renewal.lessees.clear()
     renewing.opened_filesystems.clear()
     for name in ("s3", "gs", "abfs"):
@@ -59,7 +59,7 @@ def forget_filesystems() -> None:
 
 @pytest.fixture
 def fresh_filesystems() -> Iterator[None]:
-    """Drop file systems before and after a test, because they keep its hosts and credentials."""
+    """Drop file systems before and after a test, because they cache hosts and credentials."""
     forget_filesystems()
     yield
     forget_filesystems()
@@ -72,14 +72,14 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
         if name.startswith(_FOREIGN):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
-    # Otherwise the S3 client would request the role of this machine over the network.
+    # Otherwise, the S3 client would request this machine's role over the network.
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("NO_GCE_CHECK", "true")
 
 
 def with_credentials(started: str, variables: Callable[[Any], dict[str, str]]) -> Any:
-    """Return a fixture: a started server, with credentials for it in the environment."""
+    """Return a fixture for a running server, with its credentials in the environment."""
 
     @pytest.fixture
     def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
@@ -110,7 +110,7 @@ databricks = with_credentials(
 
 @dataclass
 class Store:
-    """A store under test: the URL of a directory in it, and the options of its client."""
+    """A store under test, with the URL of a directory in the store and its client options."""
 
     url: str
     storage_options: dict[str, Any] = field(default_factory=dict)
@@ -120,7 +120,7 @@ class Store:
         return Location.of(self.url, self.storage_options)
 
 
-#: For each store, the fixture of its server and a directory in it.
+#: For each store, the server fixture and a directory in the store.
 _STORES = {
     "s3": ("s3", f"s3://{BUCKET}/data/numbers"),
     "gs": ("gs", f"gs://{BUCKET}/data/numbers"),
@@ -128,7 +128,7 @@ _STORES = {
     "volume": ("databricks", "dbfs:/Volumes/main/default/volume/numbers"),
     "memory": ("", "memory://data/numbers"),
 }
-#: Other URL schemes for the same stores.
+#: The same stores with other URL schemes.
 _SECOND = {
     "az": ("azure", f"az://{CONTAINER}/data/other"),
     "dbfs": ("databricks", "dbfs:/data/numbers"),
@@ -137,10 +137,10 @@ _SECOND = {
 
 @pytest.fixture(params=[*_STORES, *(pytest.param(k, marks=pytest.mark.long) for k in _SECOND)])
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    """Each store in turn, empty before and after."""
+    """Each store in turn, empty before and after the test."""
     server, url = {**_STORES, **_SECOND}[request.param]
     found = request.getfixturevalue(server) if server else None
-    # Versions of s3fs read different environment variables.
+    # Different versions of s3fs read different environment variables.
     store = Store(url, {"endpoint_url": found.url} if server == "s3" else {})
     yield store
     for name in store.location.list_names():

@@ -1,4 +1,4 @@
-"""Conversions to an object store, which has no locks: two at once, killed and resumed ones."""
+"""Concurrent, killed and resumed conversions to an object store, which has no locks."""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +20,7 @@ from mdstorm_backend.write import remove_dataset
 OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
 
 
-#: Whether each of two conversions may be resumed.
+#: Whether each of the two conversions may be resumed.
 ONE, NONE_OR_BOTH = [(False, True), (True, False)], [(False, False), (True, True)]
 
 
@@ -55,7 +55,7 @@ def test_failed_conversion_removes_only_its_own_shards(
 
 
 @pytest.mark.parametrize("earlier", [True, False])
-def test_failed_conversion_keeps_marker_of_another_conversion_that_has_just_begun(
+def test_failed_conversion_keeps_marker_of_conversion_that_just_started(
     s3: S3Server, source: ParquetDataset, earlier: bool
 ) -> None:
     location = Location.of(f"s3://{BUCKET}/begun-{earlier}/mds")
@@ -89,7 +89,7 @@ def test_failed_conversion_keeps_marker_of_another_conversion_that_has_just_begu
     assert remove_dataset(location) == []
 
 
-def test_marker_that_another_job_removed_is_written_again(
+def test_marker_removed_by_another_job_is_written_again(
     s3: S3Server, source: ParquetDataset
 ) -> None:
     location = Location.of(f"s3://{BUCKET}/removed/mds")
@@ -102,7 +102,7 @@ def test_marker_that_another_job_removed_is_written_again(
 
 
 @pytest.mark.parametrize("before", [False, True])
-def test_failed_conversion_leaves_only_a_marker_that_existed_before(
+def test_failed_conversion_leaves_only_a_preexisting_marker(
     s3: S3Server, source: ParquetDataset, before: bool
 ) -> None:
     location = Location.of(f"s3://{BUCKET}/gone-{before}/mds")
@@ -119,7 +119,7 @@ def test_failed_conversion_leaves_only_a_marker_that_existed_before(
 
 
 @pytest.mark.parametrize(("first", "second"), [*NONE_OR_BOTH, *long(ONE)])
-def test_conversion_that_ends_second_raises_error_and_keeps_the_first_dataset(
+def test_conversion_that_finishes_second_raises_error_and_keeps_first_dataset(
     s3: S3Server, source: ParquetDataset, first: bool, second: bool
 ) -> None:
     url = f"s3://{BUCKET}/late-{first}-{second}/mds"
@@ -135,13 +135,13 @@ def test_conversion_that_ends_second_raises_error_and_keeps_the_first_dataset(
 
 
 def leftovers(url: str) -> set[str]:
-    """Return the names of the files that are not part of the dataset."""
+    """Return the names of files that are not part of the dataset."""
     shards = {shard.stored.basename for shard in open_dataset(url).index.shards}
     return set(Location.of(url).list_names()) - shards - {"index.json", "_mdstorm"}
 
 
 def interrupted(source: ParquetDataset, url: str) -> int:
-    """Interrupt a conversion after 60 rows; return how many were converted before it began."""
+    """Interrupt a conversion after 60 rows; return the number of rows that it resumed from."""
     seen: list[int] = []
 
     def interrupt(done: int, total: int) -> None:
@@ -155,7 +155,7 @@ def interrupted(source: ParquetDataset, url: str) -> int:
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_shards_of_killed_conversions_are_removed_by_next_conversion_after_a_day(
+def test_conversion_removes_shards_of_conversions_killed_over_a_day_ago(
     s3: S3Server, source: ParquetDataset, resume: bool
 ) -> None:
     url = f"s3://{BUCKET}/killed-{resume}/mds"
@@ -169,7 +169,7 @@ def test_shards_of_killed_conversions_are_removed_by_next_conversion_after_a_day
     assert open_dataset(url).to_table().equals(numbers(100))
 
 
-def test_finished_parts_of_killed_conversion_are_resumed_after_a_day(
+def test_finished_parts_of_killed_conversion_are_reused_after_a_day(
     s3: S3Server, source: ParquetDataset
 ) -> None:
     url = f"s3://{BUCKET}/resumed/mds"

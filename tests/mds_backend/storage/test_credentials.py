@@ -1,4 +1,4 @@
-"""Errors name missing credentials and show no secrets; stores read environment variables."""
+"""Errors about missing credentials show no secrets; stores read environment variables."""
 
 import base64
 import logging
@@ -64,7 +64,7 @@ def test_s3_without_credentials_raises_error_with_the_fix(s3_without_keys: S3Ser
     location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3_without_keys.url})
     to_set = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     refused(location, "S3 (s3:) gives no access", "set: none", to_set)
-    # A driver raises only this error, before it runs a job, whose errors have Java traces.
+    # A driver only raises this error before it runs a job, whose errors have Java traces.
     with pytest.raises(errors.CredentialsError, match=r"S3 \(s3:\) gives no access") as caught:
         check_driver_writes(location)
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
@@ -81,13 +81,13 @@ def test_azure_with_missing_or_wrong_key_raises_error_with_the_fix(
     location = Location.of(f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/x")
     found = "set: AZURE_STORAGE_CONNECTION_STRING)"
     refused(location, "Azure storage (abfss:) gives no access", found)
-    # Credentials that are set afterwards grant access.
+    # Credentials that are set later grant access.
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", azure.connection_string())
     assert location.list_names() == []
 
 
 @pytest.mark.parametrize("found", ["GOOGLE_APPLICATION_CREDENTIALS", "none"])
-def test_google_without_rights_raises_error_with_the_fix(
+def test_google_without_permissions_raises_error_with_the_fix(
     found: str, gs: GoogleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gs.token = "wrong-secret"
@@ -119,16 +119,16 @@ def test_databricks_with_a_wrong_token_raises_error_with_the_fix(
 ) -> None:
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
     refused(Location.of(url), "set: DATABRICKS_HOST, DATABRICKS_TOKEN)")
-    # Credentials are read at the time of the request.
+    # Credentials are read at request time.
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
     assert Location.of(url).list_names() == []
 
 
 @DATABRICKS_URLS
-def test_reason_for_refusing_a_token_is_in_the_error_of_every_request(
+def test_error_contains_reason_for_rejected_token_for_every_request_type(
     url: str, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also for HEAD requests, whose responses have no text."""
+    """HEAD requests also give the reason, although their responses have no text."""
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
     location = Location.of(url)
     requests: list[Any] = [location.list_names, lambda: location.read("a")]
@@ -147,7 +147,7 @@ def test_two_authorization_methods_for_databricks_raise_error(
     refused(location, "more than one authorization method", "nothing else or DATABRICKS_AUTH_TYPE")
 
 
-def test_credentials_as_storage_options_are_used_and_not_pickled(
+def test_credentials_in_storage_options_are_used_but_not_pickled(
     databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DATABRICKS_TOKEN")
@@ -170,7 +170,7 @@ def test_credentials_as_storage_options_are_used_and_not_pickled(
         ("databricks", "dbfs:/Volumes/no-bucket/default/volume/x"),
     ],
 )
-def test_missing_bucket_raises_error_that_names_it(
+def test_missing_bucket_raises_error_naming_the_bucket(
     server: str, url: str, request: pytest.FixtureRequest
 ) -> None:
     found = request.getfixturevalue(server)
@@ -189,7 +189,7 @@ def test_missing_bucket_raises_error_that_names_it(
 
 @pytest.fixture
 def any_host(no_credentials: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allow file systems of hosts that do not exist."""
+    """Allow file systems on hosts that do not exist."""
     monkeypatch.setattr(urls, "check_reachable", lambda filesystem: None)
 
 

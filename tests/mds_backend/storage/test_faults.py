@@ -1,4 +1,4 @@
-"""Errors of SDKs become mdstorm's errors, without secrets; a missing host fails at once."""
+"""SDK errors become mdstorm errors without secrets, and missing hosts fail at once."""
 
 import re
 import socket
@@ -20,7 +20,7 @@ def raised(error: Exception, url: str = "gs://bucket/x", **options: Any) -> Exce
 
 
 def named(name: str, *bases: type, **attributes: Any) -> Exception:
-    """An exception of an SDK that is not installed."""
+    """An exception from an SDK that is not installed."""
     error: Exception = type(name, bases or (Exception,), attributes)("what it says")
     return error
 
@@ -62,11 +62,11 @@ def test_sdk_exceptions_become_errors_of_the_same_kind(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("error", [CorruptDatasetError("ours"), FileExistsError("its own")])
-def test_errors_that_are_not_from_an_sdk_are_raised_unchanged(error: Exception) -> None:
+def test_errors_not_raised_by_an_sdk_are_raised_unchanged(error: Exception) -> None:
     assert raised(error) is error
 
 
-def test_only_the_first_line_of_an_sdk_message_is_quoted() -> None:
+def test_only_the_first_line_of_sdk_messages_is_quoted() -> None:
     assert "<xml" not in str(raised(OSError("bad request\nContent: <xml>")))
 
 
@@ -86,7 +86,7 @@ REFUSING = "http://127.0.0.1:9"
 
 @pytest.fixture
 def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The addresses to which a connection is made, to check whether a host exists."""
+    """Addresses that are connected to when checking whether a host exists."""
     found: list[Any] = []
     connect = socket.create_connection
 
@@ -103,7 +103,7 @@ def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> lis
     [(REFUSING, "Connection refused"), ("http://nowhere.invalid", "[nN]ame")],
 )
 @pytest.mark.parametrize("kind", ["s3", "databricks"])
-def test_unreachable_host_is_connected_once_per_attempt(
+def test_unreachable_host_is_probed_once_per_attempt(
     endpoint: str, reason: str, kind: str, connections: list[Any], request: pytest.FixtureRequest
 ) -> None:
     request.getfixturevalue(kind)
@@ -138,9 +138,7 @@ def test_host_behind_a_proxy_is_not_probed(
         urls.check_endpoint("https://nowhere.invalid")
 
 
-def test_host_behind_a_proxy_from_options_is_not_probed(
-    s3: S3Server, connections: list[Any]
-) -> None:
+def test_host_behind_a_proxy_in_options_is_not_probed(s3: S3Server, connections: list[Any]) -> None:
     options = {"endpoint_url": REFUSING, "config_kwargs": {"proxies": {"http": s3.url}}}
     Location.of(f"s3://{BUCKET}/x", options).write("y", [b"1"])
     assert connections == []

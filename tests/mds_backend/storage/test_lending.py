@@ -1,4 +1,4 @@
-"""A process obtains credentials for its workers that cannot log in, and for no other process."""
+"""A process gets credentials only for its own workers, which cannot log in themselves."""
 
 import pickle
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from mdstorm_backend.storage.lending import LentCredentials
 
 @dataclass(frozen=True)
 class Stranger(CredentialProvider):
-    """The credentials of a worker that cannot log in, unlike its parent."""
+    """Credentials for a worker that, unlike its parent, cannot log in."""
 
     name: str
 
@@ -29,7 +29,7 @@ class Stranger(CredentialProvider):
         return Lease({"token": "t"}, 2e9)
 
 
-def test_parent_returns_credentials_or_its_error_to_workers() -> None:
+def test_parent_sends_credentials_or_its_error_to_workers() -> None:
     lent = LentCredentials(Stranger("known"), lending.own_address())
     lease = lent.fetch()
     assert (lease.options, lease.expires) == ({"token": "t"}, 2e9)
@@ -38,7 +38,7 @@ def test_parent_returns_credentials_or_its_error_to_workers() -> None:
         LentCredentials(Stranger("other"), lending.own_address()).fetch()
 
 
-def test_missing_parent_raises_the_error_of_the_log_in(
+def test_missing_parent_raises_the_login_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(CredentialsError, match="set the variables"):
@@ -46,7 +46,7 @@ def test_missing_parent_raises_the_error_of_the_log_in(
     assert "the parent process provides no credentials (FileNotFoundError" in caplog.text
 
 
-def test_process_without_the_key_gets_no_credentials_and_blocks_no_other_process() -> None:
+def test_process_without_key_gets_no_credentials_and_does_not_block_others() -> None:
     address = lending.own_address()
     with pytest.raises(AuthenticationError):
         Client(address, authkey=b"another")
@@ -54,6 +54,6 @@ def test_process_without_the_key_gets_no_credentials_and_blocks_no_other_process
     assert LentCredentials(Stranger("known"), address).fetch().options == {"token": "t"}
 
 
-def test_pickle_that_is_not_sent_to_a_worker_contains_only_the_credentials_provider() -> None:
+def test_pickle_not_sent_to_a_worker_contains_only_the_credentials_provider() -> None:
     location = Location("s3://bucket/x", credentials=Stranger("known"))
     assert pickle.loads(pickle.dumps(location)).credentials == Stranger("known")  # noqa: S301

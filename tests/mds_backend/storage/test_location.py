@@ -1,4 +1,4 @@
-"""URLs have a normal form or raise errors, secrets stay local, and files are written safely."""
+"""URLs are normalized or raise errors, secrets stay local, and files are written safely."""
 
 import errno
 import os
@@ -49,7 +49,7 @@ def test_equivalent_urls_have_one_normal_form(url: str, normal: str) -> None:
     assert normalize_url(normal) == normal
 
 
-def test_has_scheme_is_true_for_urls_with_a_scheme_and_paths_of_mounts() -> None:
+def test_has_scheme_is_true_for_urls_with_a_scheme_and_mount_paths() -> None:
     for url in (
         "file:///a",
         "dbfs:/a",
@@ -109,7 +109,7 @@ def test_unreachable_hdfs_raises_name_node_error(monkeypatch: pytest.MonkeyPatch
         ("nosuch://x", "another scheme that fsspec knows"),
     ],
 )
-def test_urls_of_other_tools_raise_errors_with_the_supported_spelling(
+def test_urls_from_other_tools_raise_errors_with_the_supported_spelling(
     monkeypatch: pytest.MonkeyPatch, url: str, instead: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
@@ -120,7 +120,7 @@ def test_urls_of_other_tools_raise_errors_with_the_supported_spelling(
 
 @pytest.mark.parametrize(("scheme", "extra"), [("abfss", "azure"), ("oci", "oci"), ("gs", "gcs")])
 @pytest.mark.parametrize("error", [ValueError, ImportError])
-def test_missing_library_raises_error_that_names_its_extra(
+def test_missing_library_raises_error_naming_its_extra(
     monkeypatch: pytest.MonkeyPatch, scheme: str, extra: str, error: type[Exception]
 ) -> None:
     def unknown(protocol: str) -> None:
@@ -138,20 +138,20 @@ def test_missing_library_raises_error_that_names_its_extra(
         ("s3://bucket/x.parquet?versionId=4", True),
     ],
 )
-def test_s3_url_with_colons_or_a_version_has_its_options(url: str, is_version_aware: bool) -> None:
+def test_s3_url_with_colons_or_version_has_its_options(url: str, is_version_aware: bool) -> None:
     protocol, options = options_in_use(url, {})
     assert protocol == "s3"
     assert ("version_aware" in options) == is_version_aware
 
 
-def test_a_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert normalize_url("~/x y/") == "file:///home/me/x y"
     assert normalize_url("x/~").endswith("/x/~")
     assert CacheOptions(directory="~/x y").directory == "/home/me/x y"
 
 
-def test_unmounted_path_without_an_api_is_not_created() -> None:
+def test_unmounted_path_without_api_is_not_created() -> None:
     with pytest.raises(FileNotFoundError, match="/Workspace/ is not mounted"):
         Location.of("/Workspace/Users/me").make_directory()
 
@@ -192,7 +192,7 @@ def test_secrets_in_storage_options_are_not_sent_pickled_or_shown(
     assert (below.storage_options, "s3cret" in repr(below)) == (options, False)
 
 
-def test_file_that_appears_while_its_directory_is_removed_is_kept(
+def test_file_created_while_its_directory_is_removed_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = tmp_path / "data" / "below" / "late"
@@ -207,7 +207,7 @@ def test_file_that_appears_while_its_directory_is_removed_is_kept(
     assert late.read_bytes() == b"1"
 
 
-def test_directory_that_cannot_be_listed_raises_error_instead_of_omitting_its_files(
+def test_unlistable_directory_raises_error_rather_than_omitting_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("year=1", "year=2", "lost+found"):
@@ -228,7 +228,7 @@ def test_directory_that_cannot_be_listed_raises_error_instead_of_omitting_its_fi
         location.list_names()
 
 
-def test_file_removed_while_its_directory_is_listed_is_not_in_the_list(
+def test_file_removed_while_listing_its_directory_is_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":
@@ -245,7 +245,7 @@ def test_file_removed_while_its_directory_is_listed_is_not_in_the_list(
     assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
 
 
-def test_directory_replaced_by_a_file_while_it_is_listed_hides_no_other_file(
+def test_directory_replaced_by_file_during_listing_hides_no_other_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":
@@ -262,7 +262,7 @@ def test_directory_replaced_by_a_file_while_it_is_listed_hides_no_other_file(
     assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
 
 
-def test_failed_write_keeps_the_previous_file_or_leaves_none(tmp_path: Path) -> None:
+def test_failed_write_keeps_previous_file_or_leaves_no_file(tmp_path: Path) -> None:
     def failing() -> Iterator[bytes]:
         yield b"the first half"
         raise RuntimeError("the source failed")

@@ -1,4 +1,4 @@
-"""Datasets on a mount of remote storage; `tests.servers.volume` lists its limitations."""
+"""Datasets on mounted remote storage, with the limitations listed in `tests.servers.volume`."""
 
 import mmap
 import os
@@ -21,7 +21,7 @@ from mdstorm_backend.write.commit import remove_dataset
 TABLE = pa.table({"n": range(100), "text": [str(i) for i in range(100)]})
 
 
-def test_simulated_mount_refuses_append_and_memory_maps(volume: Path) -> None:
+def test_simulated_mount_rejects_appends_and_memory_maps(volume: Path) -> None:
     file = volume / "file"
     file.write_bytes(b"abc")
     with pytest.raises(OSError, match="not supported"):
@@ -60,7 +60,7 @@ def test_parquet_is_read_and_converted_in_place(volume: Path) -> None:
     assert open_dataset(str(volume / "mds")).to_table().equals(TABLE)
 
 
-def test_dataset_on_a_mount_with_stale_listings_can_be_removed_and_written_again(
+def test_dataset_on_mount_with_stale_listings_can_be_removed_and_rewritten(
     volume: Path,
 ) -> None:
     pq.write_table(TABLE, volume / "part.parquet")
@@ -83,7 +83,7 @@ def test_files_missing_from_a_stale_listing_are_read(volume: Path) -> None:
     assert len(open_parquet(str(volume))) == 200
 
 
-def test_cache_on_a_file_system_without_locks_raises_error(volume: Path, tmp_path: Path) -> None:
+def test_cache_on_file_system_without_locks_raises_error(volume: Path, tmp_path: Path) -> None:
     write_ints(volume / "mds", range(100), size_limit=200)
     options: dict[str, Any] = {"remote": str(volume / "mds"), "batch_size": 10}
     with pytest.raises(StorageError, match="on a file system without locks, such as a mount of"):

@@ -1,4 +1,4 @@
-"""Parquet files and Delta tables on every store; files are downloaded once."""
+"""Parquet files and Delta tables on every store, with each file downloaded once."""
 
 import json
 import pickle
@@ -25,7 +25,7 @@ TABLE = pa.table({"n": range(100), "s": [str(n) * 30 for n in range(100)]})
 
 
 def put(location: Location) -> None:
-    """Write two files in partitions, and other files next to them."""
+    """Write two partitioned files, and other files alongside them."""
     for part in range(2):
         sink = pa.BufferOutputStream()
         pq.write_table(TABLE.slice(50 * part, 50), sink, row_group_size=20)
@@ -33,7 +33,7 @@ def put(location: Location) -> None:
     location.write("_SUCCESS", [b"-"])
 
 
-def test_parquet_on_every_store_has_the_same_rows(store: Store) -> None:
+def test_parquet_has_the_same_rows_on_every_store(store: Store) -> None:
     put(store.location)
     dataset = open_parquet(store.url, storage_options=store.storage_options)
     assert dataset.schema.names == ("k", "n", "s")
@@ -47,7 +47,7 @@ def test_parquet_on_every_store_has_the_same_rows(store: Store) -> None:
         open_parquet(f"{store.url}/none", storage_options=store.storage_options)
 
 
-def test_a_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
+def test_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
     url, options = f"s3://{BUCKET}/parquet-once", {"endpoint_url": s3.url}
     put(Location.of(url, options))
     cache = CacheOptions(directory=str(tmp_path / "named"))
@@ -57,12 +57,12 @@ def test_a_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
         opened = s3.count("GET", ".parquet")
         for _ in range(3):
             assert dataset.to_table(["n", "s"]).equals(TABLE)
-        assert opened in (2, 6)  # two footers; the second time, no new request
+        assert opened in (2, 6)  # two footers, and no new requests the second time
     assert s3.count("GET", ".parquet") == 6
     assert (tmp_path / "named/k=1/a.parquet").exists()
 
 
-def test_filesystem_objects_of_fsspec_and_arrow_are_accepted(s3: S3Server) -> None:
+def test_fsspec_and_arrow_filesystem_objects_are_accepted(s3: S3Server) -> None:
     put(Location.of(f"s3://{BUCKET}/parquet-given", {"endpoint_url": s3.url}))
     ours = fsspec.filesystem("s3", endpoint_url=s3.url)
     arrow = pa.fs.S3FileSystem(
@@ -76,7 +76,7 @@ def test_filesystem_objects_of_fsspec_and_arrow_are_accepted(s3: S3Server) -> No
             assert open_parquet(url, filesystem=given).to_table(["n", "s"]).equals(TABLE)
 
 
-def test_failing_store_raises_error_that_names_the_file(s3: S3Server) -> None:
+def test_failing_store_raises_error_naming_the_file(s3: S3Server) -> None:
     url, options = f"s3://{BUCKET}/parquet-broken", {"endpoint_url": s3.url}
     put(Location.of(url, options))
     broken = {**options, "config_kwargs": {"retries": {"max_attempts": 0}}}
@@ -97,7 +97,7 @@ def test_failing_store_raises_error_that_names_the_file(s3: S3Server) -> None:
 
 
 def put_table(location: Location, folder: Path) -> None:
-    """Copy a table to the store, in two versions with a deleted row each."""
+    """Copy a table to the store in two versions, each with a deleted row."""
     table = folder / "table"
     rows = pa.table({"n": range(5)})
     fields = metadata([field("n", "long")])
@@ -127,7 +127,7 @@ def test_delta_table_on_s3_is_read(
         open_parquet([url, url], storage_options=options)
 
 
-def test_delta_table_is_read_with_a_profile_and_with_a_credential_process(
+def test_delta_table_is_read_with_profile_or_credential_process(
     s3_without_keys: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3, url = s3_without_keys, f"s3://{BUCKET}/delta-profile/t"
@@ -204,7 +204,7 @@ def test_storage_options_are_renamed_for_delta_rs(
     )
 
 
-def test_delta_table_on_unsupported_store_raises_error_that_lists_supported_stores(
+def test_delta_table_on_unsupported_store_raises_error_listing_supported_stores(
     tmp_path: Path,
 ) -> None:
     put_table(Location.of("memory://delta/t"), tmp_path)

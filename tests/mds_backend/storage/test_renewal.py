@@ -1,4 +1,4 @@
-"""Credentials that expire are renewed: once per process and lifetime, and never pickled."""
+"""Expiring credentials are renewed once per process and lifetime, and never pickled."""
 
 import logging
 import os
@@ -34,7 +34,7 @@ class Vendor(CredentialProvider):
     failing: ClassVar[bool] = False
 
     def log_in(self) -> None:
-        """Do nothing: anyone may request these credentials."""
+        """Do nothing, because anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         if self.failing:
@@ -53,7 +53,7 @@ def guard(started_s3: S3Server) -> Iterator[GuardedS3]:
 def place(
     guard: GuardedS3, s3: S3Server, monkeypatch: pytest.MonkeyPatch, fresh_filesystems: None
 ) -> Location:
-    """A directory with one file; the keys in the environment are unknown to the server."""
+    """A directory with one file, on a server that does not accept the keys in the environment."""
     guard.reset()
     guard.shows_missing = False
     Vendor.guard, Vendor.failing = guard, False
@@ -63,14 +63,16 @@ def place(
 
 
 class Clock:
-    """The clock of `renewal`, which a test advances."""
+    """The `renewal` clock, which tests advance."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = time.time()
         monkeypatch.setattr(renewal.time, "time", lambda: self.now)
 
 
-def test_location_reads_with_credentials_of_its_provider(place: Location, guard: GuardedS3) -> None:
+def test_location_reads_with_credentials_from_its_provider(
+    place: Location, guard: GuardedS3
+) -> None:
     assert place.read("a") == b"content"
     assert [name for name, _ in place.list_files()] == ["a"]
     assert place.read_range("a", 2, 4) == b"nt"
@@ -105,7 +107,7 @@ def test_request_with_expired_credentials_is_repeated_once(
     assert guard.expired >= len(reads)
 
 
-def test_credentials_that_expire_without_notice_are_renewed_after_a_refusal(
+def test_credentials_that_expire_without_notice_are_renewed_once_refused(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each token expires after ten seconds, but its lease does not state that."""
@@ -119,7 +121,7 @@ def test_credentials_that_expire_without_notice_are_renewed_after_a_refusal(
         guard.handed_out[-1] = replace(guard.handed_out[-1], expires=0.0)
 
 
-def test_new_credentials_that_have_already_expired_raise_error(
+def test_new_credentials_that_are_already_expired_raise_error(
     place: Location, guard: GuardedS3
 ) -> None:
     place = Location(place.url, credentials=Vendor("short", seconds=-5))
@@ -155,7 +157,7 @@ def test_threads_share_one_request_for_credentials_and_renew_them_before_expiry(
     assert guard.expired == 0
 
 
-def test_failed_renewal_is_logged_and_old_credentials_are_used_until_they_expire(
+def test_failed_renewal_is_logged_and_old_credentials_are_used_until_expiry(
     place: Location, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, provider = Clock(monkeypatch), Vendor("t")
@@ -173,7 +175,7 @@ def test_failed_renewal_is_logged_and_old_credentials_are_used_until_they_expire
     assert provider.current() is not first
 
 
-def test_forked_child_uses_the_credentials_of_its_parent(place: Location, guard: GuardedS3) -> None:
+def test_forked_child_uses_its_parents_credentials(place: Location, guard: GuardedS3) -> None:
     place.read("a")
     provider = place.credentials
     assert provider is not None
@@ -197,7 +199,7 @@ def test_forked_child_uses_the_credentials_of_its_parent(place: Location, guard:
     assert len(guard.handed_out) == 1
 
 
-def test_pickles_and_reprs_contain_no_secret(place: Location) -> None:
+def test_pickles_and_reprs_contain_no_secrets(place: Location) -> None:
     place.read("a")
     found = pickle.dumps(place)
     assert pickle.loads(found) == place  # noqa: S301
@@ -205,7 +207,7 @@ def test_pickles_and_reprs_contain_no_secret(place: Location) -> None:
     assert MARK not in f"{found!r}{place!r}{lease!r}{place.credentials!r}"
 
 
-def test_credentials_that_are_expired_only_for_a_wrong_clock_are_used(
+def test_credentials_that_seem_expired_due_to_a_wrong_clock_are_used(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
@@ -215,7 +217,7 @@ def test_credentials_that_are_expired_only_for_a_wrong_clock_are_used(
     assert len(guard.handed_out) == 1
 
 
-def test_changed_credentials_in_the_environment_are_used(
+def test_credentials_changed_in_the_environment_are_used(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", guard.url)
@@ -234,7 +236,7 @@ def test_changed_credentials_in_the_environment_are_used(
         assert MARK not in str(caught.value)
     set_token(3600)
     assert location.read("a") == b"content"
-    # The next request uses another token, without an error in between.
+    # The next request uses a different token, without an error in between.
     set_token(3600)
     guard.handed_out[-2] = guard.handed_out[-1]
     assert location.stat("a")["size"] == 7
@@ -243,10 +245,10 @@ def test_changed_credentials_in_the_environment_are_used(
         location.stat("a")
 
 
-def test_region_of_a_bucket_is_requested_from_the_store(
+def test_bucket_region_is_requested_from_the_store(
     place: Location, s3: S3Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A catalog's credentials have no region, and deltalake needs one."""
+    """Credentials from a catalog have no region, but deltalake needs one."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     monkeypatch.setattr(renewing, "REGIONS_ENDPOINT", s3.url)
     renewing.bucket_region.cache_clear()

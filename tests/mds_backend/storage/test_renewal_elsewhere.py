@@ -1,4 +1,4 @@
-"""Credentials that a catalog gives out for Azure and Google Cloud Storage."""
+"""Credentials issued by a catalog for Azure and Google Cloud Storage."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 @dataclass(frozen=True)
 class Signer(CredentialProvider):
-    """Provides signatures for Azurite, made with the key of its account."""
+    """Provides signatures for Azurite, made with its account key."""
 
     name: str
     server: ClassVar[AzureServer]
@@ -33,7 +33,7 @@ class Signer(CredentialProvider):
     count: ClassVar[int] = 0
 
     def log_in(self) -> None:
-        """Do nothing: anyone may request these credentials."""
+        """Do nothing, because anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         Signer.count += 1
@@ -42,7 +42,7 @@ class Signer(CredentialProvider):
 
 @pytest.fixture
 def signed(azure: AzureServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Location:
-    """A Delta table on Azurite; the environment has a wrong key."""
+    """A Delta table on Azurite, with a wrong key in the environment."""
     place = Location.of(f"az://{CONTAINER}/signed/t")
     put_table(place, tmp_path)
     place.child("plain").write("a", [b"content"])
@@ -65,7 +65,7 @@ def test_azure_signature_is_renewed_and_a_wrong_key_in_the_environment_is_ignore
     monkeypatch.setattr(Signer, "seconds", -60.0)
     assert Signer("t").renewed(lease) is not None
     monkeypatch.setattr(Signer, "seconds", 3600.0)
-    assert plain.read("a") == b"content"  # renewed after a refusal
+    assert plain.read("a") == b"content"  # renewed after being refused
     assert Signer.count == 3
 
 
@@ -74,10 +74,10 @@ def test_azure_signature_without_write_access_raises_credentials_error(signed: L
         signed.child("plain").write("b", [b"x"])
 
 
-def test_delta_table_on_azure_is_read_by_a_signature(
+def test_delta_table_on_azure_is_read_with_a_signature(
     signed: Location, azure: AzureServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An error is raised if the environment has a key that deltalake prefers."""
+    """If the environment has a key, which deltalake prefers, an error is raised."""
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
     endpoint = {"BlobEndpoint": f"{azure.url}/{ACCOUNT}", "account_name": ACCOUNT}
     place = Location(signed.url, endpoint, credentials=Signer("t"))
@@ -90,20 +90,20 @@ def test_delta_table_on_azure_is_read_by_a_signature(
 
 @dataclass(frozen=True)
 class Googler(CredentialProvider):
-    """Provides tokens for the emulator, of which the first one is wrong."""
+    """Provides tokens for the emulator, the first of which is wrong."""
 
     name: str
     tokens: ClassVar[list[str]]
 
     def log_in(self) -> None:
-        """Do nothing: anyone may request these credentials."""
+        """Do nothing, because anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         return Lease({"token": self.tokens.pop(0)})
 
 
-@pytest.mark.long  # gcsfs retries refused requests for half a minute
-def test_tokens_of_google_are_renewed(gs: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.long  # because gcsfs retries refused requests for half a minute
+def test_google_tokens_are_renewed(gs: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> None:
     Location.of(f"gs://{BUCKET}/vended").write("a", [b"content"])
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
     monkeypatch.setattr(renewal, "LONGEST_YOUTH", 0.0)
@@ -120,7 +120,7 @@ def test_tokens_of_google_are_renewed(gs: GoogleServer, monkeypatch: pytest.Monk
 NAME = names.TableName("main", "sales", "orders")
 
 
-def test_responses_of_unity_catalog_become_options_of_each_store() -> None:
+def test_unity_catalog_responses_become_store_options() -> None:
     keys = {"access_key_id": "k", "secret_access_key": "s", "session_token": "t"}
     options = {"key": "k", "secret": "s", "token": "t"}
     end = {"expiration_time": 2_000_000}
@@ -140,7 +140,7 @@ def test_responses_of_unity_catalog_become_options_of_each_store() -> None:
         of({"else": {}}, "x")
 
 
-def test_configurations_of_iceberg_become_options_of_each_store() -> None:
+def test_iceberg_configurations_become_store_options() -> None:
     of = vending.lease_of_iceberg
     name = "adls.sas-token.account.dfs.core.windows.net"
     ends = name.replace("sas-token", "sas-token-expires-at-ms")
@@ -153,7 +153,7 @@ def test_configurations_of_iceberg_become_options_of_each_store() -> None:
 
 
 def test_longest_prefix_of_storage_credentials_wins() -> None:
-    """It also takes precedence over the configuration, as specified for REST catalogs."""
+    """The REST catalog spec also gives the prefix precedence over the configuration."""
 
     def keys(name: str) -> dict[str, str]:
         return {"s3.access-key-id": name, "s3.secret-access-key": "s", "s3.session-token": "t"}

@@ -1,4 +1,4 @@
-"""S3 objects are read by ranges: the requests, and the effect of faults."""
+"""Reading S3 objects by range: the requests, and the effect of faults."""
 
 import asyncio
 import threading
@@ -41,7 +41,7 @@ def download(location: Location, path: Path, *, timeout: float = 20) -> bytes:
 
 
 def broken_off(app: WSGIApp) -> WSGIApp:
-    """Return an application that sends only the first half of each response of `app`."""
+    """Return an application that sends only the first half of each response from `app`."""
 
     def shortened(environ: WSGIEnvironment, start: StartResponse) -> list[bytes]:
         body = b"".join(app(environ, start))
@@ -73,10 +73,10 @@ def test_retry_requests_only_the_remaining_bytes_of_a_range(
     assert (s3.count("GET"), len(s3.requests)) == (requests, requests)
 
 
-def test_ranges_are_requested_before_a_slow_store_answers_the_first(
+def test_ranges_are_requested_before_a_slow_store_answers_the_first_request(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    location = at(s3, max_pool_connections=20)  # a client that was never throttled
+    location = at(s3, max_pool_connections=20)  # a client that has never been throttled
     assert location.read("object") == CONTENT
     s3.reset()
     several = threading.Event()
@@ -92,7 +92,7 @@ def test_ranges_are_requested_before_a_slow_store_answers_the_first(
 
 
 @pytest.mark.parametrize("size", [400, 2000, SIZE + 1, 9000])
-def test_download_of_an_object_with_an_unexpected_size_has_its_actual_size(
+def test_downloaded_object_of_unexpected_size_has_its_actual_size(
     size: int, location: Location, tmp_path: Path
 ) -> None:
     location.write("object", [bytes(size)])
@@ -139,7 +139,7 @@ def test_range_that_never_arrives_raises_storage_error(
     ("status", "after", "says"),
     [("503 Slow Down", "0", ""), ("429 Too Many Requests", "60", ", and asks to wait 60 s")],
 )
-def test_error_quotes_the_response_of_a_refusing_store(
+def test_error_quotes_the_stores_response_to_a_refused_request(
     status: str, after: str, says: str, s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     location = at(s3, max_pool_connections=len(status))  # a separate client with its own limits
@@ -153,7 +153,7 @@ def test_error_quotes_the_response_of_a_refusing_store(
 
 
 def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> list[bool]:
-    """Return which requests had signed URLs; `fails` gets this list to decide on a refusal."""
+    """Return a list of whether requests had signed URLs, from which `fails` decides on refusals."""
     signed: list[bool] = []
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Any:
@@ -164,7 +164,7 @@ def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> l
     return signed
 
 
-def test_store_that_refuses_signed_urls_is_read_by_its_client(
+def test_store_that_refuses_signed_urls_is_read_through_its_client(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     signed = failing(s3, "403 Forbidden", lambda signed: signed[-1])
@@ -174,17 +174,17 @@ def test_store_that_refuses_signed_urls_is_read_by_its_client(
     assert sum(signed) == 1  # one refusal is enough
 
 
-def test_signed_url_that_is_refused_after_it_was_accepted_is_renewed(
+def test_signed_url_that_is_refused_after_being_accepted_is_renewed(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
-    """The URL's credentials have expired: only Amazon's S3 reports that as ExpiredToken."""
+    """The URL's credentials have expired, which only Amazon S3 reports as ExpiredToken."""
     signed = failing(s3, "403 Forbidden", lambda signed: len(signed) == 3)
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
     assert all(signed)
 
 
-def test_a_signed_url_is_used_again_after_a_connection_broke(
+def test_signed_urls_are_used_again_after_a_failed_request(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     signed = failing(s3, "500 Internal Server Error", lambda signed: len(signed) == 1)
@@ -192,11 +192,11 @@ def test_a_signed_url_is_used_again_after_a_connection_broke(
     assert signed == [True, False, *[True] * 5]
 
 
-def test_request_limit_is_twice_the_capacity_of_the_link() -> None:
+def test_request_limit_is_twice_the_link_capacity() -> None:
     pace, now = Pace(64), 1.0
     for _ in range(8):
         size, pace.is_full = round(pace.bytes) // 16, True
-        seconds = max(pace.bytes / 400e6, 0.5)  # a link of 400 MB/s that answers in half a second
+        seconds = max(pace.bytes / 400e6, 0.5)  # a 400 MB/s link that answers in half a second
         for _ in range(17):
             pace.answered(now, now + seconds, size)
         now += seconds
@@ -207,7 +207,7 @@ def test_throttling_halves_concurrent_requests_until_one_succeeds() -> None:
     pace = Pace(64)
     for _ in range(10):
         pace.refused(1.0, 1.5, 0.0, "busy")
-    assert pace.requests == 32  # refusals of requests sent together halve it once
+    assert pace.requests == 32  # concurrent refusals halve the limit only once
     for i in range(10):
         pace.refused(2.0 + i, 2.5 + i, 0.0, "busy")
     assert pace.requests == 1
@@ -216,7 +216,7 @@ def test_throttling_halves_concurrent_requests_until_one_succeeds() -> None:
     assert 2 < pace.requests < 4
 
 
-def test_earlier_requests_go_first_and_errors_release_their_slots() -> None:
+def test_earlier_requests_go_first_and_failed_requests_release_their_slots() -> None:
     order: list[tuple[int, int]] = []
 
     async def take(turns: Turns, *place: int) -> None:
@@ -251,7 +251,7 @@ def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
                     return
                 await asyncio.sleep(0)
                 assert begun == [0]
-                turn.arrived(6)  # 10 bytes of both requests are missing
+                turn.arrived(6)  # 10 bytes of the two requests are missing
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 assert begun == [0, 8]
@@ -308,7 +308,7 @@ def test_idle_link_gets_more_requests_as_bytes_arrive() -> None:
         tasks = [asyncio.ensure_future(take(i)) for i in range(64)]
         await asyncio.sleep(0)
         assert [await arrive(), await arrive(0), await arrive(1, 2)] == [16, 25, 43]
-        assert not turns.pace.is_full  # although requests wait
+        assert not turns.pace.is_full  # even though requests are waiting
         is_over.set()
         await asyncio.gather(*tasks)
 

@@ -1,4 +1,4 @@
-"""Secrets of every kind of provider are in no pickle, repr, log, error or copy of a location."""
+"""No provider's secrets appear in a location's pickle, repr or copy, in logs or in errors."""
 
 import copy
 import json
@@ -27,7 +27,7 @@ MARK = "seCret0fTheStore"
 KEYS = {"access_key_id": MARK, "secret_access_key": MARK, "session_token": MARK}
 SAS = f"sv=2024-08-04&sig={MARK}"
 NOWHERE = "http://127.0.0.1:9"
-#: URL of a table, its storage options, and the credentials that a catalog returns.
+#: A table's URL, its storage options, and the credentials returned by a catalog.
 UNITY: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "s3": ("s3://b/t", {"endpoint_url": NOWHERE}, {"aws_temp_credentials": KEYS}),
     "r2": ("s3://b/t", {"endpoint_url": NOWHERE}, {"r2_temp_credentials": KEYS}),
@@ -61,7 +61,7 @@ class Vendor(CredentialProvider):
     store: str
 
     def log_in(self) -> None:
-        """Do nothing: anyone may request these credentials."""
+        """Do nothing, because anyone may request these credentials."""
 
     def fetch(self) -> Lease:
         if self.catalog == "unity":
@@ -79,7 +79,7 @@ def location_of(catalog: str, store: str) -> Location:
     ("catalog", "store"),
     [*(("unity", store) for store in UNITY), *(("iceberg", store) for store in ICEBERG)],
 )
-def test_secrets_of_a_provider_are_in_no_pickle_copy_or_repr(catalog: str, store: str) -> None:
+def test_provider_secrets_are_not_in_pickles_copies_or_reprs(catalog: str, store: str) -> None:
     place = location_of(catalog, store)
     provider = place.credentials
     assert provider is not None
@@ -91,7 +91,7 @@ def test_secrets_of_a_provider_are_in_no_pickle_copy_or_repr(catalog: str, store
 
 
 def echo(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-    """Deny access with an answer that quotes the credentials."""
+    """Deny access with a response that quotes the credentials."""
     sent = [environ.get("HTTP_X_AMZ_SECURITY_TOKEN", ""), environ.get("HTTP_AUTHORIZATION", "")]
     text = f"these are refused: {' '.join(sent)}"
     body = f"<Error><Code>AccessDenied</Code><Message>{text}</Message></Error>"
@@ -106,7 +106,7 @@ def echo(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
     ("catalog", "store"),
     [("unity", "s3"), ("unity", "r2"), ("unity", "gcs"), ("iceberg", "s3"), ("iceberg", "gcs")],
 )
-def test_secrets_that_a_store_quotes_are_in_no_error_or_log(
+def test_secrets_quoted_by_a_store_are_not_in_errors_or_logs(
     catalog: str, store: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="mdstorm_backend")
@@ -123,8 +123,8 @@ def test_secrets_that_a_store_quotes_are_in_no_error_or_log(
     assert not [text[:300] for text in [*texts, *ours] if MARK in text]
 
 
-def test_token_of_an_account_that_a_store_quotes_is_not_in_the_error(gs: GoogleServer) -> None:
-    """The library of the store obtains the token: neither options nor variables contain it."""
+def test_account_token_quoted_by_a_store_is_not_in_the_error(gs: GoogleServer) -> None:
+    """The store's library obtains the token, which is in neither options nor variables."""
     gs.token = MARK
     gs.fault = lambda method, path: echo if "/storage/" in path else None
     with pytest.raises(CredentialsError, match="Forbidden") as caught:

@@ -1,4 +1,4 @@
-"""Shards whose first rows are read before their last ones are downloaded."""
+"""Shards whose first rows are read before their last rows are downloaded."""
 
 import hashlib
 import os
@@ -44,7 +44,7 @@ for batch in dataset.batches(4):
 
 @pytest.fixture(autouse=True)
 def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Location:
-    """A dataset of two shards, which are downloaded in small ranges."""
+    """A dataset with two shards, which are downloaded in small ranges."""
     monkeypatch.setattr(s3_objects, "RANGE", 8000)
     monkeypatch.setattr(s3_objects, "FIRST_RANGE", 2000)
     monkeypatch.setattr(shard_cache, "SOON_WHOLE", 1000)
@@ -60,7 +60,7 @@ def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> L
 
 
 def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
-    """Let `fault(start)` answer requests for ranges of the first shard, unless it returns None."""
+    """Let `fault(start)` answer range requests for the first shard unless it returns None."""
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
         first = environ.get("HTTP_RANGE", "bytes=0-")[len("bytes=") :].partition("-")[0]
@@ -70,7 +70,7 @@ def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
 
 
 def held(s3: S3Server, begin: int = 8000) -> threading.Event:
-    """Answer requests for later ranges of the first shard once the event is set."""
+    """Hold back responses for later ranges of the first shard until the event is set."""
     release = threading.Event()
     faulty(s3, lambda first: release.wait(60) and None if first >= begin else None)
     return release
@@ -90,7 +90,7 @@ def test_first_rows_are_read_before_their_shard_is_complete(
     found = batches(tmp_path, order)
     rows = next(found)
     assert SHARD not in files_in(tmp_path / "cache")
-    other = batches(tmp_path, order)  # waits for the shard that is being downloaded
+    other = batches(tmp_path, order)  # waits for the shard to be downloaded
     release.set()
     rows += [row for batch in found for row in batch]
     assert rows == [row for batch in other for row in batch] == ROWS
@@ -102,7 +102,7 @@ def test_first_rows_are_read_before_their_shard_is_complete(
     [(64, False, 4), (64, True, 4), (1, False, 0)],
     ids=["alone", "broken", "too many"],
 )
-def test_first_rows_of_a_shuffled_pass_are_requested_individually_if_they_are_few(
+def test_first_rows_in_a_shuffled_pass_are_requested_individually_if_few(
     most: int,
     breaks: bool,
     alone: int,
@@ -133,10 +133,10 @@ def test_first_rows_of_a_shuffled_pass_are_requested_individually_if_they_are_fe
     release.set()
     assert sorted([*rows, *(row for batch in found for row in batch)]) == sorted(ROWS)
     assert len(set(of_rows)) == alone
-    assert min(measured) > 1010  # single rows would measure the latency
+    assert min(measured) > 1010  # single rows would only measure the latency
 
 
-def test_shard_that_is_replaced_while_it_is_read_raises_error(
+def test_shard_replaced_while_being_read_raises_error(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     release = held(s3)
@@ -167,7 +167,7 @@ def test_retry_requests_only_the_missing_ranges(
         asked.append(first)
         if first < 16_000 or asked.count(first) > resets:
             return None
-        known.result(60).wait_for(16_000)  # or a range in flight would be requested again
+        known.result(60).wait_for(16_000)  # else a range in flight would be requested again
         return reset
 
     faulty(s3, fault)
@@ -186,7 +186,7 @@ def test_retry_requests_only_the_missing_ranges(
     assert parts_in(tmp_path / "cache") == []
 
 
-def test_a_process_killed_while_it_reads_leaves_no_shard(s3: S3Server, tmp_path: Path) -> None:
+def test_process_killed_while_reading_leaves_no_shards(s3: S3Server, tmp_path: Path) -> None:
     release = held(s3)
     command = [sys.executable, "-c", _READER, URL, str(tmp_path / "cache")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

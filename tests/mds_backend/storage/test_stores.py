@@ -1,4 +1,4 @@
-"""The same operations on every store, over its real protocol."""
+"""The same operations on every store, using its real protocol."""
 
 import os
 import pickle
@@ -47,7 +47,7 @@ def write(location: Location, compression: str | None = None) -> Index:
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
-def test_dataset_is_written_read_back_and_removed_and_a_second_write_raises_error(
+def test_dataset_is_written_read_and_removed_and_second_write_raises_error(
     store: Store, compression: str | None
 ) -> None:
     index = write(store.location, compression)
@@ -63,7 +63,7 @@ def test_dataset_is_written_read_back_and_removed_and_a_second_write_raises_erro
         open_dataset(store.url, storage_options=store.storage_options)
 
 
-def test_threads_share_a_file_system_until_the_instance_cache_is_cleared(store: Store) -> None:
+def test_threads_share_a_file_system_until_instance_cache_is_cleared(store: Store) -> None:
     fs, _ = open_filesystem(store.location.url, store.storage_options)
     with ThreadPoolExecutor(1) as pool:
         other, path = pool.submit(
@@ -104,7 +104,7 @@ def test_files_can_be_listed_described_replaced_and_removed(store: Store, tmp_pa
     assert bytes(location.read("a")) == b"short"
     location.download("a", str(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == b"short"
-    # Files in memory are not cached, so no request is sent.
+    # In-memory files are not cached, so no request is sent.
     assert bool(location.modified("a")) is not store.url.startswith("memory:")
     location.remove("a")
     location.remove("a")
@@ -197,7 +197,7 @@ def test_google_requests_are_retried_after_faults(
     remove_dataset(Location.of(url))
 
 
-def test_files_that_another_client_writes_or_removes_are_listed_correctly(s3: S3Server) -> None:
+def test_files_written_or_removed_by_another_client_are_listed_correctly(s3: S3Server) -> None:
     options = {"endpoint_url": s3.url}
     ours = Location.of(f"s3://{BUCKET}/shared", options)
     other = Location.of(ours.url, {**options, "default_fill_cache": False})
