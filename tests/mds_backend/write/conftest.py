@@ -1,4 +1,4 @@
-"""A disk on which files cannot be locked."""
+"""A disk where files cannot be locked."""
 
 import errno
 from pathlib import Path
@@ -10,10 +10,10 @@ from mdstorm_backend.write import directories
 
 @pytest.fixture
 def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let local disks refuse locks, as some network file systems do."""
+    """Make local disks refuse locks, as some network file systems do."""
 
     def refuse(path: str) -> None:
-        Path(path).touch()  # as opening does, before locking fails
+        Path(path).touch()  # like opening it would, before locking fails
         raise OSError(errno.ENOLCK, "No locks available", path)
 
     monkeypatch.setattr(directories, "try_lock", refuse)

@@ -1,4 +1,4 @@
-"""Storing shards, committing and removing a dataset: failures, and the remaining files."""
+"""Failures while storing shards, committing or removing a dataset, and the remaining files."""
 
 import errno
 import re
@@ -33,7 +33,7 @@ FIELDS = {"number": "long"}
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A list of the pauses between attempts, in seconds; the pauses are skipped."""
+    """A list of the pauses between attempts, in seconds, which are skipped."""
     seconds: list[float] = []
     monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
     return seconds
@@ -41,7 +41,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def failures(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """A list of errors, one for each attempt to write a file; after these, attempts succeed."""
+    """A list of errors, one per attempt to write a file, after which attempts succeed."""
     left: list[Exception] = []
     write = Location.write
 
@@ -67,10 +67,10 @@ def write_attempt(directory: Path, numbers: range, prefix: str) -> list:
 
 
 @pytest.mark.parametrize("is_listed", [True, False])
-def test_committed_rows_are_in_order_of_the_shard_reports(
+def test_committed_rows_are_in_the_order_of_the_shard_reports(
     is_listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The listing of a mount of remote storage may be from before the job."""
+    """On a mount of remote storage, the listing may predate the job."""
     if not is_listed:
         monkeypatch.setattr(Location, "list_sizes", lambda self: [("index.json", 2)])
     first = write_attempt(tmp_path, range(3), "part-00000-1")
@@ -79,7 +79,7 @@ def test_committed_rows_are_in_order_of_the_shard_reports(
     assert numbers_of(tmp_path) == [3, 4, 0, 1, 2]
 
 
-def test_commit_removes_only_shards_of_lost_attempts(tmp_path: Path) -> None:
+def test_commit_removes_only_shards_from_lost_attempts(tmp_path: Path) -> None:
     write_attempt(tmp_path, range(3), "part-00000-0")
     winner = write_attempt(tmp_path, range(3), "part-00000-7")
     half = "part-00000-3.00000.mds.0123456789abcdef0123456789abcdef.tmp"
@@ -92,7 +92,7 @@ def test_commit_removes_only_shards_of_lost_attempts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_shard_that_the_driver_finds_missing_or_incomplete_fails_the_commit(
+def test_shard_missing_or_incomplete_on_the_driver_fails_the_commit(
     tmp_path: Path, is_there: bool
 ) -> None:
     reports = write_attempt(tmp_path, range(3), "part-00000-0")
@@ -131,7 +131,7 @@ def test_array_shape_is_in_the_schema_if_all_shards_agree(
     assert (schema["a"].length, schema["b"].shape) == (length, (1, length) if length else None)
 
 
-def test_removal_of_a_dataset_deletes_temporary_files_of_a_killed_process(tmp_path: Path) -> None:
+def test_removing_a_dataset_deletes_temporary_files_of_a_killed_process(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     dataset = write_numbers(directory, 1000)
     assert len(dataset.index.shards) > 1
@@ -152,7 +152,7 @@ def test_writing_an_index_removes_temporary_files_of_killed_writers(tmp_path: Pa
     assert names(tmp_path) == sorted([*before, "_mdstorm.mine.tmp"])
 
 
-def test_removal_of_a_dataset_removes_the_index_first(
+def test_removing_a_dataset_removes_the_index_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = write_numbers(tmp_path, 10)
@@ -171,7 +171,7 @@ def test_removal_of_a_dataset_removes_the_index_first(
     assert set(names(tmp_path)) == before - {"index.json"}
 
 
-def test_removal_of_a_dataset_keeps_and_lists_foreign_files(tmp_path: Path) -> None:
+def test_removing_a_dataset_keeps_and_lists_foreign_files(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "sub").mkdir()
@@ -189,7 +189,7 @@ def test_dataset_without_marker_file_is_not_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("url", "count"), [("memory://index/down", 3), ("", 1)])
-def test_an_index_that_cannot_be_written_raises_error(
+def test_index_that_cannot_be_written_raises_error(
     url: str, count: int, tmp_path: Path, failures: list[Exception]
 ) -> None:
     failures += [OSError("down")] * count
@@ -214,7 +214,7 @@ def test_refused_credentials_during_commit_are_raised_unchanged(failures: list[E
         write_index(Location.of("memory://index/refused"), Index((), {}), retry=0)
 
 
-#: Two jobs that write to one directory.
+#: Two jobs that write to the same directory.
 FIRST, SECOND = "aaaaaaaa", "bbbbbbbb"
 
 
@@ -232,7 +232,7 @@ def test_second_job_to_commit_raises_error_and_keeps_the_first_dataset(tmp_path:
         publish(location, plan(FIELDS), second, SECOND)
     claim = Claim(location)
     clean_up(location, claim, SECOND)
-    clean_up(location, claim, FIRST)  # its shards were published
+    clean_up(location, claim, FIRST)  # its shards have been published
     assert numbers_of(tmp_path) == [0, 1, 2]
     assert not list(tmp_path.glob(f"*{SECOND}*"))
 
@@ -286,7 +286,9 @@ def test_concurrent_uploads_are_limited_to_max_workers(
     assert max(under_way) <= 2
 
 
-def test_failed_upload_names_file_and_cause(tmp_path: Path, failures: list[Exception]) -> None:
+def test_error_for_failed_upload_names_file_and_cause(
+    tmp_path: Path, failures: list[Exception]
+) -> None:
     full = OSError(errno.ENOSPC, "No space left on device")
     failures.append(full)
     error = failed(store_at(tmp_path))
@@ -301,7 +303,7 @@ def test_failed_upload_names_file_and_cause(tmp_path: Path, failures: list[Excep
     [store_shards, lambda store: write_index(store.locations[0], Index((), {}))],
     ids=["shard", "index"],
 )
-def test_failed_overwrite_states_that_the_old_dataset_is_kept(
+def test_error_for_failed_overwrite_states_that_the_old_dataset_is_kept(
     write: Any, tmp_path: Path, failures: list[Exception]
 ) -> None:
     dataset = write_numbers(tmp_path, 10)
@@ -313,7 +315,7 @@ def test_failed_overwrite_states_that_the_old_dataset_is_kept(
     assert len(open_dataset(dataset.url).to_table()) == 10
 
 
-def test_failed_write_raises_its_cause_even_if_checking_the_index_fails(
+def test_failed_write_raises_the_cause_even_if_checking_the_index_fails(
     failures: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(self: Location, name: str) -> bool:
@@ -386,7 +388,7 @@ KILLED = "part-00000-0123abcd-0.00000.mds"
 
 @pytest.fixture
 def unfinished(volume: Path) -> Location:
-    """A directory in which a job was just killed, on a file system without locks."""
+    """A directory where a job was just killed, on a file system without locks."""
     job = Location.of(str(volume / "job"))
     mark_directory(job)
     job.write(KILLED, [b"1234"])
@@ -415,7 +417,7 @@ def test_directory_with_a_stale_listing_can_be_claimed(volume: Path) -> None:
     claim_directory(job).release()
 
 
-def test_claim_removes_shards_of_killed_jobs_next_to_a_dataset(tmp_path: Path) -> None:
+def test_claim_removes_shards_of_killed_jobs_alongside_a_dataset(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     before = names(tmp_path)
     for name in (KILLED, KILLED.replace("0123", "4567"), f"{KILLED}.{'0' * 32}.tmp"):
@@ -427,7 +429,7 @@ def test_claim_removes_shards_of_killed_jobs_next_to_a_dataset(tmp_path: Path) -
     assert names(tmp_path) == sorted([*before, "notes.txt", "sub", f"sub/{KILLED}"])
 
 
-def test_claim_of_another_writer_keeps_its_shards(tmp_path: Path) -> None:
+def test_shards_are_kept_if_another_writer_has_a_claim(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 10)
     (tmp_path / KILLED).write_bytes(b"x")
     claim = Claim(dataset.location)
@@ -437,7 +439,7 @@ def test_claim_of_another_writer_keeps_its_shards(tmp_path: Path) -> None:
     assert KILLED in names(tmp_path)
 
 
-def test_failed_job_keeps_directory_of_another_job_on_a_disk_without_locks(
+def test_failed_job_keeps_other_jobs_directory_on_disk_without_locks(
     tmp_path: Path, without_locks: None
 ) -> None:
     location = Location.of(str(tmp_path / "target"))

@@ -1,4 +1,4 @@
-"""Directories that datasets are written to: found, claimed, cleared."""
+"""Finding, claiming and clearing the directories that datasets are written to."""
 
 import json
 import os
@@ -35,13 +35,13 @@ def test_out_that_is_neither_a_path_nor_a_pair_raises_error(out: Any) -> None:
         find_targets(out, False, None)
 
 
-def test_local_and_remote_of_a_pair_must_differ(tmp_path: Path) -> None:
+def test_local_and_remote_in_a_pair_must_differ(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="same directory"):
         find_targets((str(tmp_path), tmp_path.as_uri()), True, None)
 
 
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"size_limit": 300}])
-def test_a_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_dataset_is_replaced_on_request(tmp_path: Path, options: dict[str, Any]) -> None:
     write_ints(tmp_path, range(50), **options)
     (tmp_path / "_mdstorm").write_text("our marker")
     clear(tmp_path)
@@ -96,7 +96,7 @@ def run_killed(program: str, out: Path) -> None:
     assert done.returncode == -signal.SIGKILL
 
 
-def test_files_of_a_killed_writer_alone_are_replaced_on_request(tmp_path: Path) -> None:
+def test_files_left_by_a_killed_writer_are_replaced_on_request(tmp_path: Path) -> None:
     run_killed(_KILLED, tmp_path)
     (tmp_path / f"shard.00002.mds.{'0' * 32}.tmp").write_bytes(b"half")
     (tmp_path / "notes.txt").write_text("mine")
@@ -112,7 +112,7 @@ def test_files_of_a_killed_writer_alone_are_replaced_on_request(tmp_path: Path) 
     assert files_in(tmp_path) == ["index.json", "shard.00000.mds"]
 
 
-#: Removes the index of a dataset that is to be replaced, and is killed.
+#: Removes the index of a dataset to be replaced, and is then killed.
 _KILLED_REPLACING = """
 import os, signal, sys
 from mdstorm_backend.write.mds_writer import MDSWriter
@@ -182,14 +182,14 @@ def take(directory: Path) -> Claim | None:
         return None
 
 
-def test_one_of_many_concurrent_writers_claims_the_directory(tmp_path: Path) -> None:
+def test_only_one_of_many_concurrent_writers_claims_the_directory(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         claims = list(pool.map(lambda _: take(tmp_path), range(40)))
     assert sum(one is not None for one in claims) == 1
     assert (tmp_path / CLAIM_NAME).exists()
 
 
-def test_releasing_a_claim_keeps_the_claim_of_the_next_writer(tmp_path: Path) -> None:
+def test_releasing_a_claim_keeps_the_next_writers_claim(tmp_path: Path) -> None:
     first = Claim(Location.of(str(tmp_path)))
     (tmp_path / CLAIM_NAME).unlink()
     second = Claim(Location.of(str(tmp_path)))
@@ -197,13 +197,13 @@ def test_releasing_a_claim_keeps_the_claim_of_the_next_writer(tmp_path: Path) ->
     assert take(tmp_path) is None, second
 
 
-def test_a_directory_that_cannot_be_written_to_raises_error(tmp_path: Path) -> None:
+def test_unwritable_directory_raises_error(tmp_path: Path) -> None:
     with pytest.raises(errors.WriteError, match="cannot be written to") as caught:
         Claim(Location.of(str(tmp_path / "none")))
     assert not isinstance(caught.value, errors.DatasetExistsError)
 
 
-#: Claims a directory, and forks a process that exits normally.
+#: Claims a directory, then forks a process that exits normally.
 _FORKED = """
 import os, sys
 from mdstorm_backend.storage import Location

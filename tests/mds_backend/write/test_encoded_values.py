@@ -1,4 +1,4 @@
-"""Whole columns and single values are encoded to the same bytes, or both raise errors."""
+"""Whole columns and single values either encode to the same bytes or both raise errors."""
 
 import json
 import math
@@ -31,7 +31,7 @@ ARROW_NUMBERS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "float64": (pa.float64(), st.floats() | st.integers(-300, 300).map(float)),
     "float32": (pa.float32(), st.floats(width=32)),
 }
-#: If all strings are null, Arrow makes their dictionary without entries.
+#: Arrow creates a dictionary without entries if all strings are null.
 _OF_TEXTS = pa.struct([("a", pa.dictionary(pa.int8(), pa.string()))])
 
 
@@ -40,7 +40,7 @@ def encode(encoding: str, values: pa.Array) -> EncodedColumn:
 
 
 def stored(column: EncodedColumn, count: int) -> list[bytes]:
-    """The bytes of each value."""
+    """Return the bytes of each value."""
     samples = assemble_samples([column], count)
     start = 0 if column.fixed is not None else 4
     return [
@@ -72,7 +72,7 @@ def check_same(encoding: str, values: pa.Array, as_given: list[Any]) -> None:
         lambda name: st.tuples(st.just(name), st.lists(ARROW_NUMBERS[name][1], max_size=4))
     ),
 )
-def test_numbers_of_a_column_are_encoded_like_single_numbers(
+def test_numbers_in_a_column_are_encoded_like_single_numbers(
     encoding: str, given_: tuple[str, list[Any]]
 ) -> None:
     name, values = given_
@@ -81,7 +81,7 @@ def test_numbers_of_a_column_are_encoded_like_single_numbers(
 
 
 @pytest.mark.parametrize(("lowest", "highest"), [(-(2**63), 2**63 - 1), (0, 2**64 - 1)])
-def test_smallest_and_largest_integers_of_a_column_are_encoded_like_single_integers(
+def test_smallest_and_largest_integers_in_a_column_are_encoded_like_single_ones(
     lowest: int, highest: int
 ) -> None:
     encoding = "int64" if lowest else "uint64"
@@ -100,7 +100,7 @@ def test_smallest_and_largest_integers_of_a_column_are_encoded_like_single_integ
     st.lists(st.lists(st.integers(0, 100), min_size=1, max_size=4), max_size=4),
     st.integers(1, 3),
 )
-def test_arrays_of_a_column_are_encoded_like_single_arrays(
+def test_arrays_in_a_column_are_encoded_like_single_arrays(
     dtype: str, form: str, rows: list[list[int]], length: int
 ) -> None:
     encoding = form.format(dtype=dtype, length=length)
@@ -111,7 +111,7 @@ def test_arrays_of_a_column_are_encoded_like_single_arrays(
 
 
 @given(array_shapes(min_dims=2, max_dims=3, max_side=3), st.integers(0, 3))
-def test_arrays_of_several_dimensions_are_encoded_from_flat_lists_in_arrow(
+def test_multidimensional_arrays_are_encoded_from_flat_arrow_lists(
     shape: tuple[int, ...], count: int
 ) -> None:
     size = int(np.prod(shape))
@@ -121,7 +121,7 @@ def test_arrays_of_several_dimensions_are_encoded_from_flat_lists_in_arrow(
 
 
 @given(st.lists(st.floats(), max_size=4), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=4))
-def test_numbers_of_a_column_stored_as_text_are_encoded_like_single_numbers(
+def test_numbers_in_a_text_column_are_encoded_like_single_numbers(
     floats: list[float], integers: list[int]
 ) -> None:
     check_same("str_float", pa.array(floats, pa.float64()), floats)
@@ -156,7 +156,7 @@ def test_json_reads_back_as_the_same_value(rows: list[Any], text: str) -> None:
     ],
     ids=str,
 )
-def test_other_values_of_a_column_are_encoded_like_single_values(
+def test_other_values_in_a_column_are_encoded_like_single_values(
     encoding: str, values: list[Any], type_: pa.DataType
 ) -> None:
     check_same(encoding, pa.array(values, type_), values)
@@ -191,7 +191,7 @@ def test_null_is_stored_as_placeholder_and_marked_in_the_bitmap(
     assert stored(column, 2)[0] == placeholder
 
 
-def test_an_error_names_the_column_and_its_encoding() -> None:
+def test_error_names_the_column_and_its_encoding() -> None:
     message = r"column 'v' .* encoding 'uint8' .* 0 to 255"
     with pytest.raises(errors.EncodingRangeError, match=message) as e:
         encode("uint8", pa.array([256]))
@@ -216,7 +216,7 @@ def encode_one(columns: dict[str, str], **sample: Any) -> bytes:
     return SampleEncoder(columns).encode(sample)
 
 
-def test_encoded_sample_has_sizes_then_values_in_order_of_names() -> None:
+def test_encoded_sample_has_sizes_then_values_in_name_order() -> None:
     columns = {"b": "str", "a": "int16", "B": "bytes", "é": "ndarray:uint8:2", "c": "ndarray:int8"}
     found = encode_one(columns, a=-2, b="xyz", B=b"1", c=np.int8([7]), é=np.uint8([8, 9]))
     assert found == struct.pack("<III", 1, 3, 3) + b"1\xfe\xffxyz\4\1\7\x08\x09"
@@ -273,7 +273,7 @@ def test_float_is_rounded_to_the_nearest_or_raises_error(name: str, value: float
      np.array([7]), np.array(7.0), [7], np.datetime64(7, "D"), b"\7\0\0\0"],
     ids=value_id,
 )  # fmt: skip
-def test_values_of_any_type_that_equal_an_integer_are_stored(value: Any) -> None:
+def test_values_equal_to_an_integer_are_stored_regardless_of_type(value: Any) -> None:
     assert stored_number("int32", value) == 7
     assert len(encode_one({"a": "int32", "b": "str"}, a=value, b="")) == 8
 

@@ -1,4 +1,4 @@
-"""The files that `MDSWriter` writes, and the cases in which it writes none."""
+"""The files that `MDSWriter` writes, and the cases where it writes none."""
 
 import copy
 import gc
@@ -55,7 +55,7 @@ def test_samples_read_back_in_order(
     assert numbers_in(out) == list(range(300))
 
 
-def test_finish_may_be_called_twice_and_within_the_with_block(out: Path) -> None:
+def test_finish_may_be_called_twice_or_within_the_with_block(out: Path) -> None:
     with MDSWriter(columns={"n": "int"}, out=out) as writer:
         writer.write({"n": 1})
         writer.finish()
@@ -95,7 +95,7 @@ def start(out: Path | str, **options: Any) -> MDSWriter:
 
 
 @pytest.mark.parametrize("exist_ok", [True, False])
-def test_a_directory_has_one_writer_at_a_time(out: Path, exist_ok: bool) -> None:
+def test_directory_has_one_writer_at_a_time(out: Path, exist_ok: bool) -> None:
     first = start(out)
     message = f"another writer .* by process {os.getpid()}"
     with pytest.raises(errors.DatasetExistsError, match=message):
@@ -113,12 +113,12 @@ def test_garbage_collected_writer_releases_the_directory(out: Path) -> None:
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_writer_cannot_be_copied(out: Path, duplicate: Callable[[object], object]) -> None:
+def test_writer_cannot_be_copied(out: Path, duplicate: Callable[[object], object]) -> None:
     with start(out) as writer, pytest.raises(errors.ArgumentTypeError, match="each process that"):
         duplicate(writer)
 
 
-def test_second_writer_to_one_url_fails_and_the_first_completes() -> None:
+def test_second_writer_to_the_same_url_fails_and_the_first_completes() -> None:
     url = "memory://two/writers"
     first, second = start(url), start(url)
     write_all(first, 100)
@@ -204,7 +204,7 @@ def test_wrong_arguments_raise_error_before_anything_is_written(
     assert not out.exists()
 
 
-def test_arrow_data_of_all_types_read_back_with_their_nulls(out: Path) -> None:
+def test_arrow_data_of_all_types_reads_back_with_nulls(out: Path) -> None:
     table = every_type().append_column("half", pa.array(np.float16([0.5, 1, 2, 3])))
     table = table.append_column("pair", pa.array([[1, 2]] * 4, pa.list_(pa.int16(), 2)))
     with MDSWriter(out=out) as writer:
@@ -219,7 +219,7 @@ def test_arrow_data_of_all_types_read_back_with_their_nulls(out: Path) -> None:
     assert dataset.schema["pair"].length == 2
 
 
-def test_batches_are_cut_into_shards(out: Path) -> None:
+def test_batches_are_split_into_shards(out: Path) -> None:
     with MDSWriter(out=out, size_limit="4kb", compression="zstd", hashes=["sha1"]) as writer:
         for start in range(0, 3000, 700):
             writer.write_batch(pa.table({"n": range(start, min(start + 700, 3000))}))
@@ -277,7 +277,7 @@ def test_missing_and_duplicate_columns_raise_error(out: Path) -> None:
         writer.write_batch(pa.table({"n": [1]}))
 
 
-def test_batch_with_other_types_than_the_first_raises_error(out: Path) -> None:
+def test_batch_with_different_types_than_the_first_raises_error(out: Path) -> None:
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"a": [1], "b": ["x"]}))
         with pytest.raises(errors.InvalidArgumentError, match=r"'a' has type double .* int64 in"):
@@ -309,7 +309,7 @@ def test_rejected_first_batch_does_not_determine_the_column_types(out: Path) -> 
 
 
 def without_nulls(values: list[int | None]) -> pa.Table:
-    """A table whose field is declared as not nullable."""
+    """A table whose field is declared non-nullable."""
     return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 
 
@@ -324,7 +324,7 @@ def test_nulls_in_a_non_nullable_column_raise_error(out: Path) -> None:
     assert numbers_in(out) == [1, 2]
 
 
-def test_tensors_keep_their_shape(out: Path) -> None:
+def test_tensors_keep_their_shapes(out: Path) -> None:
     tensors = np.arange(12, dtype="int16").reshape(2, 2, 3)
     with MDSWriter(out=out) as writer:
         writer.write_batch(pa.table({"t": pa.FixedShapeTensorArray.from_numpy_ndarray(tensors)}))

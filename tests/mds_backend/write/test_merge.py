@@ -34,7 +34,7 @@ def tree(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*")}
 
 
-def test_merge_of_a_root_joins_all_datasets_in_order_of_paths(tmp_path: Path) -> None:
+def test_merging_a_root_joins_all_datasets_in_path_order(tmp_path: Path) -> None:
     for name in ("2", "10", "1", "a-b", "a"):
         write(tmp_path / name, int(name) if name.isdigit() else ord(name[-1]))
     merge_index(str(tmp_path))
@@ -42,7 +42,7 @@ def test_merge_of_a_root_joins_all_datasets_in_order_of_paths(tmp_path: Path) ->
     assert numbers_in(tmp_path) == [1, 10, 2, ord("b"), ord("a")]
 
 
-def test_merge_of_a_list_keeps_its_order_without_duplicates(tmp_path: Path) -> None:
+def test_merging_a_list_keeps_its_order_without_duplicates(tmp_path: Path) -> None:
     parts = [write(tmp_path / name, number) for number, name in enumerate("cab")]
     merge_index([*parts, parts[0]], str(tmp_path))
     assert numbers_in(tmp_path) == [0, 1, 2]
@@ -51,7 +51,7 @@ def test_merge_of_a_list_keeps_its_order_without_duplicates(tmp_path: Path) -> N
 def test_merge_after_merging_children_counts_each_shard_once(tmp_path: Path) -> None:
     for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/p1")):
         write(tmp_path / name, number)
-    # The merged dataset keeps this order of `a`.
+    # The merged dataset keeps this order for `a`.
     merge_index([f"{tmp_path}/a/{name}/index.json" for name in ("p1", "p0")], tmp_path / "a")
     merge_index(tmp_path / "b")
     merge_index(tmp_path)
@@ -103,7 +103,7 @@ def test_merge_accepts_pairs_of_local_and_remote(
     for name in "ab":
         write((str(local / name), f"{remote}/{name}"), ord(name), keep_local=True)
         parts.append((f"{local}/{name}/index.json", f"{remote}/{name}/index.json"))
-    shutil.rmtree(local / "b")  # then the remote index is read
+    shutil.rmtree(local / "b")  # now the remote index is read
     if form == "list":
         merge_index(parts, (str(local), remote), keep_local)
         assert numbers_in(remote) == [97, 98]
@@ -113,7 +113,7 @@ def test_merge_accepts_pairs_of_local_and_remote(
     assert (local / "index.json").exists() == keep_local
 
 
-def test_merge_keeps_types_and_null_counts_on_which_the_parts_agree(tmp_path: Path) -> None:
+def test_merge_keeps_types_and_null_counts_that_the_parts_agree_on(tmp_path: Path) -> None:
     write_days(tmp_path / "a", date(2024, 1, 1), None)
     write_days(tmp_path / "b", None, None, date(2024, 1, 2))
     write_days(tmp_path / "c")
@@ -126,7 +126,7 @@ def test_merge_keeps_types_and_null_counts_on_which_the_parts_agree(tmp_path: Pa
     assert dataset.index.extra["num_rows"] == 5
 
 
-def test_merge_of_parts_with_unknown_null_counts_warns_and_records_no_types(tmp_path: Path) -> None:
+def test_merging_parts_with_unknown_null_counts_warns_and_records_no_types(tmp_path: Path) -> None:
     with MDSWriter(out=tmp_path / "a" / "p0", size_limit=1) as writer:
         writer.write_batch(pa.table({"day": pa.array([None, date(2024, 1, 1)], pa.date32())}))
     merge_index(tmp_path / "a")
@@ -142,7 +142,7 @@ def test_merge_of_parts_with_unknown_null_counts_warns_and_records_no_types(tmp_
 
 
 @pytest.mark.parametrize("other", ["plain", "name"])
-def test_merge_of_datasets_with_different_types_warns_and_records_no_types(
+def test_merging_datasets_with_different_types_warns_and_records_no_types(
     tmp_path: Path, other: str
 ) -> None:
     write_days(tmp_path / "a", date(2024, 1, 1))
@@ -169,7 +169,7 @@ def test_merge_keeps_a_dataset_in_the_root(tmp_path: Path) -> None:
     assert numbers_in(tmp_path) == [1]
 
 
-def test_merge_of_contradicting_entries_for_one_shard_raises_error(tmp_path: Path) -> None:
+def test_merging_conflicting_entries_for_a_shard_raises_error(tmp_path: Path) -> None:
     write(tmp_path / "a/p", 1)
     merge_index(tmp_path / "a")
     shutil.rmtree(tmp_path / "a/p")
@@ -179,13 +179,13 @@ def test_merge_of_contradicting_entries_for_one_shard_raises_error(tmp_path: Pat
     assert not (tmp_path / "index.json").exists()
 
 
-def test_merge_of_an_empty_list_warns_and_writes_nothing(tmp_path: Path) -> None:
+def test_merging_an_empty_list_warns_and_writes_nothing(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"list of index\.json files is empty"):
         merge_index([], tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_merge_of_missing_or_misplaced_datasets_raises_error(tmp_path: Path) -> None:
+def test_merging_missing_or_misplaced_datasets_raises_error(tmp_path: Path) -> None:
     part = write(tmp_path / "a", 1)
     (tmp_path / "empty").mkdir()
     with pytest.raises(errors.InvalidArgumentError, match="nothing to merge: no directory below"):

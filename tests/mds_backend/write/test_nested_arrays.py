@@ -1,4 +1,4 @@
-"""Nested arrays: their stored form, and the values that are read."""
+"""The stored form of nested arrays, and the values read back."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def assert_values(dataset: Any, values: list[Any], type_: pa.DataType) -> None:
     assert found.to_pylist() == values
 
 
-#: Rows, encodings of their shards, shape, whether lists are uneven, and number of inner nulls.
+#: Rows, shard encodings, shape, whether lists are uneven, and the number of inner nulls.
 FORMS: dict[str, tuple[list[Any], list[str], Any, bool, int]] = {
     "one shape": (ALIKE, ["ndarray:int64:2,2"], (2, 2), False, 0),
     "with a null row": ([*ALIKE, None], ["ndarray:int64:2,2"], (2, 2), False, 0),
@@ -83,7 +83,7 @@ def test_nested_arrays_get_the_simplest_encoding_that_fits(
         ([[[1], []]], ALIKE, ["json"]),
     ],
 )
-def test_change_of_array_shape_begins_a_shard_with_a_more_general_encoding(
+def test_array_shape_change_starts_a_shard_with_a_more_general_encoding(
     tmp_path: Path, first: list[Any], second: list[Any], forms: list[str]
 ) -> None:
     rows = [row for _ in range(3) for row in [*first, *first, *second, *second]]
@@ -105,7 +105,7 @@ NUMBERS = ["boolean", "byte", "short", "integer", "long", "float", "double"]
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[SparkType, list[Any]]:
-    """Rows of some depth, of one shape or of several, with nulls in all places."""
+    """Rows of a given depth, with the same or different shapes, and nulls anywhere."""
     depth = draw(st.integers(2, 4))
     spark_type: SparkType = draw(st.sampled_from(NUMBERS))
     item: st.SearchStrategy[Any] = st.booleans() if spark_type == "boolean" else st.integers(0, 100)
@@ -146,7 +146,7 @@ SPARK_NAMES = {"uint8": "boolean", "int16": "short", "float32": "float", "float6
 @pytest.mark.parametrize(
     "sizes", [[(1, 2), (0, 0)], [(2, 255), (1, 256)], [(1, 1, 3), (1, 1, 66_000)]], ids=str
 )
-def test_arrays_of_a_column_and_single_arrays_have_equal_bytes(
+def test_arrays_in_a_column_and_single_arrays_have_equal_bytes(
     dtype: str, sizes: list[tuple[int, ...]]
 ) -> None:
     arrays = [np.arange(np.prod(size)).astype(dtype).reshape(size) for size in sizes]
@@ -208,7 +208,7 @@ def test_nested_arrays_are_written_in_the_given_encoding(tmp_path: Path) -> None
         ("ndarray", [[[1, None]]], EncodingError, "nested lists has null elements"),
     ],
 )
-def test_rows_that_a_given_encoding_cannot_hold_raise_error(
+def test_rows_that_do_not_fit_the_given_encoding_raise_error(
     tmp_path: Path, encoding: str, rows: list[Any], kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
@@ -224,7 +224,7 @@ def test_ragged_nested_lists_of_unsigned_numbers_raise_error(row: Any, tmp_path:
 
 
 @pytest.mark.parametrize("type_", [pa.uint16(), pa.float16()], ids=str)
-def test_nested_lists_of_types_that_spark_does_not_have_are_written_as_arrays(
+def test_nested_lists_of_types_unknown_to_spark_are_written_as_arrays(
     tmp_path: Path, type_: pa.DataType
 ) -> None:
     lists = lists_of_array(np.array(ALIKE, type_.to_pandas_dtype()))

@@ -53,7 +53,7 @@ def test_shards_follow_the_format_and_the_size_limit(
 
 
 def check_report(report: ShardReport, shard: DecodedShard, size: int) -> None:
-    """Check that a report agrees with the shard file."""
+    """Check that a report matches the shard file."""
     info = report.info.to_json()
     assert info["raw_data"]["bytes"] == size
     assert info["samples"] == len(shard.rows)
@@ -79,7 +79,7 @@ def test_shards_with_nulls_stay_within_the_size_limit(
     sizes = [report.info.raw_data.bytes for report in reports]
     assert len(sizes) > 2
     assert max(sizes) <= 12_000
-    # All shards but the last are nearly full.
+    # All shards except the last are nearly full.
     assert min(sizes[:-1]) > 8_000
 
 
@@ -106,7 +106,7 @@ def test_sample_larger_than_the_limit_gets_its_own_shard(tmp_path: Path) -> None
     assert [row["word"] for shard in decode_files(tmp_path) for row in shard.rows] == words
 
 
-def test_change_of_array_length_begins_a_shard_and_later_shards_are_ragged(tmp_path: Path) -> None:
+def test_array_length_change_starts_a_shard_and_later_shards_are_ragged(tmp_path: Path) -> None:
     rows = [[1, 2], [3, 4], [5], [6], [7, 8], [9, 10], None, None]
     reports = write_shards(tmp_path, {"a": rows}, {"a": array_of("long")}, batch_rows=2)
     found = [report.info.column_encodings for report in reports]
@@ -115,7 +115,7 @@ def test_change_of_array_length_begins_a_shard_and_later_shards_are_ragged(tmp_p
     assert [row["a"] for shard in decode_files(tmp_path) for row in shard.rows] == rows
 
 
-def test_columns_of_a_batch_may_be_in_any_order(tmp_path: Path) -> None:
+def test_batch_columns_may_be_in_any_order(tmp_path: Path) -> None:
     fields = {"b": "long", "a": "string"}
     table = to_table({"a": ["x"], "b": [1]}, fields)
     batches = [table.select(names).to_batches()[0] for names in (["a", "b"], ["b", "a"])]
@@ -134,7 +134,7 @@ def test_shard_reports_round_trip_through_json(tmp_path: Path) -> None:
 
 
 class Disk(Location):
-    """A location whose disk is full after some files."""
+    """A location whose disk is full after a few files."""
 
     def write(self, name: str, buffers: Any) -> None:
         def until_full() -> Any:
@@ -146,7 +146,7 @@ class Disk(Location):
         super().write(name, until_full())
 
 
-def test_a_write_that_fails_leaves_no_part_of_a_shard(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_partial_shard(tmp_path: Path) -> None:
     disk = Disk(f"file://{tmp_path}")
     batch = pa.record_batch([pa.array(range(5), arrow_type("long"))], ["a"])
     with pytest.raises(WriteError, match="No space left"):
@@ -184,7 +184,7 @@ def cut(values: list[bytes], limit: int | None) -> list[bytes]:
 
 
 def expected_counts(values: list[bytes], limit: int | None, empty: int) -> list[int]:
-    """Count samples by the format's rule, but without empty shards before too large samples."""
+    """Count samples by the format's rule, but without empty shards before oversized samples."""
     counts, used = [0], empty
     for value in values:
         need = 4 + len(value) + 4
