@@ -12,7 +12,7 @@ from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 
-#: For tests that write a dataset for each example, which is slow.
+#: For tests that write a dataset per example, which is slow.
 moderate = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
@@ -27,7 +27,7 @@ def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
     return st.integers(-largest, largest).map(lambda n: Decimal(f"{n}E{-scale}"))
 
 
-#: Types of one fixed-size value, which can also be elements of numeric arrays.
+#: Fixed-size scalar types, which can also be elements of numeric arrays.
 NUMERIC: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),
     "byte": integers(8),
@@ -50,7 +50,7 @@ ATOMIC: dict[str, st.SearchStrategy[Any]] = {
     "decimal(38,18)": decimals(38, 18),
 }
 
-#: Nested types, for which MDS has no encoding, and the types inside them.
+#: Nested types, which have no MDS encoding, and the types inside them.
 NESTED_TYPES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(sorted(ATOMIC)),
     lambda inner: st.one_of(
@@ -65,7 +65,7 @@ NESTED_TYPES: st.SearchStrategy[Any] = st.recursive(
 
 
 def values(spark_type: SparkType, *, nulls: bool = True) -> st.SearchStrategy[Any]:
-    """Values of a type as pyarrow takes them; inner values may be null."""
+    """Values of a type in the form that pyarrow accepts; inner values may be null."""
     if isinstance(spark_type, str):
         plain = ATOMIC[spark_type]
     elif spark_type["type"] == "array":
@@ -119,7 +119,7 @@ def data(
     min_rows: int = 0,
     max_rows: int = 30,
 ) -> Data:
-    """Some rows of some columns, whose names need not be words."""
+    """A few rows of a few columns, whose names need not be identifiers."""
     names = draw(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4, unique=True))
     rows = draw(st.integers(min_rows, max_rows))
     fields = {name: draw(types) for name in names}

@@ -1,4 +1,4 @@
-"""Damaged files are reported as damaged: never as an error of another kind, never by a crash."""
+"""Damaged files are reported as damaged, and never cause other errors or crashes."""
 
 from dataclasses import replace
 from decimal import Decimal
@@ -37,7 +37,7 @@ ROWS = {
 }
 
 
-def test_damaged_size_words_are_reported_with_the_sample(tmp_path: Path) -> None:
+def test_damaged_sizes_are_reported_with_the_sample(tmp_path: Path) -> None:
     rows = {"text": ["ab", "c", ""], "other": ["x", "y", "z"]}
     write_dataset(tmp_path, rows, {"text": "string", "other": "string"})
     (file,) = tmp_path.glob("*.mds")
@@ -49,7 +49,7 @@ def test_damaged_size_words_are_reported_with_the_sample(tmp_path: Path) -> None
             open_dataset(str(tmp_path)).to_table()
 
 
-def test_a_shard_of_another_layout_is_reported(tmp_path: Path) -> None:
+def test_shard_with_a_different_layout_is_reported(tmp_path: Path) -> None:
     longs = write_dataset(tmp_path, {"n": [1, 2, 3, 4]}, {"n": "long"})
     (shard,) = longs.index.shards
     shorts = replace(shard, column_encodings=("int16",), column_sizes=(2,))
@@ -61,7 +61,7 @@ def test_a_shard_of_another_layout_is_reported(tmp_path: Path) -> None:
         Dataset(longs.location, Index((shorts,), longs.index.extra)).to_table()
 
 
-def test_shard_without_a_column_of_other_shards_is_reported(tmp_path: Path) -> None:
+def test_shard_without_a_column_that_others_have_is_reported(tmp_path: Path) -> None:
     write_dataset(tmp_path / "a", {"n": [1], "m": [2]}, {"n": "long", "m": "long"})
     write_dataset(tmp_path / "b", {"n": [3]}, {"n": "long"})
     shards = [
@@ -89,7 +89,7 @@ def test_impossible_numbers_and_nesting_in_an_index_raise_error(tmp_path: Path) 
             open_dataset(str(tmp_path))
 
 
-def test_a_temporary_index_of_a_process_that_was_killed_is_removed(tmp_path: Path) -> None:
+def test_temporary_index_left_by_a_killed_process_is_removed(tmp_path: Path) -> None:
     (tmp_path / f"index.json.{'0a' * 16}.tmp").touch()
     (tmp_path / "index.json.mine.tmp").touch()
     write_dataset(tmp_path, {"n": [1]}, {"n": "long"})

@@ -7,7 +7,7 @@ import pytest
 
 from mdstorm_backend import errors
 
-#: Built-in classes of each error, which existing code may catch.
+#: The built-in base classes of each error, which existing code may catch.
 BUILTINS: dict[str, tuple[type[BaseException], ...]] = {
     "DatasetNotFoundError": (FileNotFoundError, RuntimeError),
     "CorruptDatasetError": (ValueError,),
@@ -56,7 +56,7 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_the_list_of_errors_is_complete_and_sorted() -> None:
+def test_error_list_is_complete_and_sorted() -> None:
     classes = [
         name for name, value in vars(errors).items()
         if inspect.isclass(value) and issubclass(value, Exception) and name[0] != "_"
@@ -73,5 +73,5 @@ def test_errors_are_builtin_exceptions_and_can_be_pickled(name: str) -> None:
         assert all(isinstance(error, base) for base in (errors.MDStormError, *BUILTINS[name]))
         assert str(error) == "what, where, and what to do"
         assert vars(error).items() >= ATTRIBUTES.get(name, {}).items()
-    # PyTorch raises the error of a worker process again from its message alone.
+    # PyTorch re-raises a worker process's error from its message alone.
     assert str(getattr(errors, name)("what")) == "what"

@@ -1,4 +1,4 @@
-"""Memory for reading does not grow with the size of the dataset or with time."""
+"""Memory use for reading does not grow with the dataset size or over time."""
 
 import gc
 import tracemalloc
@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
-#: Twice the rows would take 40 MB more. On a busy machine, the memory that threads read ahead
-#: differs by up to 15 MB.
+#: Twice the rows would take 40 MB more. On a busy machine, the memory used for reading ahead
+#: varies by up to 15 MB.
 TOLERANCE = 20_000_000
 
 
@@ -36,7 +36,7 @@ def rows(count: int, fields: dict[str, Any]) -> pa.Table:
 def sizes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Dataset, Dataset]:
-    """A dataset of more rows than threads read ahead, and one of twice as many."""
+    """A dataset with more rows than threads read ahead, and one with twice as many rows."""
     fields = VARIABLE if request.param == "variable" else FIXED
     compression = "zstd:1" if request.param == "zstd" else None
     directory: Path = tmp_path_factory.mktemp(request.param)
@@ -49,7 +49,7 @@ def sizes(
 
 
 def most_memory(batches: Iterable[Any]) -> int:
-    """Return the peak of the bytes that Python, NumPy and Arrow allocate during an iteration."""
+    """Return the peak number of bytes allocated by Python, NumPy and Arrow in an iteration."""
     gc.collect()
     before = pa.total_allocated_bytes()
     tracemalloc.start()
@@ -75,7 +75,7 @@ def test_memory_stays_constant_for_larger_datasets_and_more_epochs(
         loader = torch_loader(dataset, batch_size=512, num_epochs=num_epochs, shuffle=shuffle)
         return most_memory(loader)
 
-    read(small, 1)  # memory that is allocated once
+    read(small, 1)  # one-time allocations
     once = read(small, 1)
     assert read(large, 1) < once + TOLERANCE
     assert read(small, 6) < once + TOLERANCE

@@ -1,4 +1,4 @@
-"""Data reads back equal: any type, any nulls, any shards, any order, any columns."""
+"""Data reads back unchanged, for any types, nulls, shards, order and columns."""
 
 from random import Random
 from tempfile import TemporaryDirectory
@@ -58,7 +58,7 @@ def test_shuffled_rows_of_selected_columns_keep_their_values_together(
 ) -> None:
     table, fields = given_.table, dict(given_.fields)
     columns = random.sample(table.column_names, random.randint(1, len(fields)))
-    # A separate column numbers the rows.
+    # An additional column numbers the rows.
     number = "number of the row"
     table = table.append_column(number, pa.array(range(len(table)), pa.int64()))
     fields[number] = "long"

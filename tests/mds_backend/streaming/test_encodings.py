@@ -1,4 +1,4 @@
-"""The mirror of ``streaming.base.format.mds.encodings``: classes, functions and the registry."""
+"""The classes, functions and registry that mirror ``streaming.base.format.mds.encodings``."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_mds_encode_stores_the_same_bytes_as_the_writer(
     assert type(sample["a"]) is type(found)
 
 
-def test_every_encoding_of_the_format_has_a_class() -> None:
+def test_every_encoding_in_the_format_has_a_class() -> None:
     assert encodings.get_mds_encodings() == set(_encodings) == {*_encodings.keys()}
     kinds = {name: kind for name, kind in _encodings.items() if hasattr(encodings, kind.__name__)}
     assert len(kinds) == 28  # the encodings of MosaicML Streaming
@@ -58,7 +58,7 @@ def test_unknown_names_raise_value_error_and_pickles_are_unsafe() -> None:
     assert encodings.is_mds_encoding_safe("json")
 
 
-def test_values_of_wrong_types_raise_the_errors_of_mosaicml_streaming() -> None:
+def test_values_of_wrong_types_raise_mosaicml_streaming_errors() -> None:
     wrong = {encodings.Int(): "5", encodings.Str(): b"a", encodings.StrDecimal(): 1.5}
     for coder, value in wrong.items():
         for kind in (AttributeError, TypeError):
@@ -83,7 +83,7 @@ class Negative(encodings.Int):
         return -super().decode(data)  # type: ignore[no-any-return]
 
 
-def test_encodings_can_be_registered_like_items_of_a_dict(
+def test_encodings_can_be_registered_like_dict_items(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(_encodings, "texts", Texts)

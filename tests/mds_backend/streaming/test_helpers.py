@@ -29,7 +29,7 @@ from mdstorm_backend.streaming.base.world import World
 
 
 class Frame:
-    """The attributes of a DataFrame that the functions use."""
+    """The DataFrame attributes used by the functions."""
 
     def __init__(self, **types: T.DataType) -> None:
         self.schema = T.StructType([T.StructField(n, t) for n, t in types.items()])
@@ -44,7 +44,7 @@ def test_json_compatible_types_are_the_same_as_in_mosaicml_streaming() -> None:
         assert not is_json_compatible(other)
 
 
-def test_method_each_of_a_compression_class_yields_every_level() -> None:
+def test_each_method_of_compression_class_yields_every_level() -> None:
     for name, compression in Gzip.each():
         assert decompress(name, compression.compress(b"acorns")) == b"acorns"
     assert [name for name, _ in Gzip.each()] == ["gz", *(f"gz:{level}" for level in range(10))]
@@ -78,13 +78,13 @@ def test_string_that_is_not_a_size_raises_value_error(convert: object, text: str
         convert(text)  # type: ignore[operator]
 
 
-def test_retry_repeats_the_call_after_the_given_errors() -> None:
+def test_retry_repeats_calls_that_raise_the_given_errors() -> None:
     raised = [OSError("first"), KeyError("second"), OSError("third"), ValueError("fourth")]
     cleaned = []
 
     @retry([OSError, KeyError], lambda: cleaned.append(1), 2, 0.001, 0.001)
     def fails() -> None:
-        """Fail."""
+        """Raise the next error."""
         raise raised.pop(0)
 
     with pytest.raises(KeyError, match="second"):
@@ -159,7 +159,7 @@ def test_uploaded_file_can_be_downloaded(keep_local: bool, tmp_path: Path) -> No
     fsspec.filesystem("memory").rm(f"bucket/{tmp_path.name}", recursive=True)
 
 
-def test_a_local_uploader_without_a_remote_keeps_files_where_they_are(tmp_path: Path) -> None:
+def test_local_uploader_without_remote_keeps_files_in_place(tmp_path: Path) -> None:
     path = local_file(tmp_path)
     uploader = LocalUploader(str(tmp_path), exist_ok=True)
     uploader.upload_file("deep/notes.txt")

@@ -1,4 +1,4 @@
-"""The modules that mirror `streaming`: the names that exist, and the names that are missing."""
+"""The existing and missing names in the modules that mirror `streaming`."""
 
 import importlib
 import importlib.util
@@ -41,11 +41,11 @@ def test_each_module_exports_the_names_listed_for_it(path: str) -> None:
         ),
     ],
 )
-def test_names_that_a_module_reexports_can_be_imported_from_it(module: str, name: str) -> None:
+def test_reexported_names_can_be_imported(module: str, name: str) -> None:
     exec(f"from mdstorm_backend.streaming.{module} import {name}")
 
 
-def test_source_of_a_module_can_be_inspected() -> None:
+def test_module_source_can_be_inspected() -> None:
     module = importlib.import_module("mdstorm_backend.streaming.base.partition.orig")
     assert "get_partitions_orig" in inspect.getsource(module), inspect.getfile(module)
 
@@ -60,7 +60,7 @@ def test_committed_stubs_equal_the_generated_stubs() -> None:
 
 
 @pytest.mark.parametrize("first", ["converters", "converters.dataframe_to_mds"])
-def test_function_with_the_name_of_its_module_can_be_imported(first: str, tmp_path: Path) -> None:
+def test_function_with_same_name_as_its_module_can_be_imported(first: str, tmp_path: Path) -> None:
     program = f"""
 import mdstorm_backend.streaming.base.{first}
 import mdstorm_backend.streaming.base.converters.dataframe_to_mds
@@ -91,7 +91,7 @@ def test_star_import_of_streaming_provides_the_classes_of_mdstorm_backend() -> N
     assert "_encodings" not in mdstorm_backend.streaming.base.format.mds.encodings.__all__
 
 
-#: Names that concern shared memory.
+#: Names related to shared memory.
 SEGMENTS = (
     *("BARRIER", "CACHE_USAGE", "EPOCH_DATA", "EPOCH_SHAPE", "LOCALS", "NEXT_EPOCH"),
     *("SHARD_ACCESS_TIMES", "SHARD_STATES"),
@@ -116,7 +116,7 @@ SEGMENTS = (
         *(("streaming.base.storage.upload", name) for name in ("AlipanUploader", "UPLOADERS")),
     ],
 )
-def test_missing_name_raises_error_that_links_to_its_section_of_the_page(
+def test_missing_name_raises_error_linking_to_its_section_of_the_page(
     module: str, name: str
 ) -> None:
     place = ABSENT.replacement(f"{module}.{name}")
@@ -136,7 +136,7 @@ def test_missing_name_raises_error_that_links_to_its_section_of_the_page(
         ("base.shared.prefix", "shared-memory-and-process-groups"),
     ],
 )
-def test_missing_module_raises_error_that_links_to_its_section_of_the_page(
+def test_missing_module_raises_error_linking_to_its_section_of_the_page(
     module: str, section: str
 ) -> None:
     assert ABSENT.replacement(f"streaming.{module}") == f"docs/mosaicml.md#{section}"
@@ -144,7 +144,7 @@ def test_missing_module_raises_error_that_links_to_its_section_of_the_page(
         importlib.import_module(f"mdstorm_backend.streaming.{module}")
 
 
-def test_sections_that_errors_name_exist_on_the_page() -> None:
+def test_sections_linked_in_errors_exist_on_the_page() -> None:
     page = (ROOT / "docs" / "mosaicml.md").read_text("utf-8")
     absent = page.partition("\n## Missing parts\n")[2].partition("\n## ")[0]
     headings = re.findall(r"^### (.*)$", absent, re.MULTILINE)

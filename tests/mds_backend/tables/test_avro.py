@@ -1,4 +1,4 @@
-"""Avro files that state more records than they have, or expand too far."""
+"""Avro files that claim more records than they contain, or expand too far."""
 
 import zlib
 from pathlib import Path
@@ -29,7 +29,7 @@ def _bomb(bits: int) -> bytes:
     [(1 << 60, 8, "states 1152921504606846976"), (5, 300 << 20, "more than")],
 )
 @pytest.mark.parametrize("files", ["snap-*.avro", "*-m0.avro"])
-def test_block_of_manifest_that_is_too_large_raises_corrupt_dataset_error(
+def test_oversized_manifest_block_raises_corrupt_dataset_error(
     tmp_path: Path, count: int, size: int, said: str, files: str
 ) -> None:
     table = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))

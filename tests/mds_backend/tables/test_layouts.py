@@ -1,6 +1,6 @@
 """Directories with files that are not part of the data raise errors; others are read.
 
-If something other than an index is found, the error names it.
+If a different format is found where an index is expected, the error names that format.
 """
 
 import json
@@ -57,7 +57,7 @@ def test_hudi_table_without_commits_raises_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "file", ["lake/events/a.parquet", "events/x=1/a.parquet", "2024/a.parquet"]
 )
-def test_nested_table_of_hudi_without_commits_raises_error(tmp_path: Path, file: str) -> None:
+def test_nested_hudi_table_without_commits_raises_error(tmp_path: Path, file: str) -> None:
     write(tmp_path, file)
     table = file.removesuffix("/a.parquet").removesuffix("/x=1")
     (tmp_path / table / ".hoodie").mkdir()
@@ -66,10 +66,10 @@ def test_nested_table_of_hudi_without_commits_raises_error(tmp_path: Path, file:
 
 
 @pytest.mark.parametrize("inside", ["", "lake/"])
-def test_table_of_hudi_without_commits_in_hdfs_raises_error(
+def test_hudi_table_without_commits_in_hdfs_raises_error(
     tmp_path: Path, inside: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The local file system stands in for HDFS, which also has empty directories."""
+    """The local file system stands in for HDFS, because both have empty directories."""
     write(tmp_path / inside, "x=1/a.parquet")
     (tmp_path / inside / ".hoodie").mkdir()
     local = fsspec.filesystem("file")
@@ -94,7 +94,7 @@ def test_table_of_hudi_without_commits_in_hdfs_raises_error(
         ("Hudi", "Rome/.hoodie_partition_metadata", "Rome/a.parquet"),
     ],
 )
-def test_path_inside_a_table_raises_error_that_names_the_table(
+def test_path_inside_a_table_raises_error_naming_the_table(
     tmp_path: Path, kind: str, mark: str, file: str
 ) -> None:
     write(tmp_path / "table", file)
@@ -121,7 +121,7 @@ def test_directory_that_contains_a_table_raises_error(tmp_path: Path) -> None:
     assert len(open_parquet(str(tmp_path / "plain"))) == 1
 
 
-def test_unfinished_jobs_of_spark_raise_error(tmp_path: Path) -> None:
+def test_unfinished_spark_jobs_raise_error(tmp_path: Path) -> None:
     write(tmp_path, "part-0.parquet")
     touch(tmp_path, "_temporary/0/_temporary/attempt_0/part-1.parquet")
     with pytest.raises(UnsupportedTableError, match="directory _temporary: a Spark job"):
@@ -129,7 +129,7 @@ def test_unfinished_jobs_of_spark_raise_error(tmp_path: Path) -> None:
     assert len(open_parquet(str(tmp_path), may_be_unfinished=True)) == 1
 
 
-def test_files_that_databricks_has_not_committed_raise_error(tmp_path: Path) -> None:
+def test_files_not_committed_by_databricks_raise_error(tmp_path: Path) -> None:
     write(tmp_path, "k=0/part-00000-tid-11-a.parquet", "k=1/part-00000-tid-22-b.parquet")
     touch(tmp_path, "_started_11")
     touch(tmp_path, "_committed_11", {"added": ["k=0/part-00000-tid-11-a.parquet"], "removed": []})
@@ -145,14 +145,14 @@ def test_files_that_databricks_has_not_committed_raise_error(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"added": []}', '{"removed": null}'])
-def test_unreadable_commit_files_of_databricks_are_ignored(tmp_path: Path, content: str) -> None:
+def test_unreadable_databricks_commit_files_are_ignored(tmp_path: Path, content: str) -> None:
     write(tmp_path, "part-00000-tid-11-a.parquet")
     touch(tmp_path, "_committed_11", content)
     assert len(open_parquet(str(tmp_path))) == 1
 
 
 def test_directory_without_success_file_is_read(tmp_path: Path) -> None:
-    """Writers such as pyarrow and Dask write no such file; files similar to markers are ignored."""
+    """Writers such as pyarrow and Dask write no such file. Files resembling markers are ignored."""
     write(tmp_path, "part.0.parquet", "metadata/x.parquet")
     for name in ("metadata/_notes.json", "_metadata", "_SUCCESS", "._started_1", "_started_5"):
         touch(tmp_path, name)
@@ -197,16 +197,14 @@ def test_error_without_index_names_the_format_and_the_command_to_use(
         assert f"mdstorm.{reader}({url!r})" in text
 
 
-def test_failed_open_of_a_file_logs_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_open_logs_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(DatasetNotFoundError):
         open_dataset(str(write(tmp_path, "no_ending") / "no_ending"))
     assert not caplog.records
 
 
 @pytest.mark.parametrize("name", ["text.csv", "directory", "absent"])
-def test_error_for_unknown_files_only_names_the_missing_index(name: str, tmp_path: Path) -> None:
+def test_error_for_unknown_files_mentions_only_the_missing_index(name: str, tmp_path: Path) -> None:
     (tmp_path / "text.csv").write_text("a,b")
     write(tmp_path, "directory/inner/part.parquet")
     assert other_format(Location.of(str(tmp_path / name))) is None
