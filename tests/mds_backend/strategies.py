@@ -119,7 +119,7 @@ def data(
     min_rows: int = 0,
     max_rows: int = 30,
 ) -> Data:
-    """A few rows of a few columns, whose names need not be identifiers."""
+    """A few rows of a few columns, whose names may be any text."""
     names = draw(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4, unique=True))
     rows = draw(st.integers(min_rows, max_rows))
     fields = {name: draw(types) for name in names}

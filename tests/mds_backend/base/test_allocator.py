@@ -11,7 +11,7 @@ from tests.mds_backend.small_datasets import write_dataset
 
 pytestmark = pytest.mark.skipif(
     not (sys.platform == "linux" and os.confstr("CS_GNU_LIBC_VERSION")),
-    reason="other allocators have other thresholds",
+    reason="other allocators have different thresholds",
 )
 
 #: Counts page faults in two passes, after lowering malloc's thresholds as TensorFlow does.

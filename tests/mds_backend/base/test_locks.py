@@ -65,7 +65,7 @@ def test_lock_wait_times_out_only_if_owner_makes_no_progress(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = locked(path)
-    now = count()  # one second per check
+    now = count()  # each check takes one second
     seen = iter([*range(50), *[50] * 100])
     looks: list[int] = []
 

@@ -215,7 +215,7 @@ def test_threads_of_a_dropped_generator_are_joined_by_its_owner(
     assert work.ended.is_set()
 
 
-def test_closing_a_pass_cancels_tasks_that_have_not_begun(work: Work) -> None:
+def test_closing_a_pass_cancels_tasks_that_have_not_started(work: Work) -> None:
     called: list[int] = []
     all_submitted = threading.Event()
 
@@ -410,7 +410,7 @@ def test_result_computed_ahead_is_returned_if_another_thread_starts_other_work()
 
     class Key:
         def __eq__(self, other: object) -> bool:
-            if is_key := isinstance(other, Key):  # as if the other thread ran at this point
+            if is_key := isinstance(other, Key):  # as if the other thread had run at this point
                 ahead.begin("other", lambda: "another's")
             return is_key
 

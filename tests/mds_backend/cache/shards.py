@@ -124,7 +124,7 @@ def make_shards(
 
 
 def contents(infos: Sequence[ShardInfo], size: int = 1000, seed: int = 0) -> list[bytes]:
-    """The uncompressed contents of the files that `make_shards` writes."""
+    """The uncompressed contents of the files written by `make_shards`."""
     generator = random.Random(seed)
     return [generator.randbytes(size // 2) * 2 for _ in infos]
 

@@ -32,7 +32,7 @@ def test_least_recently_opened_shard_is_evicted_first(source: Path, local: Path)
     files = cache(source, directory=local, limit=2000)
     files.open(infos[0])
     files.open(infos[1])
-    for number, info in enumerate(infos[:2]):  # otherwise the times may be equal
+    for number, info in enumerate(infos[:2]):  # otherwise, the times may be equal
         os.utime(CacheDirectory(str(local)).record(info.raw_data.basename), (number, number))
     files.open(infos[0])
     files.open(infos[2])
@@ -147,7 +147,7 @@ def test_cached_files_are_recounted_only_when_ledger_reaches_limit(
     ):
         cache(source, directory=local, limit=limit).open(infos[number])
         assert len(counts) == counted
-    # The ledger includes the shard that was stored without a limit.
+    # The ledger includes the shard stored without a limit.
     cache(source, directory=local, limit=4000).open(infos[0])
     assert len(counts) == 3
     assert size_of(local) <= 4000

@@ -99,7 +99,7 @@ def test_directory_filled_by_another_reader_is_used_unchanged(
 
 
 @COMPRESSIONS
-def test_foreign_file_of_wrong_size_raises_error_and_is_not_removed(
+def test_foreign_file_with_wrong_size_raises_error_and_is_not_removed(
     compression: str | None, source: Path, local: Path
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression)
@@ -244,7 +244,7 @@ def test_file_downloaded_unvalidated_is_validated_once(
     cache(source, directory=local).open(info)
     content = contents([info])[0][:-1] + b"?"
     overwrite(local / info.raw_data.basename, content)
-    # Without validation, the damaged file is returned. Validation replaces it, and is not repeated.
+    # Without validation, the damaged file is returned. Validation replaces it and runs only once.
     assert bytes(cache(source, directory=local).open(info)) == content
     checked = cache(source, directory=local, validate_hash="sha1")
     assert bytes(checked.open(info)) == contents([info])[0]

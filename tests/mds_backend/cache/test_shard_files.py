@@ -207,7 +207,7 @@ def test_given_cache_directory_is_read_without_accessing_storage(
             ask()
 
 
-def test_cache_limit_may_be_a_number_or_a_string_with_units_of_1024() -> None:
+def test_cache_limit_may_be_a_number_or_a_string_with_binary_units() -> None:
     texts = {"100": 100, "100b": 100, "1kb": 1024, " 10 KB ": 10240, "1.5mb": 3 << 19}
     sizes: dict[Any, int] = {1: 1, 2.0: 2, **texts, "1e2kb": 102400, "10gb": 10 << 30}
     for value, size in {**sizes, "2TB": 2 << 40}.items():

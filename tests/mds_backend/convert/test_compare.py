@@ -139,7 +139,7 @@ def test_progress_counts_shards_and_row_groups(tmp_path: Path) -> None:
     source = write(tmp_path / "source", numbers(10), row_group_size=5)
     seen: list[tuple[int, int]] = []
     compare(source, write_numbers(tmp_path / "other", 3), on_progress=lambda *at: seen.append(at))
-    assert seen == []  # the datasets have no column in common
+    assert seen == []  # the datasets have no columns in common
     compare(source, source, on_progress=lambda *at: seen.append(at))
     assert seen == [(1, 2), (2, 2)]
 

@@ -1,4 +1,4 @@
-"""An interrupted conversion resumes; a failed one leaves no files."""
+"""Interrupted conversions resume, and failed conversions leave no files."""
 
 import os
 import signal

@@ -73,7 +73,7 @@ def test_stream_without_local_and_remote_raises_error_on_reading() -> None:
         open_stream(stream, StreamDefaults())
 
 
-def test_stream_local_is_the_directory_of_its_shards(
+def test_stream_local_is_its_shard_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cached"))

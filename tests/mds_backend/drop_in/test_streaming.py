@@ -1,4 +1,4 @@
-"""`install_as_streaming`: programs that import `streaming` run on mdstorm."""
+"""With `install_as_streaming`, programs that import `streaming` run on mdstorm."""
 
 import importlib.util
 import pickle

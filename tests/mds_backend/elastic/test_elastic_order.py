@@ -85,7 +85,7 @@ STREAMS = [StreamShape((40, 30, 20)), StreamShape((60, 50))]
 
 
 def some_work(*arguments: Any, order: ElasticOrder, **named: Any) -> Any:
-    """Return the samples that all ranks read; discard examples whose arguments are invalid."""
+    """Return the samples that all ranks read, discarding examples with invalid arguments."""
     try:
         return world_work(order, *arguments, **named)
     except InvalidArgumentError as error:

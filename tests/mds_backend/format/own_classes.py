@@ -58,7 +58,7 @@ class Digits:
         return int(data)
 
 
-#: Encodings that a program registers.
+#: Encodings registered by the test programs.
 OWN = {"complex128": Complex128, "words": Words, "square": Square, "int": Digits}
 
 COLUMNS = {

@@ -92,9 +92,7 @@ def test_invalid_schema_entry_raises_error(
 
 
 @pytest.mark.parametrize("columns", [7, "text", {"a": 1}, [7], [[]], [{}], [{"name": "number"}]])
-def test_schema_that_is_not_a_list_of_columns_raises_error(
-    dataset: Dataset, columns: object
-) -> None:
+def test_schema_must_be_a_list_of_columns(dataset: Dataset, columns: object) -> None:
     check_is_refused(replace(dataset.index, extra={"columns": columns}))
 
 

@@ -40,7 +40,7 @@ def test_shard_names_are_parsed() -> None:
         *("part-00000.mds", "shard.00000.mdsx", "xshard.00000.mds"),
     ],
 )
-def test_names_of_other_files_are_not_parsed(path: str) -> None:
+def test_other_file_names_are_not_parsed(path: str) -> None:
     assert parse_shard_name(path) is None
 
 

@@ -139,7 +139,7 @@ def test_duplicate_column_names_raise_error() -> None:
             plan_types(described)
 
 
-def test_columns_keep_their_order_spark_type_and_nullability() -> None:
+def test_columns_keep_order_spark_type_and_nullability() -> None:
     described = [*fields(z="double"), {"name": "a", "type": array_of("long"), "nullable": False}]
     z, a = plan_types(described)
     assert (z.name, z.spark_type, z.nullable) == ("z", "double", True)

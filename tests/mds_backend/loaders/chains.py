@@ -22,7 +22,7 @@ class Chain:
     values : callable
         Returns the rows of a batch.
     changes_world : bool
-        Whether the state of any rank resumes on any number of ranks, with any batch size.
+        Whether any rank's state resumes on any number of ranks with any batch size.
     peeks : bool
         Whether ranks peek at a batch; readers continue after that batch.
     ends_alone : bool
@@ -81,7 +81,7 @@ class Chain:
             done = [batches > 0 and state["mdstorm"]["finished"] for state in states]
             if any(done):  # the other ranks finish
                 for rank, loader in enumerate(self.loaders):
-                    # One batch alone is a peek, even if it is the last one of a resumed epoch.
+                    # A single batch is a peek, even if it is the last batch of a resumed epoch.
                     if not done[rank] or (batches == 1 and self.peeks):
                         loader.load_state_dict(states[rank])
                 return done

@@ -1,4 +1,4 @@
-"""The numbers that loaders read in the tests."""
+"""The numbers read by the loader tests."""
 
 from collections.abc import Callable
 from typing import Any

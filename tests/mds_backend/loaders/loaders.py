@@ -20,7 +20,7 @@ shuffles = st.fixed_dictionaries(
         "window": st.sampled_from([0, 12]),
     }
 )
-#: A function that sets the rank and the world size of this process.
+#: A function that sets this process's rank and world size.
 Launch = Callable[[int, int], None]
 in_either_order = pytest.mark.parametrize("order", ["elastic", "exact"])
 

@@ -325,7 +325,7 @@ DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
     ),
     "more shares than ranks": (
         lambda world, loader, rank: rows(world.loader(ExactOrder(rank=rank, world_size=3))),
-        ["split into 3 shares, but there are 2 ranks"] * 2,  # one on each rank
+        ["split into 3 shares, but there are 2 ranks"] * 2,  # one per rank
     ),
     "filters, by which ranks may have unequal numbers of batches": (
         lambda world, loader, rank: rows(world.loader(ExactOrder(), transform=ODD)),
@@ -459,11 +459,11 @@ def test_store_error_is_logged_once_and_does_not_affect_reading(
     assert found == []
     assert sorted(seen) == sorted([*range(ROWS)] * 3)
     logged = [record for record in caplog.records if record.name == agreement.__name__]
-    assert [record.levelno for record in logged] == [logging.DEBUG] * 2  # one on each rank
+    assert [record.levelno for record in logged] == [logging.DEBUG] * 2  # one per rank
     assert all(record.exc_info for record in logged)
 
 
-def test_ranks_of_a_new_group_are_compared_after_a_failed_check(pair: World) -> None:
+def test_ranks_in_a_new_group_are_compared_after_a_failed_check(pair: World) -> None:
     pair.store = object()
     assert pair.warned(lambda loader, rank: rows(loader)) == []
     pair.store, pair.groups = dist.HashStore(), [Token() for _ in range(2)]
@@ -517,7 +517,7 @@ def alone() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def test_store_of_the_process_group_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_group_store_is_found(alone: None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert agreement.find_group() is None  # one rank has nothing to compare
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     group = agreement.find_group()
@@ -527,7 +527,7 @@ def test_store_of_the_process_group_is_found(alone: None, monkeypatch: pytest.Mo
     assert agreement.find_group() is None
 
 
-def test_missing_private_function_of_torch_is_logged_once(
+def test_missing_private_torch_function_is_logged_once(
     alone: None,
     monkeypatch: pytest.MonkeyPatch,
     url: str,
@@ -609,7 +609,7 @@ def test_process_group_destroyed_by_another_rank_prints_no_messages(url: str) ->
         for rank in range(2)
     ]
     try:
-        # Rank 0 hosts the store, which ends with its group. Rank 1 continues to read.
+        # Rank 0 hosts the store, which ends with its group, while rank 1 continues to read.
         outputs = [ranks[0].communicate("\n", timeout=120)]
         outputs.append(ranks[1].communicate("\n" * 3, timeout=120))
     finally:

@@ -153,7 +153,7 @@ def test_end_requested_ahead_advances_epoch_at_once_unless_consumer_peeks(
 
 
 @in_either_order
-def test_batch_fetched_ahead_belongs_to_its_own_pass(url: str, order: str) -> None:
+def test_prefetched_batch_belongs_to_its_own_pass(url: str, order: str) -> None:
     loader = loader_of(url, order)
     first = begun(loader, Consumer(lambda: True), 2)
     second = iter(loader)
@@ -231,7 +231,7 @@ def test_counted_state_resumes_with_unused_batches(
         return loader(dataset(local=url, num_epochs=num_epochs, **SELECTIONS[selection]), BATCH)
 
     whole = column(make())
-    for taken in range(1, len(whole) + 2):  # the last one requests the end
+    for taken in range(1, len(whole) + 2):  # the last request is for the end
         for unused in range(min(taken, len(whole), MOST_UNUSED) + 1):
             begun, resumed = make(), make()
             with Consumer(lambda unused=unused: unused, peek=0).requesting():

@@ -206,7 +206,7 @@ def test_only_the_damaged_sample_in_a_shard_is_skipped(tmp_path: Path) -> None:
     (path,) = tmp_path.glob("*.mds")
     content = bytearray(path.read_bytes())
     sample = int(np.frombuffer(content, np.uint32, 1, 4 + 4 * 7)[0])
-    content[sample : sample + 4] = (1 << 30).to_bytes(4, "little")  # the size of the array
+    content[sample : sample + 4] = (1 << 30).to_bytes(4, "little")  # the array size
     path.write_bytes(content)
     with pytest.raises(CorruptDatasetError):
         list(loader(tmp_path))

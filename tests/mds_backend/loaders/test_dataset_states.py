@@ -299,7 +299,7 @@ def test_state_after_set_epoch_resumes_with_that_epoch(
 @in_either_order
 @pytest.mark.parametrize("kind", ["plain", "counting itself", "own states"])
 @after_some_or_all
-def test_state_after_set_epoch_of_dataset_resumes_with_that_epoch(
+def test_state_after_dataset_set_epoch_resumes_with_that_epoch(
     url: str, order: str, kind: str, batches: int | None
 ) -> None:
     loader, resumed = (loader_of_kind(kind, order, url) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Columns without a Spark type, in every adapter."""
+"""Columns with no Spark type, in every adapter."""
 
 import io
 import json

@@ -78,7 +78,7 @@ def test_bytes_downloaded_ahead_do_not_depend_on_sample_size(dataset: Dataset) -
 
 
 @pytest.mark.parametrize(("part", "num_workers", "in_first"), [(0, 0, 2), (1, 3, 1)])
-def test_block_spans_few_epochs_in_an_endless_pass(
+def test_block_spans_few_epochs_in_an_infinite_pass(
     tmp_path: Path, part: int, num_workers: int, in_first: int
 ) -> None:
     endless = options(write_numbers(tmp_path, 2), num_epochs=None)
@@ -214,7 +214,7 @@ def test_resumed_pass_counts_remaining_batches_in_all_epochs(numbers: Dataset, o
 
 
 @in_either_order
-def test_resumed_endless_pass_has_no_number_of_remaining_batches(
+def test_resumed_infinite_pass_has_no_number_of_remaining_batches(
     numbers: Dataset, order: str
 ) -> None:
     loader, other = (loader_of(numbers, order, num_epochs=None) for _ in range(2))

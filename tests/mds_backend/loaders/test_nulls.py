@@ -26,7 +26,7 @@ def write(directory: Path, spark_type: SparkType, values: list[Any]) -> Dataset:
 
 
 def read(dataset: Dataset, **options: Any) -> dict[str, Any]:
-    """Read all rows in batches of one row, and check that the batches have the same dtypes."""
+    """Read all rows in single-row batches, and check that their dtypes are the same."""
     batches = list(torch_loader(dataset, batch_size=1, **options))
     joined: dict[str, Any] = {}
     for name, first in batches[0].items():

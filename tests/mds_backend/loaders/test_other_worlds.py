@@ -105,7 +105,7 @@ def test_rank_of_a_padded_world_may_have_no_remaining_rows(numbers: Dataset) -> 
 @pytest.mark.long
 @settings(deadline=None, max_examples=12)
 @given(shuffles, st.lists(few_worlds, min_size=2, max_size=4), st.data())
-def test_endless_pass_resumes_in_a_different_world(
+def test_infinite_pass_resumes_in_a_different_world(
     numbers: Dataset,
     shuffle: dict[str, Any],
     chain: list[tuple[int, int, int]],
@@ -248,7 +248,7 @@ def test_set_epoch_after_filtered_shares_end_selects_the_next_epoch(
 
 
 @pytest.mark.filterwarnings("ignore:No matching data")
-def test_endless_pass_over_an_empty_dataset_has_a_state(tmp_path: Path) -> None:
+def test_infinite_pass_over_an_empty_dataset_has_a_state(tmp_path: Path) -> None:
     empty = write_numbers(tmp_path, 0, tasks=1)
     first = Ranks(empty, 1, 4, num_epochs=None)
     assert first.take(None) == []

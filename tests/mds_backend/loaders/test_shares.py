@@ -20,7 +20,7 @@ BATCH = 20
 
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_loader_made_before_the_rank_is_set_reads_the_share_of_the_rank(
+def test_loader_made_before_the_rank_is_set_reads_the_ranks_share(
     url: str, launch: Launch, order: str, num_workers: int
 ) -> None:
     loaders = [loader_in(order, url, BATCH, num_workers=num_workers) for _ in range(2)]

@@ -115,7 +115,7 @@ def test_statistics_table_shows_each_number_once_and_the_verdict_last() -> None:
     assert "8 files, 5.0 MB" in text
     assert "1 pass, 50 batches, 1,600 rows" in text
     assert "0 hits, 2 evictions" in text
-    assert "for transforms" not in text  # there were no such waits
+    assert "for transforms" not in text  # there were no waits of this kind
     assert " ".join(text.split()).endswith(str(shown.verdict))
     assert "62.00 s (62 %)" in shown._repr_html_()
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from tests.mds_backend.small_datasets import array_of, struct_of
 
-#: Four rows with nulls.
+#: Four rows that contain nulls.
 FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
 ROWS = {
     "n": [1, None, 3, 4],
@@ -19,7 +19,7 @@ ROWS = {
 }
 
 GOLDEN = Path(__file__).parents[2] / "interop" / "golden"
-#: NumPy 1 does not support the 63 dimensions of an array in this dataset.
+#: NumPy 1 does not support this dataset's array with 63 dimensions.
 _TOO_DEEP = {"ndarray_dynamic"} if np.lib.NumpyVersion(np.__version__) < "2.0.0" else set()
 GOLDEN_NAMES = sorted({index.parent.name for index in GOLDEN.glob("*/index.json")} - _TOO_DEEP)
 

@@ -103,7 +103,7 @@ def test_verify_finds_a_changed_byte_by_hash(name: str, tmp_path: Path) -> None:
     assert "but the index records" in found[0][1]
 
 
-def test_verify_checks_raw_and_compressed_hashes_regardless_of_letter_case(tmp_path: Path) -> None:
+def test_verify_checks_raw_and_compressed_hashes_regardless_of_case(tmp_path: Path) -> None:
     directory = damage.copy_of("compression_zstd", tmp_path)
 
     def change(index: Any) -> None:
@@ -160,7 +160,7 @@ def test_unknown_hash_is_reported_once_for_all_shards(tmp_path: Path) -> None:
         (lambda data: data.replace(b'{"a":1}', b'{"a":1['), "cannot be decoded"),
     ],
 )
-def test_verify_names_a_damaged_shard(
+def test_verify_reports_a_damaged_shard(
     harm: Callable[[bytes], bytes], expected: str, tmp_path: Path
 ) -> None:
     fields = {"n": "long", "other": array_of("long"), "thing": struct_of(a="long"), "z": "string"}
@@ -180,7 +180,7 @@ def test_verify_names_a_damaged_shard(
     assert any(expected in problem for _, problem in found)
 
 
-def test_verify_names_the_column_of_a_damaged_image(tmp_path: Path) -> None:
+def test_verify_reports_the_column_of_a_damaged_image(tmp_path: Path) -> None:
     directory = damage.copy_of("images_png", tmp_path)
     (file,) = shard_files(directory)
     damage.rewrite(file, file.read_bytes().replace(b"\x89PNG", b"\x89GNP"))

@@ -158,7 +158,7 @@ def test_rows_read_in_arbitrary_parts_equal_rows_read_in_whole_windows(
     assert sorted(samples) == list(rows)
     shards = np.searchsorted(bounds, np.arange(len(rows)), side="right")
     for chunk in whole[:-1]:
-        assert len(chunk) >= window  # as many whole shards as needed
+        assert len(chunk) >= window  # windows contain as many whole shards as needed
         assert len(chunk) == np.isin(shards, shards[chunk]).sum()
     start = data.draw(st.integers(0, len(rows)))
     stop = data.draw(st.integers(start, len(rows)))
@@ -328,7 +328,7 @@ def test_world_with_more_ranks_than_remaining_rows_raises_error() -> None:
         _ = plan.begin
 
 
-def test_last_batch_of_one_row_resumes_in_the_same_world() -> None:
+def test_last_batch_with_one_row_resumes_in_the_same_world() -> None:
     def plan(rank: int, start: Position = Position()) -> ExactPlan:  # noqa: B008  # frozen
         order = ExactOrder(rank=rank, world_size=3)
         return ExactPlan(order, np.array([0, 10]), 1, start=start)

@@ -196,7 +196,7 @@ NO_MEMBER = json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 
 
 
 def ranks(rank: str, size: str, local_size: str) -> dict[str, str]:
-    """The variables that torchrun sets."""
+    """The variables set by torchrun."""
     return {"RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": local_size}
 
 

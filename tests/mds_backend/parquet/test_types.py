@@ -93,7 +93,7 @@ def test_fixed_size_lists_are_read_as_a_matrix(tmp_path: Path) -> None:
 
 def test_fixed_size_lists_with_null_rows_are_read(tmp_path: Path) -> None:
     if int(pa.__version__.split(".")[0]) < 15:
-        pytest.skip("this version of Arrow does not write them to Parquet")
+        pytest.skip("this Arrow version cannot write them to Parquet")
     rows = [[1.0, None], None, [3.0, 4.0]]
     dataset = dataset_of(tmp_path, {"v": pa.array(rows, pa.list_(pa.float64(), 2))})
     assert dataset.to_table()["v"].to_pylist() == rows

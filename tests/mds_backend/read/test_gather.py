@@ -250,7 +250,7 @@ def test_packed_and_unpacked_shards_return_equal_values_and_dtypes(
     ],
     ids=["whole records", "parts of records", "several dtypes", "another dtype"],
 )
-def test_matrices_hold_the_packed_columns(
+def test_matrices_contain_the_packed_columns(
     outputs: tuple[Output, ...], count: int, packed: list[int]
 ) -> None:
     numbers = np.arange(ROWS * count, dtype=np.float32)

@@ -27,7 +27,7 @@ SIZES = [1, 2, 7, 23, 60]
 
 @pytest.fixture(scope="module")
 def datasets(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Dataset]:
-    """Datasets of numbers from 0, in shards of 3 or 4 rows."""
+    """Datasets of consecutive numbers, in shards of 3 or 4 rows."""
     directory = tmp_path_factory.mktemp("numbers")
     return {n: write_numbers(directory / str(n), n, tasks=-(-n // 4)) for n in SIZES}
 
@@ -209,7 +209,7 @@ def test_samples_are_read_in_the_requested_order(
         (4 << 20, 2, 16, [1, 2, 4, 8, 8, 8, 8, 6]),
         (4 << 20, 8, 20, [1, 2, 2, 2, 2, 2, 1]),
         (4 << 20, 25, 20, [1, 1, 1, 1]),  # at least one batch
-        (1 << 20, 2, 16, [8, 8, 8, 8, 8, 5]),  # a small table
+        (1 << 20, 2, 16, [8, 8, 8, 8, 8, 5]),  # small table
         (1 << 20, 2, 1000, [45]),
     ],
 )
@@ -332,7 +332,7 @@ def test_many_shards_do_not_delay_the_first_batch(tmp_path: Path) -> None:
     assert sum(len(block.sizes) for block in blocks) == 99
 
 
-def test_endless_pass_plans_one_epoch_ahead(tmp_path: Path) -> None:
+def test_infinite_pass_plans_one_epoch_ahead(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path, 100, tasks=10)
     samples = ExactPlan(ExactOrder(seed=1), dataset.bounds, 10, num_epochs=None).samples()
     planned = 0

@@ -80,7 +80,7 @@ def test_plan_keeps_column_order_and_nullability() -> None:
     assert plan_batch(schema, {"a": "int", "b": "int8"}).names == ("b", "a")
 
 
-def test_encoding_with_several_dimensions_has_no_spark_type() -> None:
+def test_multidimensional_encoding_has_no_spark_type() -> None:
     assert planned(pa.list_(pa.int8()), "ndarray:int8:2,3").spark_type is None
     assert planned(pa.list_(pa.int8()), "ndarray:int8:6").spark_type == array_of("byte")
     type_ = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[0, 1])
@@ -154,7 +154,7 @@ def test_given_encoding_keeps_the_spark_type_if_it_fits(spark_type: Any, encodin
     ],
     ids=str,
 )  # fmt: skip
-def test_encoding_that_can_hold_the_values_is_accepted(spark_type: Any, encoding: str) -> None:
+def test_encoding_that_fits_the_values_is_accepted(spark_type: Any, encoding: str) -> None:
     (column,) = plan_columns([field("v", spark_type)], {"v": encoding})
     assert (column.encoding, column.spark_type) == (encoding, None)
 
@@ -169,7 +169,7 @@ def test_encoding_that_can_hold_the_values_is_accepted(spark_type: Any, encoding
     ],
     ids=str,
 )  # fmt: skip
-def test_encoding_that_cannot_hold_the_values_raises_error(spark_type: Any, encoding: str) -> None:
+def test_encoding_that_does_not_fit_the_values_raises_error(spark_type: Any, encoding: str) -> None:
     with pytest.raises(InvalidArgumentError, match="Mismatched types: column name 'v' is") as e:
         plan_columns([field("v", spark_type)], {"v": encoding})
     assert repr(encoding) in str(e.value)

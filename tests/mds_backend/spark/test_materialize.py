@@ -126,7 +126,7 @@ def test_error_lists_all_unsupported_columns_and_nothing_is_written(
     "literal", ["parse_json('1')", "make_interval(1)", "TIME'10:00:00'"], ids=lambda s: s[:10]
 )
 def test_spark_4_types_raise_error(frame: Any, target: Path, literal: str) -> None:
-    pytest.importorskip("pyspark", "4.1", reason="an older PySpark cannot describe the type")
+    pytest.importorskip("pyspark", "4.1", reason="older PySpark versions cannot describe the type")
     with pytest.raises(errors.UnsupportedTypeError, match="'v'"):
         materialize(frame(literal), str(target))
     assert not target.exists()
@@ -156,7 +156,7 @@ def test_unsupported_column_raises_error_before_any_job_starts(
     ],
     ids=["no column", "repeated", "dtype", "negative", "text", "codec", "level", "secret"],
 )
-def test_wrong_arguments_raise_error_before_anything_is_written(
+def test_invalid_arguments_raise_error_before_anything_is_written(
     spark: Any, target: Path, expressions: list[str], options: dict[str, Any], message: str
 ) -> None:
     df = spark.range(3).selectExpr(*expressions)
@@ -273,7 +273,7 @@ def test_dataset_is_replaced_only_on_request(spark: Any, target: Path) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_wrong_arguments_for_a_dataset_per_partition_raise_error(
+def test_invalid_arguments_for_a_dataset_per_partition_raise_error(
     spark: Any, target: Path, options: dict[str, Any], message: str
 ) -> None:
     of_types = message == "unsupported"

@@ -189,7 +189,7 @@ def test_dense_sparse_and_null_vectors_read_back(spark: Any, target: Path, libra
 
 # Structs, maps and deeper nesting, which are stored as JSON text.
 
-#: Name of a field, SQL literal, Arrow type, expected value.
+#: Field name, SQL literal, Arrow type, expected value.
 FIELDS = [
     ("boolean", "true", pa.bool_(), True),
     ("long", "9223372036854775807L", pa.int64(), 2**63 - 1),

@@ -211,8 +211,8 @@ def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> Non
 
 
 @pytest.mark.long
-def test_large_binaries_beyond_one_arrow_batch_are_written(spark: Any, tmp_path: Path) -> None:
-    """Without smaller batches, the first one would have 2.5 GB, which crashes Spark 3.5."""
+def test_large_binaries_exceeding_one_arrow_batch_are_written(spark: Any, tmp_path: Path) -> None:
+    """Without smaller batches, the first batch would be 2.5 GB, which crashes Spark 3.5."""
     rows, size = 10_500, 250_000
     df = spark.range(0, rows, 1, 1).selectExpr(f"CAST(repeat('x', {size}) AS BINARY) AS x")
     target = tmp_path / "dataset"
@@ -225,7 +225,7 @@ def test_large_binaries_beyond_one_arrow_batch_are_written(spark: Any, tmp_path:
         shutil.rmtree(target, ignore_errors=True)
 
 
-@pytest.mark.skipif(not IS_REFUSING, reason="this session refuses nothing")
+@pytest.mark.skipif(not IS_REFUSING, reason="this session rejects nothing")
 def test_restricted_session_rejects_configuration_and_the_jvm(spark: Any, set_conf: Any) -> None:
     for call in (lambda: spark.conf.get(CONF, "default"), lambda: spark.conf.set(CONF, "1")):
         with pytest.raises(Exception, match=r"^\[CONFIG_NOT_AVAILABLE\] Configuration"):

@@ -64,7 +64,7 @@ def test_s3_without_credentials_raises_error_with_the_fix(s3_without_keys: S3Ser
     location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3_without_keys.url})
     to_set = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     refused(location, "S3 (s3:) gives no access", "set: none", to_set)
-    # A driver only raises this error before it runs a job, whose errors have Java traces.
+    # The driver raises just this error before running a job, whose errors would have Java traces.
     with pytest.raises(errors.CredentialsError, match=r"S3 \(s3:\) gives no access") as caught:
         check_driver_writes(location)
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
@@ -128,7 +128,7 @@ def test_databricks_with_a_wrong_token_raises_error_with_the_fix(
 def test_error_contains_reason_for_rejected_token_for_every_request_type(
     url: str, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HEAD requests also give the reason, although their responses have no text."""
+    """HEAD requests are included, even though their responses have no text."""
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret")
     location = Location.of(url)
     requests: list[Any] = [location.list_names, lambda: location.read("a")]
@@ -213,7 +213,7 @@ def test_canned_acl_applies_to_every_object(s3: S3Server, monkeypatch: pytest.Mo
         assert s3.request("GET", f"/{BUCKET}/acl/{name}")
 
 
-def test_requester_pays_is_set_only_for_the_named_buckets(
+def test_requester_pays_is_set_only_for_the_listed_buckets(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "other, paid")

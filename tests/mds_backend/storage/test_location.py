@@ -255,7 +255,7 @@ def test_directory_replaced_by_file_during_listing_hides_no_other_files(
     def info(fs: LocalFileSystem, path: Any, **options: Any) -> dict[str, Any]:
         described = dict(describe(fs, path, **options))
         if isinstance(path, os.DirEntry) and path.name == "b":
-            described["type"] = "directory"  # which it was a moment ago
+            described["type"] = "directory"  # as if listed before the replacement
         return described
 
     monkeypatch.setattr(LocalFileSystem, "info", info)

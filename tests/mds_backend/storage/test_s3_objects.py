@@ -259,7 +259,7 @@ def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
 
         await asyncio.gather(take(0), take(8))
         async with turns.taken(0, 0, 10), turns.taken(0, 10, 0):
-            pass  # no turns of earlier clients are waiting
+            pass  # no turns are left waiting
 
     asyncio.run(asyncio.wait_for(main(), 30))
 

@@ -82,7 +82,7 @@ assert "numpy" in sys.modules
     run_program(program, cwd=tmp_path)
 
 
-def test_star_import_of_streaming_provides_the_classes_of_mdstorm_backend() -> None:
+def test_star_import_from_streaming_provides_mdstorm_backend_classes() -> None:
     names: dict[str, object] = {}
     exec("from mdstorm_backend.streaming import *", names)
     assert {"text", "vision"} <= names.keys()

@@ -1,4 +1,4 @@
-"""The requested version of a table."""
+"""Selecting a table version by number or time."""
 
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
@@ -26,7 +26,7 @@ def test_times_are_in_utc_unless_they_have_an_offset(given: Any) -> None:
     assert AsOf(timestamp=given).time == NOON
 
 
-def test_invalid_versions_and_times_raise_errors() -> None:
+def test_invalid_versions_and_times_raise_error() -> None:
     others: list[Any] = [-1, 1.0, "1", True, "", " ", "-1", " 7 ", "1.5"]
     for version in others:
         with pytest.raises(InvalidArgumentError, match="version must be an integer of at least 0"):
@@ -39,7 +39,7 @@ def test_invalid_versions_and_times_raise_errors() -> None:
             AsOf(timestamp=time)
 
 
-def test_version_and_timestamp_together_raise_an_error() -> None:
+def test_version_and_timestamp_together_raise_error() -> None:
     with pytest.raises(InvalidArgumentError, match="both choose the version"):
         AsOf(0, "2024-05-31")
     assert not AsOf()

@@ -369,7 +369,7 @@ def test_abandoning_a_job_keeps_foreign_files(tmp_path: Path) -> None:
     assert (tmp_path / "shard.00000.mds").read_bytes() == b"somebody's"
 
 
-def test_file_that_cannot_be_removed_after_a_failure_is_logged(
+def test_failure_to_remove_a_file_after_an_error_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = store_at(tmp_path)

@@ -30,7 +30,7 @@ def test_remote_url_with_keep_local_gets_a_new_local_directory() -> None:
 
 
 @pytest.mark.parametrize("out", ["", (), ("a",), ("a", "b", "c"), None, 5, ("memory://x", "a")])
-def test_out_that_is_neither_a_path_nor_a_pair_raises_error(out: Any) -> None:
+def test_out_must_be_a_path_or_a_pair(out: Any) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="Invalid `out` argument"):
         find_targets(out, False, None)
 
@@ -79,7 +79,7 @@ def test_directory_without_a_readable_index_is_never_emptied(
     assert files_in(tmp_path) == ["index.json"]
 
 
-#: Writes two shards and is killed.
+#: Writes two shards and is then killed.
 _KILLED = """
 import os, signal, sys
 from mdstorm_backend.write.mds_writer import MDSWriter

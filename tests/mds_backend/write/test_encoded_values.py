@@ -323,7 +323,7 @@ def test_non_integers_in_integer_columns_raise_error(value: Any) -> None:
     ids=value_id,
 )
 @pytest.mark.parametrize("others", [{}, {"z": "str"}], ids=["alone", "beside others"])
-def test_invalid_value_raises_error_that_names_column_and_value(
+def test_invalid_value_raises_error_naming_column_and_value(
     encoding: str,
     value: Any,
     kind: type[errors.EncodingError],
@@ -355,7 +355,7 @@ def test_samples_that_are_not_mappings_raise_error(sample: Any, columns: dict[st
 
 
 @pytest.mark.parametrize("columns", [{"a": "int8"}, {"a": "int8", "b": "str"}, {"a": "json"}])
-def test_missing_column_raises_error_that_names_it(columns: dict[str, str]) -> None:
+def test_missing_column_raises_error_naming_the_column(columns: dict[str, str]) -> None:
     message = r"has no column 'a': it has \['b', 'x'\]"
     with pytest.raises(errors.MissingColumnError, match=message) as caught:
         SampleEncoder(columns).encode({"x": 1, "b": ""})

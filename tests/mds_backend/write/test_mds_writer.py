@@ -193,7 +193,7 @@ def test_index_is_uploaded_after_all_shards(monkeypatch: pytest.MonkeyPatch, out
     ],
     ids=value_id,
 )  # fmt: skip
-def test_wrong_arguments_raise_error_before_anything_is_written(
+def test_invalid_arguments_raise_error_before_anything_is_written(
     out: Path, options: dict[str, Any], message: str
 ) -> None:
     of_types = options.get("columns") is not None

@@ -26,7 +26,7 @@ def spread(values: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def encoded(array: np.ndarray, code: int | None = None) -> bytes:
-    """Encode an array by hand, following the description of the format."""
+    """Encode an array by hand, following the format description."""
     start = b"" if code is None else bytes([code])
     shape = struct.pack(f"<{array.ndim}B", *array.shape)
     little = array.astype(array.dtype.newbyteorder("<"))
@@ -35,7 +35,7 @@ def encoded(array: np.ndarray, code: int | None = None) -> bytes:
 
 HUGE = struct.pack("<Q", 1 << 62)
 
-#: Invalid values of int16 arrays.
+#: Invalid values for int16 arrays.
 DAMAGED = {
     "nothing": b"",
     "no length": b"\x04",
@@ -94,7 +94,7 @@ def test_values_in_a_file_over_2_gib_are_gathered(monkeypatch: pytest.MonkeyPatc
 
 
 def test_column_over_2_gib_raises_error() -> None:
-    data = np.zeros(3 << 30, np.uint8)  # takes no memory, because it is never accessed
+    data = np.zeros(3 << 30, np.uint8)  # uses no memory, because it is never accessed
     starts, lengths = np.arange(3) << 30, np.full(3, 1 << 30)
     with pytest.raises(InvalidArgumentError, match=r"more than 2 GiB .* smaller batch_size"):
         gather_binary(data, starts, lengths, pa.binary())

@@ -73,7 +73,7 @@ def test_array_too_large_for_any_shard_raises_error(shape: str) -> None:
         (["jpeg_array", "jpegarray"], "jpeg_array"),
     ],
 )
-def test_common_encoding_of_several_encodings_holds_all_their_values(
+def test_common_encoding_can_store_the_values_of_all_encodings(
     texts: list[str], general: str
 ) -> None:
     assert general_encoding(texts) == general

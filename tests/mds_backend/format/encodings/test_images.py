@@ -27,7 +27,7 @@ def decoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def picture(mode: str, width: int = 40, height: int = 24) -> Image.Image:
-    """A smooth picture, which JPEG compression changes little."""
+    """A smooth picture, which JPEG compression hardly changes."""
     y, x = np.mgrid[:height, :width]
     colours = np.stack([x * 4, y * 6, 255 - x * 3, 200 - y * 2], -1).astype(np.uint8)
     rgba = Image.frombytes("RGBA", (width, height), colours.tobytes())
@@ -259,7 +259,7 @@ def test_image_header_with_absurd_size_raises_error(decoder: str) -> None:
         struct.pack("<III", 9, 1, 1) + b"1\0",
     ],
 )
-def test_raw_image_of_wrong_size_raises_error(data: bytes) -> None:
+def test_raw_image_with_wrong_size_raises_error(data: bytes) -> None:
     for decode in (open_image, image_array):
         with pytest.raises((ValueError, struct.error)):
             decode("pil", data)

@@ -32,7 +32,7 @@ class Rgb(Encoding):
         return bytes.fromhex(value[1:])
 
     def decode(self, stored: Any) -> Any:
-        raise NotImplementedError("arrays of fixed shape are views of the stored bytes")
+        raise NotImplementedError("fixed-shape arrays are views of the stored bytes")
 
 
 class Address(Encoding):

@@ -20,7 +20,7 @@ def stored(spark_type: SparkType, **changes: Any) -> Column:
     return Column(column.name, column.encoding, column.spark_type, **changes)
 
 
-def test_arrays_of_one_length_have_a_static_shape_and_others_are_ragged() -> None:
+def test_arrays_of_equal_length_have_a_static_shape_and_others_are_ragged() -> None:
     one_length = spec_of_column(stored(array_of("short"), length=3))
     assert one_length == ColumnSpec("a", "int16", (3,))
     assert one_length.signature == tf.TensorSpec((None, 3), tf.int16)

@@ -105,7 +105,7 @@ def test_transformed_batches_on_several_ranks_are_the_same_as_in_pytorch(
 
 
 @pytest.mark.parametrize("block_rows", [100, 1 << 16])
-def test_endless_dataset_continues_with_the_next_epoch(
+def test_infinite_dataset_continues_with_the_next_epoch(
     numbers: Dataset, block_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
@@ -293,7 +293,7 @@ def test_share_smaller_than_at_dataset_creation_is_read(tmp_path: Path, launch: 
     assert rows(dataset) == list(range(50, 100))
 
 
-#: An epoch of 100 rows is not a whole number of batches.
+#: An epoch with 100 rows is not a whole number of batches.
 BATCH = 8
 ORDERS = {
     "exact": ExactOrder(seed=3, shuffle_shards=True, window=20),

@@ -394,7 +394,7 @@ def test_state_of_finished_rank_keeps_samples_of_other_ranks(
 
 @pytest.mark.parametrize("begin", [0, 6, None])
 @pytest.mark.parametrize("count", [3, 10, 11, 25])
-def test_counted_batches_of_several_epochs_resume_at_their_position(
+def test_batches_counted_over_several_epochs_resume_at_their_position(
     url: str, count: int, begin: int | None
 ) -> None:
     def loader() -> StreamingDataLoader[Any]:

@@ -39,7 +39,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(params=[True, False], ids=["small", "large"])
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the table as a small one, without a thread, or as a large one."""
+    """Read the table like a small table, without threads, or like a large one."""
     if not request.param:
         monkeypatch.setattr(reader, "SMALL", 0)
 
@@ -130,7 +130,7 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
 
 
 class InterruptedCount(StreamingDataLoader):
-    """A loader that is interrupted right after it has counted the rows of a batch."""
+    """A loader that is interrupted right after it counts the rows in a batch."""
 
     def _get_batch_size(self, batch: Any) -> int:
         rows = super()._get_batch_size(batch)

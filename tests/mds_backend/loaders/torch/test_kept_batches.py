@@ -84,7 +84,7 @@ def test_kept_batch_parts_do_not_change_in_later_passes(
     assert all(copy_of(one) == values for one, values in kept)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="copies to a device need one")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="copying to a device requires one")
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_kept_batches_on_a_device_do_not_change_in_later_passes(
     dataset: Dataset, num_workers: int

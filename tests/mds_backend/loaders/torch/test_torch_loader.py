@@ -31,7 +31,7 @@ def test_rows_are_yielded_in_stored_order(
     assert {len(batch) for batch in batches[:-1]} <= {batch_size}
 
 
-def test_endless_epochs_have_no_length(numbers: Dataset) -> None:
+def test_infinite_epochs_have_no_length(numbers: Dataset) -> None:
     loader = torch_loader(numbers, batch_size=80, num_epochs=None)
     with pytest.raises(TypeError, match="never ends"):
         len(loader)

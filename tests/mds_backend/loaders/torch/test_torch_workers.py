@@ -147,7 +147,7 @@ def test_workers_read_streams_whose_columns_have_different_types(
 
 
 @pytest.mark.parametrize("batch", [torch.ones(3), {"x": torch.ones(3), "t": [1.5]}, [1, 2], None])
-def test_batches_of_any_type_are_received_as_sent(batch: Any) -> None:
+def test_batches_of_any_type_are_received_unchanged(batch: Any) -> None:
     torch.testing.assert_close(unpacked(packed([batch, batch])), [batch, batch])
 
 
@@ -160,7 +160,7 @@ def test_large_tensor_slice_is_sent_without_the_rest_of_the_tensor() -> None:
     assert unpacked(sent)[0]["part"].equal(whole[: 1 << 17])
 
 
-def test_pinned_batches_are_received_as_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pinned_batches_are_received_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
     batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
     sent = pin_memory(Message(0, 0, packed([batch, batch]), [1, 2], [3, 3], {}))

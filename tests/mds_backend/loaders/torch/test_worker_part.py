@@ -272,7 +272,7 @@ def test_process_separated_from_a_shared_record_keeps_its_initial_content(method
     assert record.read() == {"count": 8}
 
 
-def test_shorter_content_of_a_shared_record_replaces_longer_content() -> None:
+def test_shorter_content_replaces_longer_content_in_a_shared_record() -> None:
     record = SharedRecord({"text": "x" * 100})
     record.pass_on()  # from now on, the content is in a file
     record.change(lambda content: content.update(text=""))
