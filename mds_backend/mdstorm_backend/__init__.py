@@ -1,8 +1,8 @@
 """The MDS engine of mdstorm: writes, orders and reads MDS shards.
 
-The names below are loaded on first use, so that importing this package costs next to nothing.
-Importing it also installs hooks for training frameworks, which are applied once these are loaded:
-see `mdstorm_backend.integrations`.
+The names below are loaded on first use, so importing this package is cheap. Importing it also
+installs hooks for training frameworks, which are applied once the frameworks are loaded: see
+`mdstorm_backend.integrations`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Output for people: sizes, objects that describe themselves, and progress.
+"""Human-readable output: sizes, object descriptions and progress.
 
-Progress is shown on a terminal, or in the output of a notebook's cell.
+Progress is shown in a terminal or in the output of a notebook cell.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
     "shown_url",
 ]
 
-#: Maximum number of table rows in a notebook; a line below gives the number of hidden rows.
+#: Maximum number of table rows in a notebook; a line below it gives the number of hidden rows.
 _MOST_ROWS = 200
 _CELL = ' style="text-align:left"'
 
@@ -64,7 +64,7 @@ class Description:
 
 
 class Described:
-    """Base of objects whose repr and notebook output come from a description and never raise.
+    """Base class for objects whose repr and notebook output are descriptions and never raise.
 
     A subclass overrides `_mdstorm_description`, unless its constructor arguments describe it.
     """
@@ -75,8 +75,8 @@ class Described:
         Parameters
         ----------
         full : bool
-            Whether it is for a notebook, which shows the tables as well. An index on a local disk
-            may be read then; nothing is ever downloaded, and no data are read.
+            Whether the description is for a notebook, which also shows the tables. In that case,
+            an index on a local disk may be read; nothing is downloaded, and no data is read.
         """
         return Description(list(_arguments(self)))
 
@@ -85,7 +85,7 @@ class Described:
         return f"{type(self).__name__}({', '.join(found.line)})"
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook: plain tables, in the colours of its theme."""
+        """Return HTML for a notebook: plain tables in the colours of its theme."""
         found = _description(self, full=True)
         title = f"<p><b>{escape(type(self).__name__)}</b></p>"
         facts = "".join(_row([name, value], head=1) for name, value in found.facts)
@@ -100,7 +100,7 @@ class Described:
 
 
 def _description(value: Described, *, full: bool) -> Description:
-    """Return the description of an object in any state, even closed or partly constructed."""
+    """Return the description of an object in any state, even if closed or partly constructed."""
     for in_full in (full, False):
         try:
             return value._mdstorm_description(full=in_full)
@@ -110,7 +110,7 @@ def _description(value: Described, *, full: bool) -> Description:
 
 
 def _arguments(value: Described) -> Iterator[str]:
-    """Yield the constructor's arguments, except defaults; "…" if there is no such attribute."""
+    """Yield the non-default constructor arguments, with "…" for those that are not attributes."""
     for name, parameter in signature(type(value)).parameters.items():
         found = getattr(value, name, getattr(value, f"_{name}", value))
         if found is value:
@@ -134,7 +134,7 @@ def _row(cells: Sequence[str], head: int = 0) -> str:
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
 #: Everything before the last ``@`` may be part of a password.
 _PASSWORD = re.compile(r"(://[^/:@]*:)[^\s,]*(?=@)")
-#: Values in the query of a URL. Depending on the storage, any of them may be secret.
+#: Values in a URL's query string. Depending on the storage, any of them may be a secret.
 _QUERY_VALUE = re.compile(r"([?&][^=&#\s/]+=)[^&#\s,]+")
 _HIDDEN = r"\1***"
 
@@ -145,25 +145,25 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 
 def human_bytes(size: float) -> str:
-    """Return a readable number of bytes, in powers of 1,000: ``"1.2 GB"``."""
+    """Return a human-readable size, in powers of 1,000: ``"1.2 GB"``."""
     if size < 1000:
         return f"{size:.0f} B"
     for unit in _UNITS:
         size /= 1000
-        if size < 999.95:  # from 999.95 on it would be shown as 1,000.0
+        if size < 999.95:  # 999.95 and above would be shown as 1,000.0
             return f"{size:,.1f} {unit}"
     return f"{size:,.1f} {_UNITS[-1]}"
 
 
 def shown_url(url: str) -> str:
-    """Return a URL with its possible secrets hidden: passwords, and the values of queries."""
+    """Return a URL with possible secrets hidden: passwords and query values."""
     shown = redact(_PASSWORD.sub(_HIDDEN, url))
     return _QUERY_VALUE.sub(_HIDDEN, shown) if "://" in shown else shown
 
 
 #: A function to call with the progress; False to show none; None or True for the default.
 Progress: TypeAlias = OnProgress | bool | None
-#: Seconds between two updates of the line.
+#: Minimum number of seconds between two updates of the line.
 INTERVAL = 0.1
 #: The environment variable that turns all progress off: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
@@ -177,7 +177,7 @@ LiveLine: TypeAlias = "_TerminalLine | _NotebookLine"
 
 @contextmanager
 def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgress | None]:
-    """Show the progress of the work in a block, on a terminal or in a notebook.
+    """Show the progress of the work in a ``with`` block, in a terminal or a notebook.
 
     Parameters
     ----------
@@ -186,13 +186,13 @@ def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgres
     unit : str
         Name of the items, in the plural.
     given : callable or bool, optional
-        The choice of the package's user, see `Progress`.
+        The user's choice; see `Progress`.
 
     Yields
     ------
     callable or None
-        To be called with the number of finished items and the total, from any thread; None if
-        nothing is shown.
+        A function to call from any thread with the number of finished items and the total; None
+        if nothing is shown.
     """
     if callable(given):
         yield given
@@ -247,7 +247,7 @@ class ThrottledLine:
     line : LiveLine or None
         The line; None shows nothing.
     what : str
-        Description of the work, with which the line begins.
+        Description of the work, shown at the start of the line.
     """
 
     def __init__(self, line: LiveLine | None, what: str) -> None:
@@ -289,8 +289,8 @@ class ThrottledLine:
 def open_line(*, in_terminal: bool = True) -> LiveLine | None:
     """Return a new line, or None if none should be shown.
 
-    It is None in logs, which are neither terminals nor notebooks; if the terminal shows another
-    line; on all ranks but the first; in worker processes; and if `VARIABLE` turns progress off.
+    No line is shown if the output is neither a terminal nor a notebook, if the terminal already
+    shows one, on ranks other than the first, in worker processes, or if `VARIABLE` turns it off.
 
     Parameters
     ----------
@@ -312,12 +312,12 @@ def open_line(*, in_terminal: bool = True) -> LiveLine | None:
         except BaseException:
             _terminal.release()
             raise
-    except Exception:  # an error of the display must not stop the work
+    except Exception:  # a display error must not stop the work
         return None
 
 
 def _is_notebook() -> bool:
-    """Whether this process runs an IPython kernel, as for a notebook."""
+    """Whether this process runs an IPython kernel, as notebooks do."""
     ipython: Any = sys.modules.get("IPython")
     try:
         return getattr(ipython.get_ipython(), "kernel", None) is not None
@@ -333,7 +333,7 @@ def _is_terminal() -> bool:
 
 
 def _is_first() -> bool:
-    """Whether this is the main process of the first rank, which alone shows progress."""
+    """Whether this is the main process of the first rank, the only one that shows progress."""
     if parent_process() is not None:
         return False
     from mdstorm_backend.order import find_world  # imported only if progress is shown
@@ -369,7 +369,7 @@ class _TerminalLine:
         self._task = self._bar.add_task("", total=None, text="")
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a line of text and a bar, which shows the finished share if the total is known."""
+        """Show a line of text and a bar that shows the completed fraction if the total is known."""
         what, _, rest = text.partition(": ")
         self._bar.update(self._task, description=what, text=rest, completed=done or 0, total=total)
         self._bar.refresh()

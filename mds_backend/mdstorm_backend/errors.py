@@ -35,8 +35,8 @@
     └── AlreadyImportedError      also ImportError
 
 Each class also derives from the built-in exception that existing code catches. Each message states
-what was found, where, and what to do about it. Attributes have defaults because pickle, and the
-worker processes of PyTorch, construct an error only from its message.
+what was found, where, and what to do about it. Attributes have defaults because pickle and
+PyTorch's worker processes construct an error from its message alone.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ SITE_URL = ""
 
 
 class MDStormError(Exception):
-    """Base of every error that mdstorm raises on purpose."""
+    """Base class for all errors that mdstorm raises on purpose."""
 
     def __str__(self) -> str:
         return self._with_link(super().__str__())
@@ -101,7 +101,7 @@ class MDStormError(Exception):
 
 
 class _UrlError(MDStormError):
-    """Base of errors with the URL that caused them."""
+    """Base class for errors with the URL that caused them."""
 
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
@@ -119,12 +119,12 @@ class DatasetNotFoundError(_UrlError, FileNotFoundError, RuntimeError):
 
 
 class CorruptDatasetError(_UrlError, ValueError):
-    """A file of a dataset does not match the MDS format or the index.
+    """A dataset file does not match the MDS format or the index.
 
     Attributes
     ----------
     url : str
-        The file at fault.
+        The file that does not match.
     """
 
     @classmethod
@@ -207,11 +207,11 @@ class NullValueError(MDStormError, TypeError, ValueError):
     Attributes
     ----------
     column : str
-        The column that holds nulls, the first one if there are several.
+        The column that contains nulls; the first one if there are several.
     null_count : int
-        Number of nulls of that column in the rows that were read.
+        Number of nulls in that column among the rows that were read.
     columns : dict of str to int
-        All columns that are known to hold such nulls, with the number of nulls.
+        All columns known to contain such nulls, with the number of nulls in each.
     """
 
     def __init__(self, message: str, *, columns: Mapping[str, int] | None = None) -> None:
@@ -222,11 +222,11 @@ class NullValueError(MDStormError, TypeError, ValueError):
 
 
 class TransformError(MDStormError, ValueError):
-    """A transform returned other columns, dtypes or shapes than it declared."""
+    """A transform returned columns, dtypes or shapes that differ from its declaration."""
 
 
 class StateMismatchError(MDStormError, ValueError):
-    """A checkpoint state does not match the dataset, or the settings with which it is read."""
+    """A checkpoint state does not match the dataset or the settings used to read it."""
 
 
 class ConcurrentIterationError(MDStormError, ValueError):
@@ -234,7 +234,7 @@ class ConcurrentIterationError(MDStormError, ValueError):
 
 
 class LostBatchesError(MDStormError, RuntimeError):
-    """Batches that a worker process has sent did not arrive."""
+    """Batches sent by a worker process did not arrive."""
 
 
 class EncodingError(MDStormError, ValueError):
@@ -255,7 +255,7 @@ class EncodingError(MDStormError, ValueError):
 
     @staticmethod
     def class_for(error: Exception) -> type[EncodingError]:
-        """Return the class of EncodingError that matches an error which an encoding raised."""
+        """Return the EncodingError class that matches an error raised by an encoding."""
         if isinstance(error, OverflowError):
             return EncodingRangeError
         is_of_type = isinstance(error, (AttributeError, TypeError))
@@ -263,11 +263,11 @@ class EncodingError(MDStormError, ValueError):
 
 
 class EncodingTypeError(EncodingError, TypeError, AttributeError):
-    """A value has a type that the encoding of its column does not accept."""
+    """A value has a type that its column's encoding does not accept."""
 
 
 class EncodingRangeError(EncodingError, OverflowError):
-    """A number is too large or too small for the encoding of its column."""
+    """A number is too large or too small for its column's encoding."""
 
 
 class MissingColumnError(MDStormError, KeyError):
@@ -288,11 +288,11 @@ class MissingColumnError(MDStormError, KeyError):
 
 
 class WriteError(MDStormError, RuntimeError):
-    """A dataset could not be written; nothing is left that could be taken for a dataset."""
+    """A dataset could not be written; nothing is left that could be mistaken for one."""
 
 
 class DatasetExistsError(WriteError, FileExistsError):
-    """Something already exists where a dataset should be written; it is left unchanged."""
+    """The destination of a dataset already exists, and is left unchanged."""
 
 
 class StorageError(_UrlError, OSError):
@@ -306,7 +306,7 @@ class StorageError(_UrlError, OSError):
 
 
 class NameNodeError(StorageError, RuntimeError):
-    """HDFS cannot be reached, or neither the URL nor the configuration names a name node."""
+    """HDFS cannot be reached, or neither the URL nor the configuration specifies a name node."""
 
 
 class CredentialsError(_UrlError, PermissionError):
@@ -343,15 +343,15 @@ class MissingDependencyError(MDStormError, ModuleNotFoundError):
 
 
 class MissingNameError(MDStormError, ImportError):
-    """A program imports a name that mdstorm does not have from a library that it replaces."""
+    """A name imported from a library that mdstorm replaces does not exist in mdstorm."""
 
 
 class MissingModuleError(MDStormError, ModuleNotFoundError):
-    """A program imports a module that mdstorm does not have from a library that it replaces."""
+    """A module imported from a library that mdstorm replaces does not exist in mdstorm."""
 
 
 class MissingAttributeError(MDStormError, AttributeError):
-    """A program uses an attribute that mdstorm does not have, of a library that it replaces."""
+    """An attribute of a library that mdstorm replaces does not exist in mdstorm."""
 
 
 class AlreadyImportedError(MDStormError, ImportError):

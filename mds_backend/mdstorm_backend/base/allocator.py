@@ -11,8 +11,8 @@ from typing import Any
 
 #: Parameters of glibc's ``mallopt``.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-#: Blocks from this size on are mapped separately: the highest threshold that all versions of glibc
-#: accept. Most blocks of a pass are 8 MiB.
+#: Blocks of at least this size are mapped separately. It is the highest threshold that all versions
+#: of glibc accept; most blocks in a pass are 8 MiB.
 _MAPPED_FROM = 32 << 20
 #: Freed bytes that each arena of the allocator may keep. A pass has about four blocks at a time.
 _KEPT = 64 << 20
@@ -23,10 +23,10 @@ _ENVIRONMENT = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
 def keep_freed_memory() -> None:
     """Make glibc keep the memory of freed blocks for later blocks.
 
-    By default glibc returns freed memory to the system from 128 KiB on. The pages of each block are
-    then faulted in again, which takes as long as filling them. Call this when a pass begins: other
-    libraries, such as TensorFlow, lower the thresholds of the process. Thresholds that users have
-    set in the environment are left as they are.
+    By default glibc returns freed blocks of 128 KiB or more to the system. The pages of each new
+    block are then faulted in again, which takes as long as filling them. Call this when a pass
+    begins, because other libraries, such as TensorFlow, lower the thresholds of the process.
+    Thresholds that users have set in the environment are not changed.
     """
     mallopt = _mallopt()
     if mallopt is not None:

@@ -1,7 +1,7 @@
 """The functions of `pyarrow.compute`, which is imported when the first of them is used.
 
-Importing it makes hundreds of functions with their docstrings. In a process that has loaded PyTorch
-this takes 0.1 s, and most programs that read numbers use none of them.
+Importing it creates hundreds of functions and their docstrings. In a process that has loaded
+PyTorch this takes 0.1 s, and most programs that read numbers use none of these functions.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return ``: did you mean …?`` with the known name most similar to `name`; empty if none is."""
+    """Return ``: did you mean …?`` with the known name most similar to `name`, if any."""
     folded = {one.lower(): one for one in known}
     # Prefer names that contain the unknown name: by similarity alone, a short name may rank before
     # the intended long one.
@@ -30,7 +30,7 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
 
 
 def choose_among(name: str, known: Collection[str]) -> str:
-    """Return the hint of `did_you_mean`, followed by a list of all known names."""
+    """Return the `did_you_mean` hint, followed by a list of all known names."""
     nearest = did_you_mean(name, known)
     return f"{f'{nearest} Choose' if nearest else ': choose'} among {list(known)}"
 
@@ -168,5 +168,5 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def is_ours(module: str) -> bool:
-    """Whether the module of this name belongs to one of mdstorm's packages."""
+    """Whether a module name belongs to one of mdstorm's packages."""
     return module.partition(".")[0] in _OURS

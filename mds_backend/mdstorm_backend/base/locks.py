@@ -23,9 +23,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class FileLock(OwnContext):
-    """A file lock that is held. Only the holder of an exclusive lock changes the file's content.
+    """A file lock that is held; only the holder of an exclusive lock changes the file's content.
 
-    The content is one line. A holder that was killed may have left more, which is ignored.
+    The content is one line. A killed holder may have left more data, which is ignored.
     """
 
     def __init__(self, fd: int, path: str) -> None:
@@ -123,7 +123,7 @@ class Patience:
         self._seconds, self._since, self._progress = seconds, time.monotonic(), progress
 
     def is_over(self, progress: object) -> bool:
-        """Whether too much time has passed since there was progress."""
+        """Whether too much time has passed since the last progress."""
         now = time.monotonic()
         if progress != self._progress:
             self._since, self._progress = now, progress
@@ -141,7 +141,7 @@ def share_lock(path: str) -> int:
     Raises
     ------
     OSError
-        If the file cannot be created, its file system has no locks, or it was removed meanwhile.
+        If the file cannot be created, its file system has no locks, or the file is removed.
     """
     return _open_locked(path, fcntl.LOCK_SH)
 

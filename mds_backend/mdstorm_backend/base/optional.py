@@ -1,7 +1,7 @@
-"""Import optional libraries on first use, and call functions when modules are loaded.
+"""Import optional libraries on first use, and call functions once modules are loaded.
 
-The finder and the loader do not derive from the classes of `importlib.abc`, which takes longer to
-import than everything else here.
+The finder and the loader do not derive from the classes in `importlib.abc`, because importing that
+module takes longer than everything else here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXTRAS = {
     "tensorflow": ("TensorFlow datasets", "tf"),
     "torch": ("PyTorch loaders", "torch"),
     "torchvision": ("Images of vision datasets without their own transform", ""),
-    "transformers": ("Trainers of Hugging Face", ""),
+    "transformers": ("Hugging Face trainers", ""),
     "xxhash": ("Hashes of the xxh family", "xxhash"),
 }
 
@@ -44,7 +44,7 @@ def require(module: str) -> ModuleType:
     Parameters
     ----------
     module : str
-        Name of the top-level module, one of the libraries in this file's table.
+        Name of the module, one of the libraries in the table above.
 
     Returns
     -------
@@ -145,7 +145,7 @@ class _Loader:
         self._done = done
 
     def __getattr__(self, name: str) -> Any:
-        # For example get_source, for a module that is found but not loaded
+        # For example get_source, for a module that was found but not loaded
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:

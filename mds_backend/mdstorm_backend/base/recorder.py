@@ -1,7 +1,7 @@
-"""Record the causes of a consumer's waits for batches, and the work of its threads.
+"""Record why a consumer waits for batches, and the work of its threads.
 
-Whatever takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A task that a
-thread runs ahead of use returns its spans with its result. If the consumer has to wait for the
+Everything that takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A task
+that a thread runs ahead of time returns its spans with its result. If the consumer waits for the
 result, the seconds of the wait are divided in proportion to those spans.
 """
 
@@ -55,7 +55,7 @@ _COUNTED = (
     "skipped",
 )
 _ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
-#: Shorter waits, in seconds, are not counted: the result is regarded as ready.
+#: Waits shorter than this, in seconds, are not counted: the result is considered ready.
 _SHORTEST_WAIT = 20e-6
 _END: Any = object()
 
@@ -69,7 +69,7 @@ here = _Here()
 
 
 class Recorder:
-    """Records one iteration over batches. It is pickled as None: each process has its own.
+    """Records one iteration over batches; pickled as None, because each process has its own.
 
     Parameters
     ----------
@@ -87,8 +87,8 @@ class Recorder:
     batches, rows : int
         Batches and rows that the user took.
     startup, trained : float
-        Seconds that the consumer waited for the first batch, and seconds between its batches and
-        its next requests.
+        Seconds that the consumer waited for the first batch, and seconds between receiving a batch
+        and requesting the next one.
     results, results_ready : int
         Results taken from threads, and the sum of the results that were ready each time.
     """
@@ -128,7 +128,7 @@ class Recorder:
         return self.since - self._started - self.trained if self.batches else 0.0
 
     def record_batches(self, rows: int, batches: int = 1) -> None:
-        """Record that the consumer receives the batches it requested."""
+        """Record that the consumer has received the batches it requested."""
         now = self.clock()
         if not self.batches:  # waits so far belong to the startup
             self.startup, self._started = now - self.since, now
@@ -151,7 +151,7 @@ class Recorder:
         self.startup = self.clock() - self.since
 
     def end(self, *, is_waiting: bool) -> None:
-        """Record the end of the iteration; `is_waiting` is True if a requested batch is due."""
+        """Record the end of the iteration; `is_waiting` is True if a requested batch is pending."""
         if is_waiting and not self.is_over:
             now = self.clock()
             if not self.batches:
@@ -178,7 +178,7 @@ class Recorder:
     def called(
         self, function: Callable[[_In], _Out], cause: Cause | None = None
     ) -> Callable[[_In], _Out]:
-        """Wrap a function of the consumer's thread to record its work, as `cause` if given."""
+        """Wrap a function for the consumer's thread to record its work, under `cause` if given."""
 
         def counted(value: _In) -> _Out:
             with working_for(self):
@@ -319,7 +319,7 @@ def count(name: str, number: float = 1) -> None:
 
 
 def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
-    """Wrap a function for another thread so that its work counts in this thread's recorder."""
+    """Wrap a function for another thread so that its work is counted in this thread's recorder."""
     task = here.task and (here.task[0], _no_spans())
 
     def called() -> None:

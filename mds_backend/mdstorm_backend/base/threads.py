@@ -1,10 +1,10 @@
 """Thread pools, prefetching, the threads of closed generators, and fork safety.
 
 A suspended generator is closed when its last reference goes away. The garbage collector may close
-it in any thread and at any point: in one of the generator's own threads, or while a lock is held
-that one of them waits for, such as those with which `threading` starts and ends threads. So closing
-a generator does not wait for its threads: they finish their current work, and the owner of the
-generator waits for them later, with `PassThreads`.
+it in any thread and at any point: in one of the generator's own threads, or while holding a lock
+that one of them is waiting for, such as the locks that `threading` uses to start and end threads.
+Therefore closing a generator does not wait for its threads. They finish their current work, and the
+generator's owner waits for them later, with `PassThreads`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Out = TypeVar("_Out")
 
 
 class OrderedPool(ThreadPoolExecutor):
-    """A thread pool whose calls have priorities, and may use further threads with `hand_off`."""
+    """A thread pool whose calls have priorities and can use more threads through `hand_off`."""
 
     def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
         super().__init__(max_workers, thread_name_prefix)
@@ -49,7 +49,7 @@ class OrderedPool(ThreadPoolExecutor):
         return super().submit(_called, self._others, priority, fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the pool's threads, and the threads to which they handed off work."""
+        """End the pool's threads and the threads that they handed work off to."""
         super().shutdown(wait, cancel_futures=cancel_futures)
         self._others.shutdown(wait)
 
@@ -74,7 +74,7 @@ _here = _Here()
 
 
 def current_priority() -> int:
-    """Return the priority of this thread's work: a smaller number than any work submitted later."""
+    """Return the priority of this thread's work, a smaller number than any work submitted later."""
     return next_priority() if _here.priority is None else _here.priority
 
 
@@ -85,7 +85,7 @@ def hand_off(function: Callable[[], object]) -> bool:
     -------
     bool
         False if this is not a thread of an `OrderedPool`, whose shutdown would end the other
-        thread. `function` is not called then.
+        thread. In that case `function` is not called.
     """
     others = _here.others
     if others is not None:
@@ -103,7 +103,7 @@ def _called(
 #: Called with the number of finished items, and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 
-#: Maximum default number of threads. It limits the shards held in memory, and the concurrent
+#: Maximum default number of threads. It limits the number of shards in memory and of concurrent
 #: requests to storage.
 _MAX_THREADS = 8
 #: Maximum number of concurrent requests that only check files or write small ones.
@@ -116,7 +116,7 @@ def num_threads(threads: int | None) -> int:
 
 
 def map_files(call: Callable[[_In], _Out], items: Collection[_In]) -> list[_Out]:
-    """Call `call` for each of some small files, in threads; return the results in their order.
+    """Call `call` for each of several small files, in threads; return the results in order.
 
     The first error is raised once all calls have ended.
     """
@@ -150,7 +150,7 @@ _Made = TypeVar("_Made")
 class WorkAhead(Generic[_Made]):
     """Keeps the latest result, and a result that a thread computes in advance.
 
-    Pickles hold no results. A forked child keeps those that were finished.
+    Results are not pickled. A forked child keeps the ones that were finished.
     """
 
     def __init__(self) -> None:
@@ -163,14 +163,14 @@ class WorkAhead(Generic[_Made]):
         return WorkAhead, ()
 
     def begin(self, key: object, make: Callable[[], _Made]) -> None:
-        """Start to compute the result of `key` in a thread with `make`, unless already started."""
+        """Start computing the result for `key` in a thread with `make`, unless already started."""
         if self._find(key) is None:
             result: Future[_Made] = Future()
             self._ahead = key, os.getpid(), result
             threading.Thread(target=fill, args=(result, make), daemon=True).start()
 
     def get(self, key: object, make: Callable[[], _Made]) -> _Made:
-        """Return the result of `key`, made by `make` if needed; keep it until the next call."""
+        """Return the result for `key`, made by `make` if needed; keep it until the next call."""
         found, ahead = self._find(key), self._ahead
         if ahead is not None and ahead[2] is found:
             self._ahead = None
@@ -199,7 +199,7 @@ def fill(result: Future[Any], make: Callable[[], Any]) -> None:
 class OwnContext:
     """A context manager that returns itself, and calls `_mdstorm_leave` at the end of the block.
 
-    Users derive from its subclasses, and are unlikely to have a method of that name.
+    Users derive from its subclasses and are unlikely to define a method with that name.
     """
 
     def __enter__(self) -> Self:
@@ -218,7 +218,7 @@ _Generator = TypeVar("_Generator", bound=Generator[object, None, None])
 
 
 class Iteration(Iterator[_Item]):
-    """The iterator over batches that a user gets; it detects use by two threads at once."""
+    """The user's iterator over batches, which detects concurrent use by two threads."""
 
     def __init__(self, generator: Generator[_Item, None, None]) -> None:
         self._generator = generator
@@ -240,7 +240,7 @@ class Iteration(Iterator[_Item]):
         Raises
         ------
         ConcurrentIterationError
-            If another thread waits for a batch.
+            If another thread is waiting for a batch.
         """
         try:
             self._generator.close()
@@ -286,8 +286,8 @@ class PassThreads:
     def closing(self, generator: _Generator) -> Iterator[_Generator]:
         """Close `generator`, part of a pass, when a ``with`` block in an outer generator ends.
 
-        The block waits for its threads, unless the outer generator is itself closed: then `wait`
-        does. Threads of earlier passes are waited for first.
+        Exiting the block waits for the generator's threads, unless the outer generator is itself
+        being closed: in that case `wait` does. Threads of earlier passes are waited for first.
         """
         self.wait()
         is_closed = False
@@ -332,7 +332,7 @@ class PoolContext(OwnContext):
 class Prefetcher(PoolContext):
     """A thread pool that computes at most `depth` results ahead of its consumer.
 
-    The threads end with the ``with`` block; see this module.
+    The threads end when the ``with`` block does; see the module's docstring.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ class Prefetcher(PoolContext):
     depth : int
         Results that may be in progress or ready at a time.
     recorder : Recorder, optional
-        Records the work of the threads, and the waits of the consumer.
+        Records the threads' work and the consumer's waits.
     """
 
     def __init__(self, workers: int, depth: int, recorder: Recorder | None = None) -> None:
@@ -349,7 +349,7 @@ class Prefetcher(PoolContext):
         self._recorder = recorder
         #: Whether the last result was ready when the consumer requested it.
         self._is_ahead = False
-        #: One element per call in progress: a deque changes safely without a lock.
+        #: One element per call in progress: a deque can be modified safely without a lock.
         self._under_way: deque[None] = deque()
         self._pool = None
         if workers:
@@ -404,8 +404,8 @@ class Prefetcher(PoolContext):
     def share_of(self, threads: int) -> int:
         """Return how many of `threads` one call may use, dividing them among the current calls.
 
-        It is one while results are ready when the consumer requests them. More threads would take
-        more processor time and save no wait.
+        Each call gets one thread as long as results are ready when the consumer requests them,
+        because more threads would take more processor time without saving any waiting time.
         """
         return 1 if self._is_ahead else max(threads // max(len(self._under_way), 1), 1)
 
@@ -434,14 +434,14 @@ def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_
 def _make_forks_safe() -> None:
     """Make forks wait until Arrow is initialised.
 
-    When Arrow first converts Python objects, it imports pandas, in any thread, while it holds a
+    When Arrow first converts Python objects, in whichever thread, it imports pandas while holding a
     lock. A process forked in the meantime would wait forever for a thread that it does not have.
     """
     os.register_at_fork(before=set_up_arrow)
 
 
 def set_up_arrow() -> None:
-    """Initialise Arrow, which imports pandas if installed, or wait for a thread that does so."""
+    """Initialise Arrow, which imports pandas if installed, or wait for a thread doing so."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -455,9 +455,9 @@ else:
     class cached_property:  # noqa: N801  # the name of the class it replaces
         """`functools.cached_property`, safe to share between threads and to fork.
 
-        Before Python 3.12 the standard one has a lock, shared by all instances: a process that is
-        forked while a thread holds it waits for it forever. Without a lock, threads may compute a
-        value at the same time; all of them get the first one.
+        Before Python 3.12, the standard version has a lock shared by all instances, and a process
+        forked while a thread holds the lock waits for it forever. Without a lock, several threads
+        may compute a value at the same time; all of them get the first result.
         """
 
         def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -475,6 +475,6 @@ else:
             # just before. If a finalizer then lets another thread use the instance, two
             # dictionaries are created that share the same values, and the one that survives points
             # to freed memory. Allocating a dictionary here first triggers any due collection, and
-            # leaves memory to be reused for the instance's.
+            # leaves memory to be reused for the instance's one.
             {}  # noqa: B018
             return instance.__dict__.setdefault(self._name, value)
