@@ -1,9 +1,9 @@
 """The shard cache: local shards are memory-mapped in place, remote ones are downloaded once.
 
-A cache directory holds shards under their names in the index, in the layout of other readers of
-the format, and ``.mdstorm/``, where one record per shard lists the files that this cache made. The
-cache never removes other files. Processes share a directory through file locks, one per shard. They
-share no state in memory, so any of them may be killed at any time.
+A cache directory holds shards under their names in the index, in the layout that other readers of
+the format use, and ``.mdstorm/``, where one record per shard lists the files that this cache made.
+The cache never removes other files. Processes share a directory through file locks, one per shard.
+They share no state in memory, so any of them may be killed at any time.
 """
 
 from __future__ import annotations

@@ -32,26 +32,26 @@ def shard_files(
 
     Uncompressed shards on a local disk, and datasets in memory, are read in place. Other shards,
     including those on mounts of remote storage, are read through a `ShardCache`, in the directory
-    that `options` names or in one below the default cache directory.
+    that `options` specifies or in one under the default cache directory.
 
     Parameters
     ----------
     location : Location
         Where the dataset is.
     fingerprint : str
-        Identity of the dataset's content. Each fingerprint, and each time at which the index was
-        written, has its own default directory.
+        Identity of the dataset's content. Each combination of a fingerprint and the time when the
+        index was written has its own default directory.
     options : CacheOptions, optional
         How to cache.
     shards : iterable of ShardInfo, optional
-        The shards that will be opened, to report a cache limit that is too small immediately.
+        The shards that will be opened, so that too small a cache limit is reported immediately.
     written : str, optional
         When the index was written, if known: see `read_index`.
 
     Raises
     ------
     InvalidArgumentError
-        If one of `shards` does not fit under the cache's limit.
+        If one of `shards` exceeds the cache limit.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
@@ -96,7 +96,7 @@ def _state(
         )
     except (errors.CredentialsError, FileNotFoundError, errors.StorageError) as error:
         # The storage has no index or is unreachable: use the state recorded in the cache directory,
-        # if the options name one.
+        # if the options specify one.
         known = CacheDirectory(directory).described().get("fingerprint") if directory else None
         if known is not None and known.startswith(fingerprint):
             return known
@@ -224,7 +224,7 @@ _logger = logging.getLogger(__name__)
 def read_index(location: Location, options: CacheOptions | None = None) -> tuple[bytes, str | None]:
     """Return the content of a dataset's ``index.json`` and when the index was written.
 
-    If `options` names a directory, a copy of the index is kept there, as other readers of the
+    If `options` specifies a directory, a copy of the index is kept there, as other readers of the
     format do. If the storage cannot be reached, denies access, or no longer has the dataset, the
     copy is used, with a warning in the log.
 
@@ -247,7 +247,7 @@ def read_index(location: Location, options: CacheOptions | None = None) -> tuple
     DatasetNotFoundError
         If there is no dataset.
     InvalidArgumentError
-        If the directory holds the index of another dataset, which this cache did not put there.
+        If the directory contains a different dataset's index that this cache did not put there.
     CredentialsError, StorageError
         If the storage denies access or fails, or the directory cannot be used.
     """
@@ -294,7 +294,7 @@ def _read(location: Location, options: CacheOptions) -> tuple[bytes, str | None]
 
 
 def _unfinished(location: Location) -> str | None:
-    """Return a message if a job has begun to write a dataset here; None if no job has."""
+    """Return a message if a job has started to write a dataset here, otherwise None."""
     with suppress(errors.MDStormError, OSError):
         if location.exists(MARKER_NAME) or location.exists(CLAIM_NAME):
             return (

@@ -27,7 +27,7 @@ from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.shard_info import INDEX_NAME, parse_size
 from mdstorm_backend.storage import normalize_url
 
-#: Directory of the cache's own bookkeeping files, inside the cache directory.
+#: Directory for the cache's own bookkeeping files, inside the cache directory.
 NOTES = ".mdstorm"
 
 _PART_SUFFIX = ".part"
@@ -43,15 +43,15 @@ class CacheOptions:
     ----------
     directory : str or None
         Local directory for the shards, in the layout that other readers of the format expect. If
-        None, each dataset has a directory below the default cache directory: the environment
-        variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the system's directory
-        for temporary files.
+        None, each dataset has a directory under the default cache directory, which is the value of
+        the environment variable ``MDSTORM_CACHE_DIR``, or else ``mdstorm-cache-<uid>`` in the
+        system's temporary directory.
     limit : int or None
         Maximum total size in bytes of the cache's files in the directory, including the index; may
         be given as a string such as ``"10gb"``. If the files need more, the least recently used
         shards are removed. None means no limit.
     validate_hash : str or None
-        Name of a hash in the index by which every shard is verified.
+        Name of a hash in the index, used to verify every shard.
     retry : int
         Number of download attempts.
     timeout : float
@@ -79,7 +79,7 @@ class CacheOptions:
 
 
 def _parse_limit(value: int | float | str) -> int:
-    """Return a number of bytes, given as a number or as a string such as ``"10gb"``."""
+    """Parse a number of bytes, given as a number or as a string such as ``"10gb"``."""
     size = 0
     with contextlib.suppress(errors.InvalidArgumentError):
         size = parse_size(value)
@@ -113,7 +113,7 @@ def cache_root() -> str:
 def check_cache_root() -> None:
     """Raise PermissionError if other users could write to the default cache root.
 
-    A root that ``MDSTORM_CACHE_DIR`` names is not checked.
+    A root that is set with ``MDSTORM_CACHE_DIR`` is not checked.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def check_cache_root() -> None:
 
 
 def default_directory(url: str, fingerprint: str) -> str:
-    """Return the default cache directory for the state `fingerprint` of a dataset."""
+    """Return the default cache directory for a dataset in the state `fingerprint`."""
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", url.rstrip("/").rpartition("/")[2])[-40:]
     shown = f"{name}-" if name.strip(".") else ""
     return os.path.join(cache_root(), f"{shown}{_key(url)}-{_key(fingerprint)}")
@@ -153,13 +153,13 @@ class CacheDirectory:
     path : str
         The directory.
     notes : str
-        The directory of the cache's bookkeeping files, which contains the following ones.
+        The directory for the cache's bookkeeping files, including the following ones.
     ledger : str
         The lock file that is held while space is reserved or freed.
     users : str
         The lock file that readers of this directory share.
     descriptor : str
-        The file that names the cached dataset.
+        The file that identifies the cached dataset.
     index_note : str
         The record of the copy of the index, which is never evicted.
     """
@@ -178,7 +178,7 @@ class CacheDirectory:
         Raises
         ------
         CorruptDatasetError
-            If the name leads out of the directory, or to the cache's bookkeeping files.
+            If the name points outside the directory, or to the cache's bookkeeping files.
         """
         parts = basename.replace("\\", "/").split("/")
         if os.path.isabs(basename) or ".." in parts or parts[0] in (NOTES, ""):
@@ -290,7 +290,7 @@ class CacheDirectory:
         Raises
         ------
         InvalidArgumentError
-            If there is another index, which this cache did not put there.
+            If there is a different index that this cache did not put there.
         """
         path, present = self.file(INDEX_NAME), self.index()
         if present == content:
@@ -338,11 +338,10 @@ class CacheDirectory:
             if error.errno in NO_LOCKS:
                 remedy = (
                     "It is on a file system without locks, such as a mount of remote storage, "
-                    "where processes cannot share a cache: name a directory on a disk of this "
-                    "machine"
+                    "where processes cannot share a cache: choose a directory on a local disk"
                 )
             else:
-                remedy = "Make it writable, free space there, or name another directory"
+                remedy = "Make it writable, free up space there, or choose another directory"
             raise errors.StorageError(
                 f"the cache directory {self.path} cannot be used ({error}). {remedy}: local=…, or "
                 "the environment variable MDSTORM_CACHE_DIR",
@@ -358,7 +357,7 @@ _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 @dataclass(frozen=True)
 class FileIdentity:
-    """The identity of a file; it differs once the file is replaced or its content changes."""
+    """The identity of a file, which changes when the file is replaced or modified."""
 
     inode: int
     size: int
@@ -366,7 +365,7 @@ class FileIdentity:
 
     @classmethod
     def of(cls, stat: os.stat_result) -> FileIdentity:
-        """Return the identity for a result of `os.stat`."""
+        """Return the identity for an `os.stat` result."""
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
     @classmethod
@@ -391,7 +390,7 @@ class Record:
     files : dict of str to FileIdentity
         The files that this cache made, by their names in the directory.
     checked : dict of str to FileIdentity
-        The identity of the uncompressed shard whose hash was verified, by the name of the hash.
+        The identity of the uncompressed shard whose hash was verified, by hash name.
     source : FileIdentity or None
         The file that `files` were made from, if it is on a local disk.
     reserved : int

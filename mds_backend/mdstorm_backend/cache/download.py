@@ -43,9 +43,9 @@ def download(
     options : CacheOptions
         The attempts, the timeout and the hash to verify.
     new_path : callable
-        Returns a new path for each attempt, since an attempt that hangs may still write.
+        Returns a new path for each attempt, since a hanging attempt may still be writing.
     arrival : Arrival, optional
-        The state of the file, if it is read while it is downloaded.
+        The state of the file, if it is read while being downloaded.
 
     Returns
     -------
@@ -67,8 +67,8 @@ def download(
     url = location.file_url(file.basename)
 
     def attempt() -> str:
-        # With `arrival`, other threads may be reading the file already, so each attempt writes to
-        # it.
+        # With `arrival`, other threads may already be reading the file, so each attempt writes to
+        # the same path.
         path = new_path() if arrival is None else arrival.path
         try:
             _copy(location, file, path, options.timeout, arrival)
@@ -194,7 +194,7 @@ _logger = logging.getLogger(__name__)
 
 
 class LocalDiskError(OSError):
-    """Raised if the disk of the cache failed, rather than the storage."""
+    """Raised if the cache's disk failed, rather than the storage."""
 
 
 def with_retries(

@@ -19,7 +19,7 @@ from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError, St
 from mdstorm_backend.format.index import FileInfo, ShardInfo
 from mdstorm_backend.storage import Arrival, Buffer, Location, map_file
 
-#: Attempts to lock a shard: `mdstorm cache clear` may remove the directory in between.
+#: Number of attempts to lock a shard, since `mdstorm cache clear` may remove the directory.
 _LOCK_ATTEMPTS = 5
 #: Shards of at most this many bytes are not streamed, since they are downloaded quickly.
 SOON_WHOLE = 8 << 20
@@ -29,17 +29,17 @@ _WORK = 60.0
 
 @dataclass(eq=False)
 class ShardCache:
-    """The shards of one dataset, cached in a directory of this machine.
+    """The shards of one dataset, cached in a local directory.
 
     Safe to share between threads, between forked processes and, through the directory, between any
-    processes of the machine. Can be pickled, without its content.
+    processes on the machine. Can be pickled, without its content.
 
     Parameters
     ----------
     location : Location
         Where the dataset is.
     fingerprint : str
-        State of the dataset: files that were downloaded for another state are downloaded again.
+        State of the dataset. Files downloaded for a different state are downloaded again.
     cache_dir : CacheDirectory
         Where the files are cached.
     options : CacheOptions
@@ -74,7 +74,7 @@ class ShardCache:
         info : ShardInfo
             The shard.
         arrival : Arrival, optional
-            Through which the shard is read while it is downloaded.
+            Used to read the shard while it is being downloaded.
 
         Returns
         -------
@@ -112,8 +112,8 @@ class ShardCache:
         Returns
         -------
         bytes-like or Arrival
-            The content, as `open` returns it; or, if the shard is large enough for that to pay, an
-            `Arrival` of which at least one byte is there.
+            The content, as `open` returns it; or, if the shard is large enough for streaming to pay
+            off, an `Arrival` with at least one byte available.
         """
         if self._is_worth_streaming(info):
             arrival = Arrival()
@@ -137,7 +137,7 @@ class ShardCache:
 
     @property
     def _limit(self) -> int | None:
-        """The cache limit minus the size of the index's copy, in bytes; None for no limit."""
+        """The cache limit minus the size of the copied index, in bytes; None for no limit."""
         limit = self.options.limit
         return None if limit is None else limit - self.cache_dir.index_bytes
 
@@ -214,7 +214,7 @@ class ShardCache:
 
     @property
     def _patience(self) -> float:
-        """Seconds to wait without progress while another thread or process makes a shard."""
+        """Seconds to wait without progress while another thread or process is making a shard."""
         retry = self.options.retry
         pauses = sum(min(2.0**attempt, download.LONGEST_PAUSE) for attempt in range(retry - 1))
         return retry * self.options.timeout + 1.5 * pauses + _WORK
@@ -307,7 +307,7 @@ class ShardCache:
     def _make_parts(
         self, info: ShardInfo, lock: FileLock, parts: dict[str, str], arrival: Arrival | None
     ) -> None:
-        """Create a shard's files in temporary paths, by downloading or decompressing.
+        """Create a shard's files at temporary paths, by downloading or decompressing.
 
         `parts` receives the temporary path of each file, by the file's name.
         """
@@ -389,10 +389,10 @@ class ShardCache:
         return self.exclusive or self.cache_dir.holds(record, name)
 
     def _refuse_to_replace(self, name: str, part: str, record: Record) -> None:
-        """Raise CorruptDatasetError if replacing an existing file by `part` would lose its content.
+        """Raise CorruptDatasetError if replacing an existing file with `part` would lose content.
 
         Nothing is lost if this cache made the file, if both have the same size, or if the file is
-        the beginning of `part`: then it was truncated, or copied in part.
+        the beginning of `part`, because it was truncated or only partly copied.
         """
         path = self.cache_dir.file(name)
         identity = FileIdentity.at(path)
@@ -410,7 +410,7 @@ class ShardCache:
 
 
 def _room_for(info: ShardInfo) -> int:
-    """Return the bytes on the disk that a shard needs while it is downloaded and decompressed."""
+    """Return the disk space, in bytes, needed to download and decompress a shard."""
     return info.raw_data.bytes + (info.zip_data.bytes if info.zip_data else 0)
 
 

@@ -1,8 +1,8 @@
-"""Disk space of caches: reserve, evict, list and clear.
+"""Manage the disk space of caches: reserve, evict, list and clear.
 
 A file is removed only if a record lists it as made by the cache and it has not changed since.
 
-The ledger holds an upper bound of the bytes in use: reservations are added to it, and freed bytes
+The ledger holds an upper bound on the bytes in use: reservations are added to it, and freed bytes
 are not subtracted. If the ledger shows no free space, the records are counted.
 """
 
@@ -188,8 +188,8 @@ def reserve(
 ) -> None:
     """Reserve `nbytes` in the record of `lock`, and evict shards if there is too little room.
 
-    If downloads in progress take all the room, the call waits for them. Without a limit there is
-    always room.
+    If downloads in progress take up all the room, the call waits for them. Without a limit, there
+    is always room.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def reserve(
 
 
 def _used_bytes(ledger: FileLock) -> int | None:
-    """Return an upper bound of the bytes in use; None if the bytes were never counted."""
+    """Return an upper bound on the bytes in use; None if they were never counted."""
     try:
         return int(ledger.read().partition(b"\n")[0])
     except ValueError:
@@ -247,7 +247,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
 
 
 def entries_of(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
-    """Yield the last use in ns, the path and the content of every record that is not empty."""
+    """Yield the last use in ns, the path and the content of every non-empty record."""
     for path in directory.records():
         with suppress(FileNotFoundError):
             found = os.stat(path)
