@@ -1,4 +1,4 @@
-"""`CatalogTable`: where a table is, and in which format."""
+"""`CatalogTable`: the location and format of a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class CatalogTable:
     name : TableName
         Its name.
     location : Location
-        Its directory, or the metadata file of an Iceberg table, with a provider of credentials.
+        The table's directory, or an Iceberg table's metadata file, with a credential provider.
     format : {"delta", "iceberg", "parquet"}
         How it is stored.
     table_id : str

@@ -13,25 +13,25 @@ from mdstorm_backend.catalogs.unity import find_in_unity
 def find_table(
     text: Any, storage_options: dict[str, Any] | None = None, filesystem: Any = None
 ) -> CatalogTable | None:
-    """Return the table with the name `text`; None if `text` is not the name of a table.
+    """Return the table named `text`; None if `text` is not a table name.
 
     Parameters
     ----------
     text : object
         A name, a path, a URL or something else.
     storage_options : dict, optional
-        Options of the fsspec file system, such as an endpoint. Credentials come from the catalog.
+        Options for the fsspec file system, such as an endpoint. Credentials come from the catalog.
     filesystem : object, optional
         Must be None for a name.
 
     Raises
     ------
     MissingDependencyError
-        If the library databricks-sdk is not installed.
+        If databricks-sdk is not installed.
     DatasetNotFoundError
         If the catalog has no such table, or the string is a missing path like ``schema.table``.
     UnsupportedTableError
-        If the table has another format, is a view or another kind of table, or has policies.
+        If the table has an unsupported format, has policies, or is a view or the like.
     CredentialsError
         If the workspace or the catalog denies access.
     StorageError
@@ -44,7 +44,7 @@ def find_table(
         return None
     if filesystem is not None:
         raise errors.InvalidArgumentError(
-            f"{text!r} is the name of a table: omit filesystem=, because a table is read with the "
-            "credentials of its catalog"
+            f"{text!r} is a table name: omit filesystem=, because a table is read with "
+            "credentials from its catalog"
         )
     return find_in_unity(name, dict(storage_options or {}))

@@ -1,4 +1,4 @@
-"""Names of tables: ``catalog.schema.table``, with or without backticks, and ``uc://`` URLs."""
+"""Table names: ``catalog.schema.table``, with or without backticks, and ``uc://`` URLs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from mdstorm_backend.errors import DatasetNotFoundError, InvalidArgumentError, UnsupportedURLError
 from mdstorm_backend.storage.urls import normalize_url
 
-#: The scheme of URLs that name a table.
+#: The scheme of table URLs.
 SCHEME = "uc://"
 _QUOTED = r"`(?:[^`]|``)+`"
 _PART = re.compile(rf"{_QUOTED}|[^`./\s]+")
 _PARTS = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 #: Matches a part of a name that cannot be mistaken for a path.
 _BARE = re.compile(rf"{_QUOTED}|[A-Za-z_][A-Za-z0-9_-]*")
-#: File extensions. A string that ends with one is not the name of a table.
+#: File extensions. A string that ends with one is not a table name.
 _FILES = "avro arrow csv feather gz idx json jsonl mds npy orc parquet tar txt zip zst"
 
 
@@ -28,25 +28,25 @@ class TableName(NamedTuple):
     table: str
 
     def __str__(self) -> str:
-        """Return the name as SQL has it, with backticks where they are needed."""
+        """Return the name in SQL syntax, with backticks where they are needed."""
         return ".".join(map(_quoted, self))
 
     @property
     def url(self) -> str:
-        """The name as a URL; two equal names have the same URL."""
+        """The name as a URL; equal names have the same URL."""
         return f"{SCHEME}{self}"
 
     @property
     def full(self) -> str:
-        """The name as Unity Catalog's API has it, without backticks."""
+        """The name as Unity Catalog's API expects it, without backticks."""
         return ".".join(self)
 
 
 def table_name(text: Any) -> TableName | None:
-    """Parse the name of a table; return None for a path, another URL or anything else.
+    """Parse a table name; return None for a path, any other URL or anything else.
 
-    A string of three parts is a name unless there is a file or a directory with this path. With the
-    scheme ``uc:`` it is always one.
+    A string with three parts is a table name unless a file or directory with this path exists. With
+    the scheme ``uc:``, it is always a table name.
 
     Raises
     ------
@@ -66,16 +66,16 @@ def table_name(text: Any) -> TableName | None:
     if has_scheme or "`" in text:
         raise UnsupportedURLError(
             f"{text!r} is not the name of a table, which has three parts: write "
-            "catalog.schema.table, with backticks around a part that has dots or blanks"
+            "catalog.schema.table, with backticks around a part that contains dots or spaces"
         )
     return None
 
 
 def hint_of_parts(text: Any) -> str:
-    """Return a hint for a missing path that may be meant as the name of a table.
+    """Return a hint for a missing path that may have been meant as a table name.
 
-    Empty unless the string has two parts, as in ``schema.table``, there is nothing at that path,
-    and it has no file extension.
+    The hint is empty unless the string has two parts, as in ``schema.table``, and no file extension
+    and nothing exists at that path.
     """
     parts = text.split(".") if isinstance(text, str) else []
     is_name = len(parts) == 2 and all(map(_BARE.fullmatch, parts))
@@ -85,35 +85,35 @@ def hint_of_parts(text: Any) -> str:
 
 
 def check_parts(text: Any) -> None:
-    """Raise DatasetNotFoundError for a missing path that may be meant as the name of a table."""
+    """Raise DatasetNotFoundError for a missing path that may have been meant as a table name."""
     if hint := hint_of_parts(text):
         url = normalize_url(text)
         raise DatasetNotFoundError(f"there is no dataset at {url}: check the path{hint}", url=url)
 
 
 def check_no_table_name(text: Any) -> None:
-    """Raise DatasetNotFoundError for the name of a table, where only MDS datasets are read.
+    """Raise DatasetNotFoundError for a table name where only MDS datasets can be read.
 
     Raises
     ------
     DatasetNotFoundError
-        If it is; the message explains how to read or convert the table. Also if it may be meant as
-        one, see `check_parts`.
+        If `text` is a table name; the message explains how to read or convert the table. Also if it
+        may have been meant as one; see `check_parts`.
     """
     check_parts(text)
     if (name := table_name(text)) is not None:
         raise DatasetNotFoundError(
             f"there is no MDS dataset at {text!r}, but it is the name of a table. Read the table "
-            f"where it is with mdstorm.make_batch_reader({str(name)!r}), or convert it with: "
+            f"in place with mdstorm.make_batch_reader({str(name)!r}), or convert it with: "
             f"mdstorm convert {name.url!r} DST",
             url=name.url,
         )
 
 
 def check_destination(text: Any) -> None:
-    """Raise InvalidArgumentError if a dataset would be written to the name of a table.
+    """Raise InvalidArgumentError if the destination of a dataset is a table name.
 
-    A directory with such a path would be read instead of the table from then on.
+    From then on, a directory with such a path would be read instead of the table.
     """
     if (name := table_name(text)) is not None:
         raise InvalidArgumentError(

@@ -1,4 +1,4 @@
-"""Accept pyiceberg tables as arguments, instead of a URL."""
+"""Accept pyiceberg tables as arguments in place of URLs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _CREDENTIALS = ("s3.access-key-id", "adls.sas-token", "gcs.oauth2.token")
 def of_table(
     source: Any, storage_options: dict[str, Any] | None
 ) -> tuple[Any, dict[str, Any] | None]:
-    """Return a pyiceberg table's metadata file, and options with the credentials of its catalog.
+    """Return a pyiceberg table's metadata file, and options with its catalog's credentials.
 
-    Other sources, and their options, are returned unchanged. Options that the caller gives take
-    precedence.
+    Other sources and their options are returned unchanged. The caller's options take precedence.
 
     Raises
     ------

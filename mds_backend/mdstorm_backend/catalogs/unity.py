@@ -90,7 +90,7 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
     Raises
     ------
     UnsupportedTableError
-        If it is not files, has policies, or the catalog states that its files are not to be read.
+        If it does not consist of files, has policies, or its files must not be read directly.
     """
     stated, format_ = str(found.get("table_type")), str(found.get("data_source_format"))
     url = found.get("storage_location") or ""
@@ -106,14 +106,14 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
     elif "capabilities" in manifest and _READABLE not in (manifest["capabilities"] or ()):
         what = (
             f"does not have the capability {_READABLE}: it has policies or is in default storage, "
-            "and only Databricks reads its files"
+            "and only Databricks can read its files"
         )
     elif format_ not in _FORMATS:
-        what = f"is stored as {format_}, and only Delta, Iceberg and Parquet are read"
+        what = f"is stored as {format_}, but only Delta, Iceberg and Parquet are supported"
     elif not url and format_ != "ICEBERG":
         what = "has no storage_location"
     elif _FORMATS[format_] == "delta" and OBJECT_STORES.get(scheme_of(url)) == "gcs":
-        what = "is a Delta table on Google Cloud Storage, where deltalake accepts no tokens"
+        what = "is a Delta table on Google Cloud Storage, where deltalake does not accept tokens"
     if what:
         raise errors.UnsupportedTableError(
             f"the table {name} {what}. {read_by_spark(name)}", url=name.url
@@ -122,7 +122,7 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
 
 
 def _of_storage(url: str) -> str:
-    """Return the URL of a table's directory for fsspec: Cloudflare's R2 becomes S3."""
+    """Return the URL of a table's directory for fsspec: Cloudflare R2 becomes S3."""
     if url.startswith("r2://"):
         bucket, _, rest = url.removeprefix("r2://").partition("@")
         return f"s3://{bucket}/{rest.partition('/')[2]}"

@@ -56,7 +56,7 @@ class TableCredentials(CredentialProvider):
             If this process cannot log in, or Unity Catalog denies access; the message lists the
             usual causes.
         StorageError
-            If it fails.
+            If the request fails.
         """
         body = {"operation": "READ", "table_id": self.table_id}
         with _explained_refusals(self.name, self.host):
@@ -110,12 +110,12 @@ class IcebergCredentials(CredentialProvider):
 
 
 def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
-    """Return the credentials in a response of Unity Catalog, as fsspec options.
+    """Return the credentials in a Unity Catalog response, as fsspec options.
 
     Raises
     ------
     StorageError
-        If the answer has no supported credentials; `whose` names them.
+        If the response has no supported credentials; the message begins with `whose`.
     """
     expires = float(answer.get("expiration_time") or "inf") / 1000
     if keys := answer.get("aws_temp_credentials") or answer.get("r2_temp_credentials"):
@@ -143,7 +143,7 @@ def lease_of_unity(answer: Mapping[str, Any], whose: str) -> Lease:
 def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
     """Return the configuration in an Iceberg catalog's response, with the table's credentials.
 
-    Of several credentials, those with the longest prefix of the location are used.
+    If there are several credentials, the ones with the longest matching prefix are used.
     """
     url = str(answer["metadata-location"])
     listed = answer.get("storage-credentials") or ()
@@ -155,10 +155,10 @@ def config_of(answer: Mapping[str, Any]) -> dict[str, str]:
 
 
 def access_point_of(url: str, config: Mapping[str, str]) -> str:
-    """Return the access point for a file of an Iceberg table; an empty string without one.
+    """Return the access point for an Iceberg table's file, or an empty string if there is none.
 
-    ``s3.access-points.BUCKET`` names the access point for files of a bucket. It is a property of
-    Iceberg in Java; pyiceberg ignores it.
+    ``s3.access-points.BUCKET`` specifies the access point for files in a bucket. Iceberg's Java
+    implementation supports this property; pyiceberg ignores it.
     """
     return config.get(f"s3.access-points.{bucket_of(url)}", "")
 
@@ -171,12 +171,12 @@ def at_access_point(url: str, access_point: str | None) -> str:
 
 
 def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
-    """Return the credentials in the configuration of an Iceberg table, as fsspec options.
+    """Return the credentials in an Iceberg table's configuration, as fsspec options.
 
     Raises
     ------
     StorageError
-        If it has no supported credentials; `whose` names them.
+        If it has no supported credentials; the message begins with `whose`.
     """
     if "s3.access-key-id" in config:
         options: dict[str, Any] = {
@@ -197,7 +197,7 @@ def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
         return Lease({"token": token}, _seconds(config, "gcs.oauth2.token-expires-at"))
     raise errors.StorageError(
         f"{whose}: the catalog returned no supported credentials. Check that "
-        "it may issue them, or pass them as storage_options with the metadata file of the table"
+        "it may issue them, or pass them as storage_options with the table's metadata file"
     )
 
 
@@ -207,14 +207,14 @@ def _seconds(config: Mapping[str, str], name: str) -> float:
 
 @contextmanager
 def _explained_refusals(name: TableName, host: str) -> Iterator[None]:
-    """In a ``with`` block, explain the errors of Unity Catalog when it denies credentials.
+    """In a ``with`` block, explain Unity Catalog's errors when it denies credentials.
 
-    A refusal is final: it is how policies of a table are enforced.
+    A refusal is final, because this is how a table's policies are enforced.
     """
     try:
         yield
     except errors.CredentialsError:
-        raise  # the log-in failed, for any table
+        raise  # logging in failed, which affects every table
     except (FileNotFoundError, PermissionError) as error:
         raise _refused(name, host, str(error)) from None
 
@@ -246,4 +246,4 @@ def _refused(name: TableName, host: str, text: str) -> errors.CredentialsError:
 
 def read_by_spark(name: TableName) -> str:
     """Return the hint that Spark can read the table."""
-    return f"With Spark, it is make_spark_converter(spark.table({str(name)!r}))"
+    return f"With Spark, use make_spark_converter(spark.table({str(name)!r}))"

@@ -16,8 +16,8 @@ from mdstorm_backend.storage.urls import check_endpoint, scrub
 PATIENCE = 60
 #: Maximum length of the workspace's error text in a message.
 _LONGEST_TEXT = 300
-#: Matches the message of an Iceberg catalog in an SDK error: the SDK does not parse the response,
-#: and appends all of it.
+#: Matches an Iceberg catalog's message in an SDK error: the SDK does not parse the response, but
+#: appends all of it.
 _MESSAGE = re.compile(r'unable to parse response.*"message": "((?:[^"\\]|\\.)*)"', re.DOTALL)
 #: Matches the configuration that the SDK appends to errors about log-in and permissions.
 _CONFIGURATION = re.compile(r"\. Config: \w+=.*", re.DOTALL)
@@ -26,7 +26,7 @@ clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
 
 class Workspace:
-    """The API of a workspace. It holds a token, so it must not be printed or pickled.
+    """The API of a workspace; it holds a token, so it must not be printed or pickled.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Workspace:
     MissingDependencyError
         If databricks-sdk is not installed.
     CredentialsError
-        If no workspace is configured, or no way to log in.
+        If no workspace or no way to log in is configured.
     StorageError
         If the workspace cannot be reached.
     """
@@ -72,11 +72,11 @@ class Workspace:
         FileNotFoundError
             If the workspace has no such object.
         PermissionError
-            If it denies access; with its answer.
+            If the workspace denies access; the message is its response.
         CredentialsError
-            If it rejects the credentials of this process.
+            If the workspace rejects this process's credentials.
         StorageError
-            If it fails.
+            If the request fails.
         """
         sent = {"Accept": "application/json", **headers}
         try:
@@ -91,12 +91,12 @@ class Workspace:
             if "Unauthenticated" in kinds:
                 raise errors.CredentialsError(
                     f"the Databricks workspace {self.host} rejects the credentials of this process "
-                    f"({text}). Renew DATABRICKS_TOKEN, or the profile of ~/.databrickscfg",
+                    f"({text}). Renew DATABRICKS_TOKEN, or the profile in ~/.databrickscfg",
                     url=self.host,
                 ) from None
             raise errors.StorageError(
-                f"the catalog of {self.host} failed ({type(error).__name__}: {text}). Repeat the "
-                "request later, and check the network",
+                f"the catalog of {self.host} failed ({type(error).__name__}: {text}). Check the "
+                "network, or try again later",
                 url=self.host,
             ) from None
 
@@ -120,7 +120,7 @@ def _configured(core: Any, host: str | None) -> Any:
 
 
 def _host_of_profile(core: Any) -> str | None:
-    """Return the host in the profile that the SDK uses, without a request to the host."""
+    """Return the host in the profile that the SDK uses, without contacting the host."""
     profile = os.environ.get("DATABRICKS_CONFIG_PROFILE")
     variables = [one.env for one in core.Config.attributes() if one.env and one.auth]
     if not profile and any(map(os.environ.get, variables)):
@@ -149,14 +149,14 @@ def _log_in_failed(error: Exception) -> errors.MDStormError:
         )
     return errors.CredentialsError(
         f"tables by name need access to a Databricks workspace ({text}). Set DATABRICKS_HOST and "
-        "DATABRICKS_TOKEN, or DATABRICKS_CONFIG_PROFILE for a profile of ~/.databrickscfg. Other "
-        "processes, such as workers, need these variables too: the identity of a notebook is not "
+        "DATABRICKS_TOKEN, or DATABRICKS_CONFIG_PROFILE for a profile in ~/.databrickscfg. Other "
+        "processes, such as workers, need these variables too: a notebook's identity is not "
         "passed on to them"
     )
 
 
 def _text(error: Exception) -> str:
-    """Return the first line of an error, for parentheses, without secrets and configuration."""
+    """Return an error's first line, for parentheses, without secrets or configuration."""
     text = str(error)
     if unparsed := _MESSAGE.match(text):
         text = unparsed[1]

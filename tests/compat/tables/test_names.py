@@ -387,11 +387,11 @@ def test_rejected_token_raises_credentials_error_at_first_request_and_renewal(
     monkeypatch.setenv("DATABRICKS_TOKEN", "wrong-secret-of-mine")
     error = (
         f"the Databricks workspace {orders.unity.url} rejects the credentials of this process "
-        "(Invalid access token). Renew DATABRICKS_TOKEN, or the profile of ~/.databrickscfg"
+        "(Invalid access token). Renew DATABRICKS_TOKEN, or the profile in ~/.databrickscfg"
     )
     with pytest.raises(CredentialsError) as caught:
         make_batch_reader(NAME)
-    advice = f". With Spark, it is make_spark_converter(spark.table('{NAME}'))"
+    advice = f". With Spark, use make_spark_converter(spark.table('{NAME}'))"
     assert str(caught.value) == f"{error}{advice}"
     with pytest.raises(CredentialsError) as caught:
         provider.fetch()
