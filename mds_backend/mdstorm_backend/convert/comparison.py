@@ -70,9 +70,9 @@ class Comparison:
     source, other : str
         URLs of the two datasets.
     source_rows, other_rows : int
-        Numbers of rows of the two datasets.
+        Number of rows in each dataset.
     columns : tuple of ColumnDifference
-        Columns that are missing from one, or differ in type or in the value of some row.
+        Columns that are missing from one dataset, or differ in type or in at least one value.
     """
 
     source: str
@@ -101,11 +101,11 @@ class ComparedRows:
     url : str
         URL of the dataset, for messages.
     types : mapping of str to pyarrow.DataType
-        Types of the columns, see `plain_type`.
+        Column types; see `plain_type`.
     part_sizes : sequence of int
-        Number of rows of each part.
+        Number of rows in each part.
     read : callable
-        Yields columns of a part as record batches, given the part's number and the columns' names.
+        Yields columns of a part as record batches, given the part number and the column names.
     """
 
     url: str
@@ -132,7 +132,7 @@ class ComparedRows:
 
 
 def compared_rows(source: SampleSource | ParquetDataset) -> ComparedRows:
-    """Return the rows to compare of a dataset; images and pickles in MDS stay stored bytes."""
+    """Return a dataset's rows for comparison; images and pickles in MDS remain encoded bytes."""
     if isinstance(source, ParquetDataset):
         fields = parquet_to_mds.without_vectors(source.arrow_schema)
         types = {field.name: arrow_types.plain_type(field.type) for field in fields}
@@ -189,12 +189,12 @@ def compare(
         The type to which a conversion cast the floating-point scalars and array elements of
         `source`; they are cast to it before the comparison.
     decimals : {"float64", "float32", "decimal", None}
-        The type to which a conversion cast the decimals of `source`, likewise.
+        The same for the decimals of `source`.
     threads : int, optional
         Number of shards or row groups to compare at a time; by default one per CPU core, at most 8.
     on_progress : callable or bool, optional
-        Called with the number of shards or row groups compared and their total, both of the dataset
-        that has fewer; by default a terminal or a notebook shows it. False for silence.
+        Called with the number of shards or row groups compared and their total, both for the
+        dataset that has fewer; by default a terminal or a notebook shows it. False for silence.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def compare(
     numbers = dict.fromkeys(names, 0)
     examples: dict[str, list[tuple[int, Any, Any]]] = {name: [] for name in names}
     rows = sum(first.part_sizes), sum(second.part_sizes)
-    # Ranges of rows end where the parts end on the side that has fewer parts.
+    # Row ranges end where the parts end on the side with fewer parts.
     fewer = min(first, second, key=lambda side: len(side.part_sizes))
     ends = {min(end, *rows) for end in (0, *fewer.ends)}
     ranges = list(pairwise(sorted(ends))) if names else []
@@ -243,7 +243,7 @@ def compare(
 
 
 def _problem(name: str, types: Mapping[str, pa.DataType], url: str, second: ComparedRows) -> str:
-    """Return why the values of a column cannot be compared; empty if they can."""
+    """Return the reason why a column cannot be compared; empty if it can be."""
     for where, columns in ((url, types), (second.url, second.types)):
         if name not in columns:
             return f"is missing in {where}"
@@ -298,7 +298,7 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = valid != other
     if not both.any():
         return found
-    if type_.id != right.type.id:  # columns of arrays that each store their dtype
+    if type_.id != right.type.id:  # columns of arrays that each store their own dtype
         found |= both
     elif types.is_struct(type_):
         for ours, theirs in zip(left.flatten(), right.flatten(), strict=True):

@@ -1,12 +1,12 @@
-"""Run a conversion: run its tasks in threads, then commit the dataset or clean up.
+"""Run a conversion's tasks in threads, then commit the dataset or clean up.
 
 A task is a run of consecutive row groups. The split depends only on the data and the shard size,
-and each shard holds rows of one task, so the result does not depend on how many tasks run at a
+and each shard holds rows from one task, so the result does not depend on how many tasks run at a
 time.
 
 An interrupted conversion resumes from records of finished tasks. A record is written after the
-shards of its task, in the same directory, and holds their entries for the index. Its name has the
-same prefix as the shards' names.
+shards of its task, in the same directory, and holds their index entries. Its name has the same
+prefix as the shards' names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import batch_shards, commit, full_shard
 
-#: Matches the file names of the records of finished tasks, which the commit removes.
+#: Matches the file names of finished tasks' records, which the commit removes.
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
 
 
@@ -49,12 +49,12 @@ class Conversion:
     tasks : sequence of sequence of int
         Row groups of the source that are converted together.
     row_counts : sequence of int
-        Number of rows of each task.
+        Number of rows in each task.
     read : callable
         Yields the rows of a task as record batches with the columns of `schema`. With
         ``use_threads=True``, several columns are decoded at a time.
     extra : dict
-        Further entries for the index.
+        Additional entries for the index.
     """
 
     identity: str
@@ -68,7 +68,7 @@ class Conversion:
 
     @property
     def job(self) -> str:
-        """The part of its file names that identifies the conversion."""
+        """The part of the file names that identifies the conversion."""
         return self.identity[:8]
 
     def run(
@@ -258,14 +258,14 @@ class _Rows:
             self.add(batch.num_rows)
 
     def stop(self) -> None:
-        """End every thread: after its current batch, or at once if it is compressing a shard."""
+        """Stop every thread after its current batch, or at once if it is compressing a shard."""
         self._stopped = True
         self._stop.set_result(None)
 
     def unless_stopped(self, pack: Callable[[], full_shard.Packed]) -> full_shard.Packed:
         """Compress a shard in a daemon thread; raise _StoppedError once the threads are stopped.
 
-        The daemon thread is then left behind, as no codec can be interrupted.
+        The daemon thread is then left behind, because codecs cannot be interrupted.
         """
         if self._stopped:
             raise _StoppedError

@@ -28,7 +28,7 @@ from mdstorm_backend.write import full_shard
 
 #: Boundaries in the source that no shard crosses.
 CutAt: TypeAlias = Literal["files", "row_groups"]
-#: Converts a record batch of the source to a batch with the columns of the plan.
+#: Converts a record batch of the source to a batch with the plan's columns.
 Recode: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 #: Version of the conversion. It is increased when the same rows would be converted differently, so
@@ -56,8 +56,8 @@ def convert_parquet(
 ) -> Dataset:
     """Write the rows of Parquet files as an MDS dataset, in the same order.
 
-    Values are unchanged unless the plan says otherwise, and types, nulls and column order read back
-    as from Parquet. Row groups are converted in threads, each of which holds one shard and one
+    Values are unchanged unless the plan specifies otherwise, and types, nulls and column order read
+    back as from Parquet. Row groups are converted in threads, each of which holds one shard and one
     batch of rows in memory; the resulting files are the same for any number of threads. The index
     is written last, so an unfinished conversion is not a dataset.
 
@@ -78,16 +78,16 @@ def convert_parquet(
     recode : callable, optional
         Called in the threads with every record batch; returns a batch with the columns of `plan`.
     shard_size : int, optional
-        Maximum size of an uncompressed shard in bytes, at most 4 GiB. None or 0: 64 MiB, or with
-        ``cut_at="row_groups"`` the size of the row group.
+        Maximum size of an uncompressed shard in bytes, at most 4 GiB. None or 0 means 64 MiB or,
+        with ``cut_at="row_groups"``, the size of the row group.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Hashes of every file to record in the index: unique and in sorted order.
+        Hashes to record in the index for every file, unique and sorted.
     storage_options : dict, optional
-        Options of the fsspec file system of `url`.
+        Options for the fsspec file system of `url`.
     extra : dict, optional
-        Further entries, as JSON, next to the schema under the key ``"mdstorm"`` of the index.
+        Additional JSON entries next to the schema, under the index key ``"mdstorm"``.
     cut_at : {"files", "row_groups", None}
         Boundaries that no shard crosses. By default, shards are filled across files.
     workers : int, optional
@@ -99,12 +99,12 @@ def convert_parquet(
         Keep finished tasks if the conversion is interrupted, and resume from finished tasks of an
         earlier run. False starts over, and removes everything if the conversion fails.
     overwrite : bool
-        Replace a dataset that mdstorm wrote there, which stays until the new one is complete.
+        Replace a dataset that mdstorm wrote there; it is kept until the new one is complete.
 
     Returns
     -------
     Dataset
-        The dataset, opened.
+        The opened dataset.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def convert_parquet(
     InvalidArgumentError
         If an argument has an invalid value.
     EncodingError
-        If a value does not fit, such as a timestamp whose nanoseconds would be lost.
+        If a value does not fit its column, such as a timestamp whose nanoseconds would be lost.
     DatasetExistsError
         If the directory holds a dataset or part of another conversion, or another writer is using
         it.
@@ -130,7 +130,7 @@ def convert_parquet(
     format_ = full_shard.ShardFormat.of(limit, compression, hashes)
     fields = chosen_fields(source.arrow_schema, columns)
     schema = plan_parquet(fields) if plan is None else plan
-    # The bytes of a row: exact if every column has a fixed size, else an estimate.
+    # Bytes per row: exact if every column has a fixed size, otherwise an estimate.
     sizes = [column.parsed_encoding.size for column in schema]
     size = float(sum(size or 0 for size in sizes) + _OFFSET_BYTES)
     if None in sizes:
@@ -140,7 +140,7 @@ def convert_parquet(
         tasks = [list(run) for _, run in groupby(range(len(paths)), key=paths.__getitem__)]
     else:
         tasks = cut_tasks(source.shard_sizes, 0 if cut_at else limit / size)
-    # The empty list stays, so that conversions that earlier versions began keep their ids.
+    # The empty list is kept so that conversions started by earlier versions keep their ids.
     writing = [schema.to_json(), [], asdict(format_), dict(extra or {}), cut_at]
     identity = [_VERSION, FORMAT_VERSION, source.fingerprint, fields.names, writing]
     read = partial(row_batches, source, columns=fields.names, row_bytes=size, recode=recode)
@@ -158,7 +158,7 @@ def convert_parquet(
         return conversion.run(workers, shown, resume=resume, overwrite=overwrite)
 
 
-#: Bytes of a row's entry in the shard's table of offsets.
+#: Bytes of a row's entry in the shard's offset table.
 _OFFSET_BYTES = 4
 
 
@@ -185,7 +185,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
 def plan_parquet(
     schema: pa.Schema, dtype: str | None = None, decimals: str | None = None
 ) -> Schema:
-    """Return a plan that stores data of an Arrow schema so that it can be read back unchanged.
+    """Return a plan that stores data with an Arrow schema so that it can be read back unchanged.
 
     Spark's vectors become arrays, as they do when Spark writes the dataset.
 
@@ -230,7 +230,7 @@ def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]
     return tasks
 
 
-#: Approximate size of a batch in bytes, and its largest number of rows.
+#: Approximate size of a batch in bytes, and its maximum number of rows.
 BATCH_BYTES = 8 << 20
 _MOST_ROWS = 1 << 16
 
@@ -272,7 +272,7 @@ def row_batches(
     Raises
     ------
     CorruptDatasetError
-        If a file is damaged, or does not have the recorded rows.
+        If a file is damaged, or does not have the recorded number of rows.
     """
     rows = rows_of_a_batch(row_bytes, most)
     groups = [source.row_groups[number] for number in row_groups]
@@ -325,7 +325,7 @@ def _stored_batches(
     """Return record batches of row groups in one file, including deleted rows."""
     ordinals = [group.ordinal for group in groups if group.ordinal is not None]
     ordinals = ordinals or list(range(file.metadata.num_row_groups))
-    # Arrow cannot combine dictionaries inside nested types of several row groups.
+    # Arrow cannot combine dictionaries inside nested types across row groups.
     types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
     is_joined = not any("dictionary<" in text for text in types)
     runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]

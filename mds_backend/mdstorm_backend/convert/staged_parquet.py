@@ -1,8 +1,8 @@
 """Write a Spark DataFrame as MDS through staged Parquet, for executors that cannot write MDS.
 
-Spark itself can write where the Python processes of its executors may not, for example on shared
-clusters. Spark writes Parquet to a staging directory, this process (the client, on Spark Connect)
-converts the files in bounded memory, and then removes them.
+Spark itself can write where its executors' Python processes may not, for example on shared
+clusters. Spark writes Parquet to a staging directory; this process (the client, on Spark Connect)
+then converts the files in bounded memory and removes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PREFIX = "_mdstorm_staging_"
 #: Size of row groups. They are read whole, so they should be no larger than shards.
 _ROW_GROUP_BYTES = 32 << 20
 
-#: Number of tasks that check whether all executors write to a disk of this process. It exceeds the
+#: Number of tasks that check whether all executors write to this process's disk. It exceeds the
 #: number of cores of any one machine, so that several machines run some of the tasks.
 _TASKS = 64
 
@@ -45,7 +45,7 @@ _EXACT_TIMES = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-#: Error messages of Hadoop's file systems for directories that they cannot write to.
+#: Error messages from Hadoop's file systems for directories that they cannot write to.
 _CANNOT_WRITE = (
     "AccessControlException",
     "AccessDenied",
@@ -56,7 +56,7 @@ _CANNOT_WRITE = (
 _NO_FILE_SYSTEM = ("No FileSystem for scheme",)
 _ANOTHER_DIRECTORY = (
     "Choose another directory as staging_dir_url, one that Spark can write to and this process "
-    "reads under the same URL"
+    "can read under the same URL"
 )
 
 _logger = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ def _new_directory(staging_dir_url: str) -> Location:
 
 
 def _check_shared(session: SparkSession, directory: Location) -> None:
-    """Raise WriteError unless this process sees the files of all executors in a directory.
+    """Raise WriteError unless this process sees all executors' files in a directory.
 
     If each executor has its own disk, Spark's commit silently skips the files that are not on the
     driver's disk.
@@ -166,9 +166,9 @@ def _open(staging: Location) -> ParquetDataset:
         return open_parquet(staging.url)
     except DatasetNotFoundError:
         raise WriteError(
-            f"Spark has written Parquet to {staging.url}, but this process cannot see it: Spark "
-            f"has another disk or mount at this path. {_ANOTHER_DIRECTORY}. The files that "
-            "Spark has written are on its machine: remove them there"
+            f"Spark wrote Parquet to {staging.url}, but this process cannot see it: Spark has "
+            f"a different disk or mount at this path. {_ANOTHER_DIRECTORY}. Remove the files "
+            "that Spark wrote on its own machine"
         ) from None
 
 
@@ -176,7 +176,7 @@ def _restored(schema: Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch with the schema's column names, and with time zones for its timestamps."""
     columns = batch.columns
     for i, column in enumerate(schema):
-        # Sessions that refuse `_EXACT_TIMES` write INT96, which reads as timestamps without a zone.
+        # Sessions that refuse `_EXACT_TIMES` write INT96, read back as timestamps without a zone.
         if column.spark_type and '"timestamp"' in json.dumps(column.spark_type):
             columns[i] = columns[i].cast(arrow_type(column.spark_type))
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
