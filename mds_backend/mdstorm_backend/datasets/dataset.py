@@ -25,15 +25,15 @@ from mdstorm_backend.read import OpenShards, SampleSource
 from mdstorm_backend.read.mds_shard import MDSShard
 from mdstorm_backend.storage import Arrival, Buffer, Location
 
-#: Number of mapped shards to keep open if the cache is limited: removing a file that is open frees
-#: no space.
+#: Number of mapped shards to keep open if the cache is limited, since removing an open file does
+#: not free any space.
 _KEPT_OF_LIMITED_CACHE = 4
 #: Bytes of shards to download ahead of use: more than any network link has in flight. The number of
 #: these shards is bounded, because each takes a file descriptor.
 _BYTES_AHEAD = 256 << 20
 _FEWEST_AHEAD, _MOST_AHEAD = 2, 64
-#: Number of shards to try when a schema is searched in them. If all of them are damaged or missing,
-#: the index probably belongs to other data, and trying more could download the whole dataset.
+#: Number of shards in which to look for a schema. If all of them are damaged or missing, the index
+#: probably belongs to different data, and trying more could download the whole dataset.
 _SHARDS_TRIED = 8
 #: Shards of up to this many bytes are read into memory rather than mapped.
 _SMALL_SHARD = 64 << 10
@@ -55,10 +55,10 @@ def open_dataset(
     url : str
         Directory of the dataset: a URL or a local path.
     storage_options : dict, optional
-        Options of the fsspec file system.
+        Options for the fsspec file system.
     cache : CacheOptions, optional
-        How shards that are compressed or remote, and therefore cannot be mapped in place, are
-        copied to this machine.
+        How compressed and remote shards, which cannot be mapped in place, are copied to this
+        machine.
     allow_unsafe_types : bool
         Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
         this machine.
@@ -96,7 +96,7 @@ def open_dataset(
 
 @dataclass(eq=False, repr=False)
 class Dataset(SampleDataset):
-    """An open dataset. Threads can share it. A pickle has its URL and index, but no samples.
+    """An open dataset, which threads can share; pickles contain its URL and index, but no samples.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class Dataset(SampleDataset):
     cache, allow_unsafe_types
         See `open_dataset`.
     whole : str, optional
-        Fingerprint of the dataset that this one is a part of, see `with_shards`.
+        Fingerprint of the dataset that this one is part of; see `with_shards`.
     prepare : callable, optional
         Called with each shard before its file is opened. It must be picklable.
     written : str, optional
@@ -122,7 +122,7 @@ class Dataset(SampleDataset):
     shard_sizes : tuple of int
         Number of samples in each shard.
     shard_bytes : tuple of int
-        Bytes of each shard, uncompressed.
+        Uncompressed bytes of each shard.
     fingerprint : str
         Identity of the content, by which checkpoints recognise their dataset.
     whole : str
@@ -146,7 +146,7 @@ class Dataset(SampleDataset):
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
         self.fingerprint = self.fingerprint or _fingerprint(index.to_bytes())
         self.whole = self.whole or self.fingerprint
-        # With a cache limit, keep few shards open: a removed file uses the disk until it is closed.
+        # With a cache limit, keep few shards open: a removed file takes up space until closed.
         limited = self.cache is not None and self.cache.limit is not None
         self._open_shards: OpenShards[MDSShard] = (
             OpenShards(_KEPT_OF_LIMITED_CACHE) if limited else OpenShards()
@@ -159,7 +159,7 @@ class Dataset(SampleDataset):
         stored = sum(shard.stored.bytes for shard in self.index.shards)
         further = [] if stored == self.nbytes else [("stored", human_bytes(stored))]
         schema = None
-        if full:  # but do not open a shard to find it
+        if full:  # but do not open a shard to find the schema
             is_known = not self._lost_schema or "schema" in self.__dict__
             schema = self.schema if is_known else Schema.from_shards(self.index.shards)
         return describe_dataset(self, schema, further=further)
@@ -179,7 +179,7 @@ class Dataset(SampleDataset):
         Raises
         ------
         CorruptDatasetError, DatasetNotFoundError
-            If there are only damaged or missing shards, or too many at the beginning.
+            If all shards, or too many at the beginning, are damaged or missing.
         """
         failed: list[CorruptDatasetError | DatasetNotFoundError] = []
         for number, info in enumerate(self.index.shards[:_SHARDS_TRIED]):
@@ -202,7 +202,8 @@ class Dataset(SampleDataset):
         Parameters
         ----------
         columns : iterable of Column
-            Columns of the same names, which may have nulls or other lengths in other datasets.
+            Columns with the same names, which may have nulls or different lengths in other
+            datasets.
         """
         schema = self.schema.with_columns(columns)
         if schema == self.schema:
@@ -331,9 +332,9 @@ def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
 
 
 def _check_nulls(shard: MDSShard) -> None:
-    """Raise if a shard has nulls that the schema omits: they would be returned as values.
+    """Raise an error if a shard has nulls that the schema omits and that would become values.
 
-    Nulls of floating-point columns are allowed, because they are stored as NaN.
+    Nulls in floating-point columns are allowed, because they are stored as NaN.
 
     Raises
     ------
@@ -387,11 +388,11 @@ def describe_dataset(
     dataset : Dataset, ParquetDataset or JoinedDataset
         The dataset.
     schema : Schema, optional
-        The columns, if they are to be shown.
+        The columns, if they should be shown.
     shards : str
-        The word for one of its shards.
+        The noun for one of its shards.
     further : iterable of (str, str)
-        Further facts, as name-value pairs.
+        Additional facts, as name-value pairs.
     """
     rows, number = sum(dataset.shard_sizes), len(dataset.shard_sizes)
     size, place = human_bytes(dataset.nbytes), shown_url(dataset.url)

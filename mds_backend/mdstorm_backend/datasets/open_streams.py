@@ -1,4 +1,4 @@
-"""Open the streams of a dataset, join them, and register kinds of streams by name."""
+"""Open a dataset's streams, join them, and register kinds of streams by name."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> li
     Raises
     ------
     ArgumentTypeError
-        If `columns` names one that no part has.
+        If no part has one of `columns`.
     """
     there = list(dict.fromkeys(name for part in parts for name in part.schema.names))
     if there and (unknown := [name for name in columns or () if name not in there]):
@@ -146,7 +146,7 @@ class JoinedDataset(SampleDataset):
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
-        #: The columns that all parts have, in the order of the first one.
+        #: The columns that all parts have, in the order of the first part.
         first, *others = (part.schema for part in parts)
         self.schema = Schema(
             tuple(
@@ -156,8 +156,8 @@ class JoinedDataset(SampleDataset):
             )
         )
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: A common column has the same form in all parts, even if one part alone would allow
-        #: another form.
+        #: A common column has the same form in all parts, even if one part alone would allow a
+        #: different form.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self.url = ", ".join(part.url for part in parts)
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
@@ -236,7 +236,7 @@ class JoinedDataset(SampleDataset):
 
 
 def _are_alike(name: str, parts: Sequence[Dataset]) -> bool:
-    """Whether all parts have a column of this name, with the same type."""
+    """Whether all parts have a column with this name and the same type."""
     columns = [part.schema.get(name) for part in parts]
     kinds = {(c.parsed_encoding.kind, str(c.arrow_type)) for c in columns if c is not None}
     return None not in columns and len(kinds) == 1
@@ -255,7 +255,7 @@ def _joined(columns: Sequence[Column]) -> Column:
 StreamMaker = Callable[..., Stream]
 _Made = TypeVar("_Made", bound=StreamMaker)
 
-#: Entry-point group in which installed packages name their kinds of streams, as for MosaicML
+#: Entry-point group in which installed packages list their kinds of streams, as for MosaicML
 #: Streaming.
 _ENTRY_POINTS = "streaming_streams_registry"
 
@@ -284,14 +284,14 @@ class StreamRegistry:
     def register(self, name: str, *, func: None = None) -> Callable[[_Made], _Made]: ...
 
     def register(self, name: str, *, func: Any = None) -> Any:
-        """Register a kind of stream, replacing any kind of the same name.
+        """Register a kind of stream, replacing any kind with the same name.
 
         Parameters
         ----------
         name : str
             The value of ``stream_name`` that selects the kind.
         func : callable, optional
-            Creates a stream from keyword arguments. Without it, `register` is a decorator.
+            Creates a stream from keyword arguments. Without it, `register` returns a decorator.
         """
 
         def register(made: _Made) -> _Made:

@@ -18,7 +18,7 @@ Counts = npt.NDArray[np.int64]
 class Array:
     """A base class for indexing by integers, slices, and nested lists and arrays of integers.
 
-    Subclasses define `size`, and `get_item` for integers from 0 on.
+    Subclasses define `size`, and `get_item` for non-negative integers.
     """
 
     @property
@@ -51,7 +51,7 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
     Parameters
     ----------
     at : int, slice, list or numpy.ndarray
-        Numbers of samples, negative ones counted from the end; lists may be nested.
+        Sample numbers, where negative numbers count from the end; lists may be nested.
     size : int
         Number of samples.
     get_item : callable
@@ -83,21 +83,21 @@ def pick(at: Any, size: int, get_item: Callable[[int], Any]) -> Any:
 
 
 class Spanner:
-    """Locates samples: maps a sample's index to its shard and its row there.
+    """Maps a sample's index to its shard and its row in that shard.
 
     Parameters
     ----------
     shard_sizes : numpy.ndarray of int64
         Number of samples in each shard.
     span_size : int
-        Accepted for compatibility with MosaicML Streaming; not needed, as the search is binary.
+        Accepted for compatibility with MosaicML Streaming; not needed for a binary search.
 
     Attributes
     ----------
     num_samples : int
         Number of samples in all shards.
     shard_bounds : numpy.ndarray of int64
-        The index of each shard's first sample, followed by the number of all samples.
+        The index of each shard's first sample, followed by the total number of samples.
     """
 
     def __init__(self, shard_sizes: Counts, span_size: int = 1 << 10) -> None:
@@ -106,7 +106,7 @@ class Spanner:
         self.num_samples = int(self.shard_bounds[-1])
 
     def __getitem__(self, index: int) -> tuple[int, int]:
-        """Return the index of a sample's shard, and the sample's row there.
+        """Return the index of a sample's shard, and the sample's row in that shard.
 
         Raises
         ------
@@ -154,9 +154,9 @@ class StoredShard(Array):
         return self._dataset.shard(self._number).sample(idx)
 
     def get_raw_size(self) -> int:
-        """Return the bytes of the uncompressed shard."""
+        """Return the size of the uncompressed shard in bytes."""
         return self.info.raw_data.bytes
 
     def get_zip_size(self) -> int | None:
-        """Return the bytes of the compressed shard; None without compression."""
+        """Return the size of the compressed shard in bytes; None without compression."""
         return None if self.info.zip_data is None else self.info.zip_data.bytes

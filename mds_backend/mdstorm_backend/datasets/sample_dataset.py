@@ -1,4 +1,4 @@
-"""The base class of datasets: samples by number, batches and whole tables."""
+"""The base class for datasets: samples by number, batches and whole tables."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class SampleDataset(Described, ABC):
     shard_sizes : tuple of int
         Number of samples in each shard.
     shard_bytes : tuple of int
-        Bytes of each shard, uncompressed.
+        Uncompressed bytes of each shard.
     bytes_ahead : int
-        Bytes of shards to open ahead of use; 0 unless opening a shard may wait for a network.
+        Bytes of shards to open ahead of use; 0 unless opening a shard may wait for the network.
     """
 
     url: str
@@ -145,7 +145,7 @@ class SampleDataset(Described, ABC):
         return self.shard(number).sample(i - bounds[number], columns)
 
     def locate(self, i: int) -> tuple[int, int]:
-        """Return the number of the shard that holds sample `i`, and the sample's row there.
+        """Return the number of the shard that holds sample `i`, and the sample's row in it.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class SampleDataset(Described, ABC):
         Raises
         ------
         ArgumentTypeError
-            If the dataset has no such column, or one is named twice.
+            If the dataset has no such column, or a column is listed twice.
         UnsupportedEncodingError
             If this version cannot decode one of the columns.
         """
@@ -187,7 +187,7 @@ class SampleDataset(Described, ABC):
             raise ArgumentTypeError(f"columns={columns!r} is a string: pass a list, [{columns!r}]")
         names = self.schema.names if columns is None else tuple(columns)
         if len(set(names)) < len(names):
-            raise ArgumentTypeError(f"columns={list(names)} names a column twice: name each once")
+            raise ArgumentTypeError(f"columns={list(names)} lists a column twice: list each once")
         unknown = [name for name in names if name not in self.schema]
         if unknown:
             raise ArgumentTypeError(
@@ -252,11 +252,11 @@ class SampleDataset(Described, ABC):
         order : ExactOrder, optional
             Order and share of the rows; by default all in stored order.
         num_epochs : int, optional
-            Passes over the data; None never ends.
+            Passes over the data; None for infinitely many.
         stack : bool or str
             Whether a batch is one array of shape ``(rows, columns)``. The columns must hold
             numbers, and no nulls unless they are floats. The array has the columns' dtype, NumPy's
-            promotion of several, or the dtype that you name, such as ``"float32"``. Floats may be
+            promotion of several, or the specified dtype, such as ``"float32"``. Floats may be
             rounded; any other value that would change is an error.
 
         Raises
@@ -325,7 +325,7 @@ class SampleDataset(Described, ABC):
 
 
 def _warn_of_whole_passes(url: str) -> None:
-    """Warn if each of several processes reads all rows: that is rarely intended."""
+    """Warn if each of several processes reads all rows, which is rarely intended."""
     if (world := find_world()).size > 1:
         warn_user(
             f"every process reads all rows of {url}, and this is process {world.rank} of "

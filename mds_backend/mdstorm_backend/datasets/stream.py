@@ -58,14 +58,14 @@ class Stream:
     repeat : float, optional
         How often the stream's samples appear in an epoch.
     choose : int, optional
-        How many of the stream's samples an epoch has. Pass at most one of `proportion`, `repeat`
-        and `choose`; by default, every sample is read once.
+        How many of the stream's samples an epoch contains. Pass at most one of `proportion`,
+        `repeat` and `choose`; by default, every sample is read once.
     download_retry : int, optional
         Number of download attempts.
     download_timeout : float, optional
         Seconds that a download may wait without receiving data.
     validate_hash : str, optional
-        Hash to verify shards by; the index must record it.
+        Hash used to verify shards; the index must record it.
     keep_zip : bool, optional
         Whether to keep compressed files next to the decompressed shards.
 
@@ -76,7 +76,7 @@ class Stream:
         can be set, and then apply to datasets created afterwards. If `local` was not passed, it is
         the directory where the shards are, or will be, on this machine.
     proportion, repeat, choose
-        The values passed, by default None. After a `StreamingDataset` was created, the stream's
+        The values passed, by default None. After a `StreamingDataset` is created, the stream's
         share of its epochs, expressed in each of the three ways.
 
     Raises
@@ -126,7 +126,7 @@ class Stream:
 
     @property
     def _mdstorm(self) -> StreamFiles:
-        """The stream's state, created on first use: a subclass may skip the constructor."""
+        """The stream's state, created on first use because a subclass may skip the constructor."""
         found: StreamFiles | None = self.__dict__.get("_mdstorm")
         if found is None:
             found = self.__dict__["_mdstorm"] = StreamFiles(
@@ -136,7 +136,7 @@ class Stream:
 
     @property
     def local(self) -> str | None:
-        """Local directory of the shards, which may not exist yet; None if it is not known."""
+        """Local directory of the shards, which may not exist yet; None if unknown."""
         return self._mdstorm.local()
 
     @local.setter
@@ -192,11 +192,11 @@ class Stream:
         streams : sequence of Stream
             All streams of a dataset.
         samples_per_stream : sequence of int
-            Number of samples of each stream.
+            Number of samples in each stream.
         choose_per_epoch : int or None
-            Samples of an epoch, unless the streams determine it.
+            Number of samples in an epoch, unless the streams determine it.
         seed : int
-            Decides which streams get the samples that are left over by rounding.
+            Decides which streams get the samples that are left over after rounding.
 
         Raises
         ------
@@ -218,7 +218,7 @@ class Stream:
         Parameters
         ----------
         world : World
-            This process among those that train together.
+            The position of this process among those that train together.
         allow_unsafe_types : bool
             Whether values may be unpickled.
 
@@ -245,9 +245,9 @@ class Stream:
         Parameters
         ----------
         from_basename : str
-            Name below `remote` and `split`.
+            Name under `remote` and `split`.
         to_basename : str, optional
-            Name below `local` and `split`, if different.
+            Name under `local` and `split`, if different.
         """
         return self._mdstorm.download(from_basename, to_basename or from_basename)
 
@@ -255,7 +255,7 @@ class Stream:
 class World:
     """The position of this process, or of one of its workers, among all nodes, ranks and workers.
 
-    Ranks are numbered node by node and workers rank by rank. Counts are of the whole world, except
+    Ranks are numbered node by node and workers rank by rank. Counts are for the whole world, except
     those whose names end in ``_per_node`` or ``_per_rank``.
 
     Parameters
@@ -272,11 +272,11 @@ class World:
     Attributes
     ----------
     node, rank, rank_of_node, worker_of_node, worker_of_rank : int
-        The place of this worker.
+        The position of this worker.
     num_ranks, num_workers, workers_per_node : int
         Counts derived from the parameters.
     is_multinode, is_leader, is_local_leader : bool
-        Whether there are several nodes; whether this worker is the first one of the world, or of
+        Whether there are several nodes; whether this worker is the first one in the world, or on
         its node.
     """
 

@@ -22,13 +22,13 @@ _WEIGHTS = ("proportion", "repeat", "choose")
 _PATIENCE = 600.0
 #: Used in place of a fingerprint if a subclass of `Stream` lists or downloads the shards.
 _OWN_SHARDS = "stream"
-#: A stream's method that downloads a file, given its path below the remote and its path below
+#: A stream's method that downloads a file, given its path under the remote and its path under
 #: `local`.
 _Download = Callable[[str, str], str]
 
 
 class StreamFiles:
-    """The settings of a stream, including those of its dataset, and access to its files.
+    """A stream's settings, including those of its dataset, and access to its files.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class StreamFiles:
     extra : dict
         The metadata next to the shards in the index that was last read for a subclass.
     storage_options : dict or None
-        Options of the file system; they are not pickled.
+        Options for the file system; they are not pickled.
     """
 
     def __init__(self, overridden: Collection[str]) -> None:
@@ -63,7 +63,7 @@ class StreamFiles:
         return {**self.__dict__, "storage_options": None}
 
     def set(self, name: str, value: Any) -> None:
-        """Set an argument of the stream."""
+        """Set a stream argument."""
         self._own[name] = value
         if name in _WEIGHTS:
             self._derived = {}
@@ -86,7 +86,7 @@ class StreamFiles:
         self._derived = {name: getattr(weight, name) for name in _WEIGHTS}
 
     def shape(self, *shard_sizes: int) -> StreamShape:
-        """Return the shard sizes and the weights of the stream, from which an order is computed."""
+        """Return the stream's shard sizes and weights, from which an order is computed."""
         return StreamShape(shard_sizes, *map(self.own, _WEIGHTS))
 
     def local(self) -> str | None:
@@ -169,11 +169,11 @@ class StreamFiles:
 
     @property
     def directory(self) -> str:
-        """The local directory of the files, with the split."""
+        """The local directory of the files, including the split."""
         return os.path.join(self.local() or "", self.shown("split"))
 
     def _opened(self) -> Dataset:
-        """Return the dataset at the remote, with the local directory as its cache."""
+        """Return the dataset at the remote location, with the local directory as its cache."""
         if self.dataset is None:
             self.dataset = open_dataset(
                 join(self.shown("remote") or self.local(), self.shown("split")),
@@ -195,7 +195,7 @@ class StreamFiles:
 
 
 def bringing(path: str) -> FileLock:
-    """Lock the download of a file to `path`, since an override may write it byte by byte.
+    """Lock the download of a file to `path`, because an override may write it piece by piece.
 
     Raises
     ------
@@ -239,11 +239,11 @@ class StreamDefaults:
     split, download_retry, download_timeout, validate_hash, keep_zip
         See `Stream`.
     cache_limit : int or str, optional
-        Bytes that the shards of each stream may take on the local disk.
+        Maximum bytes that each stream's shards may take up on the local disk.
     allow_unsafe_types : bool
         Whether values may be unpickled.
     storage_options : dict, optional
-        Options of the fsspec file system.
+        Options for the fsspec file system.
     """
 
     split: str | None = None
@@ -270,7 +270,7 @@ def check_download(retry: int | None, timeout: float | None) -> None:
     Raises
     ------
     InvalidArgumentError
-        If one of them is not; None is accepted for both.
+        If one of them is invalid; None is accepted for both.
     """
     check_integer("download_retry", retry, lowest=1)
     check_seconds("download_timeout", timeout)

@@ -148,7 +148,7 @@ def test_rows_do_not_depend_on_batch_size(
 def test_repeated_columns_or_single_string_raise_error(dataset: Dataset) -> None:
     with pytest.raises(ArgumentTypeError, match=r"'word' is a string: pass a list, \['word'\]"):
         dataset.to_table("word")
-    with pytest.raises(ArgumentTypeError, match="names a column twice"):
+    with pytest.raises(ArgumentTypeError, match="lists a column twice"):
         dataset.to_table(["word", "number", "word"])
 
 
