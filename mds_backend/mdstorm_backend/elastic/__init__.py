@@ -1,7 +1,7 @@
 """The ``elastic`` order: MosaicML Streaming's sample order, computed with NumPy alone.
 
 For the same arguments it yields the same sample ids as MosaicML Streaming, so that a training run
-can move from one to the other. It is computed in the steps that MosaicML Streaming takes: how many
+can move from one to the other. It is computed in the same steps as in MosaicML Streaming: how many
 samples each stream and shard contributes to an epoch (`sampling`), which entries of the epoch each
 rank reads (`partitions`), the shuffled ids of these entries (`shuffles`), and batches of one or
 several streams (`batching`). An `ElasticOrder` holds the settings; an `ElasticPlan` is the

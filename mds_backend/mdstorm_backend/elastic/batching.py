@@ -1,8 +1,8 @@
 """Batching methods: how samples of several streams are combined into batches.
 
-A *global batch* is a batch of every rank. Each batching method has a class: its ``numbers`` are the
-range of the remaining global batches of an epoch, and ``batches(numbers)`` returns the ids of the
-rank's share of some of them, of shape (numbers, batch size). `rank_work` collects all of them.
+A *global batch* is one batch from every rank. Each batching method has a class: its ``numbers`` are
+the range of an epoch's remaining global batches, and ``batches(numbers)`` returns the ids in the
+rank's share of some of them, with shape (numbers, batch size). `rank_work` collects all of them.
 Ids number the samples of all streams in sequence; -1 is padding.
 """
 
@@ -36,15 +36,15 @@ def rank_work(
     order : ElasticOrder
         The settings of the order.
     streams : sequence of StreamShape
-        Sample ids count through all of them.
+        The streams, whose samples are numbered in sequence.
     world : World
         The world as launched; the order's `replication` is applied here.
     epoch : int
-        Number of the epoch, from 0.
+        Number of the epoch, starting at 0.
     sample_in_epoch : int
-        Samples of the epoch that the whole world has already read.
+        Samples in the epoch that the whole world has already read.
     initial_physical_nodes : int, optional
-        The number of nodes with which the epoch began.
+        The number of nodes at the start of the epoch.
     num_workers : int
         Batch i belongs to worker i modulo this.
 
@@ -94,7 +94,7 @@ def rank_work(
 
 
 class _Random:
-    """Batches that mix samples of all streams at random."""
+    """Batches that mix samples from all streams at random."""
 
     def __init__(self, epoch: Epoch) -> None:
         size = sum(int(stream.counts.sum()) for stream in epoch.streams)
@@ -135,7 +135,7 @@ class _PerStream:
 
 
 class _Stratified:
-    """Global batches that all have the same number of samples of a stream."""
+    """Global batches that all have the same number of samples from each stream."""
 
     def __init__(self, epoch: Epoch) -> None:
         self._shares = _shares(epoch.proportions, epoch.global_batch_size)
@@ -167,7 +167,7 @@ class _Stratified:
 class _DevicePerStream:
     """Batches of one stream each on every rank, with streams in random order on each node.
 
-    Like MosaicML Streaming, it deals the batches of the nodes to the ranks of all nodes in turn.
+    Like MosaicML Streaming, it deals the nodes' batches to the ranks of all nodes in turn.
     Ranks can differ by one batch at the end of the epoch.
     """
 
@@ -232,7 +232,7 @@ def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[St
 
 
 def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:
-    """Return how many samples of each stream a global batch has, by largest remainders."""
+    """Return the number of samples from each stream in a global batch, by largest remainders."""
     exact = np.array([proportion * global_batch_size for proportion in proportions])
     shares = exact.astype(np.int64)
     missing = global_batch_size - int(shares.sum())
@@ -256,12 +256,12 @@ def _require_batches(counts: list[int], method: str, batch: str) -> None:
 
 
 def _interleaved(epoch: Epoch, counts: list[int], node: int = 0) -> tuple[IntArray, IntArray]:
-    """Put the batches of streams in random order.
+    """Put the streams' batches in random order.
 
     Returns
     -------
     origins, numbers : numpy.ndarray
-        The stream of each batch, and its number among the batches of that stream.
+        The stream of each batch, and its number among that stream's batches.
     """
     order = epoch.order
     vary = order.shuffle and order.sampling_method == "balanced"

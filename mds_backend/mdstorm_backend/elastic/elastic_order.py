@@ -1,12 +1,12 @@
 """`ElasticOrder`: the settings of the ``elastic`` order. `Epoch`: one epoch in that order.
 
 The order is a pure function of the streams, its settings, the world and the epoch, and yields the
-sample ids that MosaicML Streaming yields for them. Samples are divided among *canonical nodes*,
-whose number stays the same when the world changes. So an interrupted epoch can continue in another
+same sample ids as MosaicML Streaming. Samples are divided among *canonical nodes*, whose number
+stays the same when the world changes. Therefore an interrupted epoch can continue in a different
 world with the same global batches, as long as the global batch size also stays the same.
 
-`Epoch` brings together everything that determines the ids of one epoch; `batching` makes the
-batches of a rank from it.
+`Epoch` brings together everything that determines the ids in one epoch; `batching` turns it into a
+rank's batches.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class ElasticOrder:
     Attributes
     ----------
     batch_size : int
-        Samples per batch of one rank.
+        Samples per batch on each rank.
     shuffle : bool
         Whether samples are shuffled.
     shuffle_algo : {"py1e", "py1br", "py1s", "py2s", "naive"}
         See `mdstorm_backend.elastic.shuffle`.
     shuffle_seed : int
-        Seed of everything random.
+        Seed for all random choices.
     shuffle_block_size : int, optional
         Approximate number of samples that are shuffled together. None means 4,000,000 divided by
         the canonical nodes, but at least 262,144.
@@ -60,8 +60,8 @@ class ElasticOrder:
         See `mdstorm_backend.elastic.partition`.
     num_canonical_nodes : int, optional
         Number of parts into which the samples are divided, each read by one node. None means the
-        number of nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If the epoch is not
-        divisible by it, some samples are repeated, and an epoch is longer than `num_samples`.
+        number of nodes in the first epoch, times 64 for ``py1s`` and ``py2s``. If the epoch size
+        is not divisible by it, some samples are repeated, and epochs are longer than `num_samples`.
     batching_method : {"random", "stratified", "per_stream", "device_per_stream"}
         Whether a batch mixes streams at random, in fixed proportions, not at all, or not at all
         within one rank.
@@ -71,21 +71,21 @@ class ElasticOrder:
     sampling_granularity : int
         How many samples are drawn from a shard at a time.
     epoch_size : int or str, optional
-        Samples of an epoch over the whole world, also as ``"10k"`` or ``"1.5m"``; stored as int.
+        Samples in an epoch over the whole world, also as ``"10k"`` or ``"1.5m"``; stored as int.
     replication : int, optional
         Number of consecutive ranks that get the same samples.
 
     Notes
     -----
     All ranks have the same number of batches, all full except the last. Their numbers of samples
-    differ in two cases, as with MosaicML Streaming: with ``relaxed`` on a number of nodes that is
-    incompatible with the canonical ones (only in the last global batch), and with
+    differ in two cases, as with MosaicML Streaming: with ``relaxed`` on a number of nodes that
+    is incompatible with the canonical nodes (only in the last global batch), and with
     ``device_per_stream`` (by one batch).
 
-    Another world continues with the same global batches under ``random`` and ``stratified``. Under
-    ``per_stream`` it does if every stream fills as many global batches in either world; the samples
-    repeated to give all ranks equal numbers can fill one more. Under ``device_per_stream`` batches
-    depend on the number of ranks.
+    A different world continues with the same global batches under ``random`` and ``stratified``.
+    Under ``per_stream`` it does if every stream fills the same number of global batches in both
+    worlds; the samples repeated to give all ranks equal numbers can fill one more. Under
+    ``device_per_stream``, batches depend on the number of ranks.
 
     Raises
     ------
@@ -131,7 +131,7 @@ class ElasticOrder:
         Parameters
         ----------
         num_nodes : int
-            Nodes of the (replicated) world in which the first epoch begins.
+            Number of nodes in the (replicated) world in which the first epoch begins.
         """
         per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
         canonical = self.num_canonical_nodes or num_nodes * per_node
@@ -144,7 +144,7 @@ class ElasticOrder:
         return sampling.weigh(streams, size, self.shuffle_seed)
 
     def num_samples(self, streams: Sequence[StreamShape]) -> int:
-        """Return the number of samples in an epoch of all ranks together, not counting padding."""
+        """Return the number of samples in an epoch over all ranks, not counting padding."""
         return sum(weight.choose for weight in self.weights(streams))
 
     def samples(
@@ -164,7 +164,7 @@ class ElasticOrder:
 
 @dataclass(frozen=True)
 class Epoch:
-    """Everything that determines the sample ids of one rank in an epoch.
+    """Everything that determines one rank's sample ids in an epoch.
 
     Attributes
     ----------
@@ -179,9 +179,9 @@ class Epoch:
     epoch : int
         Number of the epoch.
     sample_in_epoch : int
-        Samples of the epoch that the whole world has already read.
+        Samples in the epoch that the whole world has already read.
     initial_physical_nodes : int or None
-        The number of nodes with which the epoch began.
+        The number of nodes at the start of the epoch.
     """
 
     order: ElasticOrder
@@ -200,7 +200,7 @@ class Epoch:
 
     @property
     def global_batch_size(self) -> int:
-        """Number of samples in a global batch, which has one batch of every rank."""
+        """Number of samples in a global batch, which has one batch from every rank."""
         return self.world.size * self.order.batch_size
 
     @property
@@ -221,10 +221,10 @@ class Epoch:
         proportion: float = 1,
         wanted: list[int] | None = None,
     ) -> StreamIds:
-        """Draw and shuffle samples of some streams; return a map from entries to sample ids.
+        """Draw and shuffle samples from some streams; return a map from entries to sample ids.
 
-        The shuffle block size is multiplied by `proportion`. If canonical nodes are `wanted`, only
-        their entries can be looked up.
+        The shuffle block size is multiplied by `proportion`. If `wanted` lists canonical nodes,
+        only their entries can be looked up.
         """
         order = self.order
         assert order.shuffle_block_size is not None, "resolved() has not been called"
@@ -262,8 +262,8 @@ class StreamIds:
     order : numpy.ndarray or None
         Big id of each entry; None if big ids and entries are the same.
     left_out : numpy.ndarray or None
-        For each canonical node, how many entries up to its end `order` leaves out; None if it has
-        all.
+        For each canonical node, the number of entries up to its end that `order` omits; None if
+        `order` has all entries.
     """
 
     samples: sampling.Resampling
@@ -271,7 +271,7 @@ class StreamIds:
     left_out: Ids | None = None
 
     def __call__(self, entries: Ids) -> Ids:
-        """Return the sample ids of entries, in an array of the same shape."""
+        """Return the sample ids for entries, in an array of the same shape."""
         padding, places = entries < 0, entries
         if self.left_out is not None:
             nodes = ((entries + 1) * len(self.left_out) - 1) // self.samples.num_samples

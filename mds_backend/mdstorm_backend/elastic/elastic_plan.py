@@ -1,7 +1,7 @@
 """`ElasticShare`: an elastic order and this process's rank. `ElasticPlan`: the rank's batches.
 
-The ids of a rank are dealt out for an epoch at a time, as MosaicML Streaming does; for large
-datasets, the next epoch's are computed in a thread while one is read.
+A rank's ids are computed for one epoch at a time, as in MosaicML Streaming; for large datasets, the
+next epoch's ids are computed in a thread while the current epoch is read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mdstorm_backend.elastic.sampling import Ids, StreamShape, StreamWeight
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Plan, Position, Samples, World, ceil_div
 
-#: Fields of an order that `ElasticShare.settings` leaves out. MosaicML Streaming's states have
+#: Fields of an order that `ElasticShare.settings` omits. MosaicML Streaming's states have
 #: their own keys for the first two. The other two may change with the world, if the global batch
 #: size stays the same.
 _NOT_IN_SETTINGS = ("shuffle_seed", "num_canonical_nodes", "batch_size", "replication")
 
-#: From this many samples on, computing the ids of an epoch takes longer than reading a few batches.
+#: From this number of samples, computing an epoch's ids takes longer than reading a few batches.
 MANY_SAMPLES = 1 << 17
 
 
@@ -47,7 +47,7 @@ class ElasticShare:
     streams : tuple of StreamShape
         The streams of the dataset with their weights; empty for a dataset without streams.
     states_batch_size : bool
-        Whether the user gave the batch size of the order; otherwise the loader's is used.
+        Whether the user specified the order's batch size; otherwise the loader's is used.
     """
 
     order: ElasticOrder
@@ -60,7 +60,7 @@ class ElasticShare:
     name: ClassVar[str] = "elastic"
     #: The epoch number in states that were saved before the first epoch, as in MosaicML Streaming.
     before_first_epoch: ClassVar[int] = -1
-    #: Whether a state must match all settings of the reader even between epochs.
+    #: Whether a state must match all reader settings even between epochs.
     is_strict: ClassVar[bool] = False
 
     @property
@@ -91,11 +91,11 @@ class ElasticShare:
             )
 
     def rows_of_rank(self, num_rows: int) -> int | None:
-        """Return None: the number is not known, because ranks may repeat samples."""
+        """Return None: the number is unknown, because ranks may repeat samples."""
         return None
 
     def state_keys(self, position: Position) -> dict[str, Any]:
-        """Return the entries of a state that MosaicML Streaming defines."""
+        """Return the state entries that MosaicML Streaming defines."""
         order, nodes = (
             self.resumed(position),
             self.world.replicated(self.order.replication).num_nodes,
@@ -107,7 +107,7 @@ class ElasticShare:
         }
 
     def settings(self, shard_sizes: Sequence[int]) -> dict[str, Any]:
-        """Return the settings that the entries of MosaicML Streaming's states do not cover."""
+        """Return the settings that MosaicML Streaming's state entries do not cover."""
         streams = self.streams or (StreamShape(tuple(shard_sizes)),)
         counts = [weight.choose for weight in self.order.weights(streams)]
         names = [one.name for one in fields(self.order) if one.name not in _NOT_IN_SETTINGS]
@@ -123,7 +123,7 @@ class ElasticShare:
 
     @property
     def is_share(self) -> bool:
-        """Whether other processes are known to read other rows."""
+        """Whether other processes are known to read different rows."""
         return self.follows_world or self.world_size > 1
 
     def share_of(self, world: World) -> ElasticShare:
@@ -131,14 +131,14 @@ class ElasticShare:
         return replace(self, world=world, follows_world=False)
 
     def contiguous_share(self) -> None:
-        """Return None: the samples of a rank are not one range of rows."""
+        """Return None: a rank's samples are not a contiguous range of rows."""
 
     def of_streams(
         self, shapes: Callable[[], tuple[StreamShape, ...]]
     ) -> tuple[ElasticShare, tuple[StreamWeight, ...]]:
-        """Return the order with streams, and each stream's part of an epoch; () if it had streams.
+        """Return the order with streams, and each stream's weight; () if it already had streams.
 
-        `shapes` returns the streams' shapes, for which it opens their data.
+        `shapes` opens the streams' data and returns their shapes.
         """
         if self.streams:
             return self, ()
@@ -155,7 +155,7 @@ class ElasticShare:
         return replace(self, order=replace(self.order, shuffle=True, shuffle_block_size=block_size))
 
     def resumed(self, position: Position) -> ElasticOrder:
-        """Return the order with the seed and canonical nodes of `position`, and with defaults."""
+        """Return the order with the seed and canonical nodes in `position`, and with defaults."""
         order = replace(
             self.order,
             num_canonical_nodes=position.num_canonical_nodes or self.order.num_canonical_nodes,
@@ -168,21 +168,21 @@ class ElasticShare:
 class ElasticPlan(Plan):
     """The batches of one rank in the elastic order: a `Plan` up to the end of an epoch.
 
-    The offset of a batch is its number, from 1. The batches of several worker processes are
-    numbered as PyTorch's loader takes them: from each in turn, leaving out those that have ended.
+    A batch's offset is its number, starting at 1. The batches from several worker processes are
+    numbered as PyTorch's loader takes them: from each in turn, skipping workers that have ended.
 
     Attributes
     ----------
     share : ElasticShare
         The order, the world, and at least one stream.
     batch_size : int
-        Samples in a batch of one rank.
+        Samples per batch on each rank.
     num_epochs : int or None
-        Epochs of a pass; None for a pass that never ends.
+        Number of epochs in a pass; None for an infinite pass.
     drop_last : bool
-        Leave out batches that are not full.
+        Whether to drop batches that are not full.
     num_parts : int
-        Number of worker processes, to which ids are dealt as MosaicML Streaming does.
+        Number of worker processes, among which ids are dealt as in MosaicML Streaming.
     start : Position
         Where the plan begins.
     ahead : WorkAhead
@@ -235,7 +235,7 @@ class ElasticPlan(Plan):
             ) from error
 
     def prepare(self) -> None:
-        """Start computing the next epoch in a thread, if that takes long."""
+        """Start computing the next epoch in a thread, if that takes a long time."""
         if self.num_samples >= MANY_SAMPLES:
             arguments = self._deal_arguments(self.start.beginning_of(self.start.epoch + 1))
             self.ahead.begin(arguments, partial(_deal, *arguments))
@@ -263,8 +263,8 @@ class ElasticPlan(Plan):
     def position(self, offset: int) -> Position:
         """Return the position after a number of batches.
 
-        Within an epoch it has a `reason` if their number does not determine which samples they
-        hold.
+        Within an epoch, the position has a `reason` if the number of batches does not determine
+        which samples they contain.
         """
         begin, size = self.begin, self._batch_size_of_order
         if not offset:
@@ -283,28 +283,28 @@ class ElasticPlan(Plan):
         return replace(begin, consumed=consumed, end=end, skip=0, reason=reason)
 
     def end(self) -> Position:
-        """Return the position after the last batch, marked as the epoch's end if passes end."""
+        """Return the position after the last batch, marked as the epoch's end in a finite pass."""
         position = self.position(self.num_batches())
         return position if self.num_epochs is None else replace(position, end=position.consumed)
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
-        """Return where a worker resumes after a batch, with samples counted in its own list."""
+        """Return the position of a worker after a batch, with samples counted in its own list."""
         taken = _taken(offset, self._lists)[part] * self.batch_size
         return replace(self.begin, skip=min(taken, self._counts[part])), part
 
     @cached_property
     def _counts(self) -> list[int]:
-        """Number of samples of each part; it stays known after their ids have been dropped."""
+        """Number of samples in each part, kept after their ids have been dropped."""
         return self._dealt.counts
 
     @cached_property
     def _lists(self) -> list[int]:
-        """Number of batches of each part."""
+        """Number of batches in each part."""
         size = self.batch_size
         return [n // size if self.drop_last else ceil_div(n, size) for n in self._counts]
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return an offset past the last batch, since all batches of a plan belong to one epoch."""
+        """Return an offset past the last batch, since all batches in a plan belong to one epoch."""
         return self.num_batches() + 1
 
     def num_read(self, offset: int) -> int:
@@ -358,16 +358,16 @@ class ElasticPlan(Plan):
                 yield sum(min(count, taken) for count in lists) + before
 
     def num_batches(self) -> int:
-        """Return the number of batches of this rank up to the end of the epoch."""
+        """Return this rank's number of batches up to the end of the epoch."""
         return sum(self._lists)
 
     def length(self) -> int:
-        """Return the number of batches in a pass as MosaicML Streaming counts; there may be more.
+        """Return the batches in a pass, ignoring repeated samples as MosaicML Streaming does.
 
         Raises
         ------
         TypeError
-            If epochs never end.
+            If the number of epochs is infinite.
         """
         if self.num_epochs is None:
             raise TypeError(
@@ -379,7 +379,7 @@ class ElasticPlan(Plan):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Samples of this rank in one epoch, as MosaicML Streaming counts them."""
+        """Samples per rank and epoch, without repeated samples, as in MosaicML Streaming."""
         return ceil_div(self.num_samples, self.share.num_ranks)
 
     def following(self) -> ElasticPlan | None:

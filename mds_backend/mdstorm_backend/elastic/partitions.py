@@ -3,11 +3,11 @@
 Imagine one row for each canonical node, whose cells are consecutive sample ids. `Cells` reads these
 rows column by column, as one sequence, and deals its entries to the physical nodes in turn, then
 each node's entries to its ranks. `Partition` cuts a rank's entries into batches. Global batch q is
-the q-th section of the sequence, for any number of nodes, ranks and workers: this lets another
-world take over in the middle of an epoch.
+the q-th section of the sequence, for any number of nodes, ranks and workers, which lets a
+different world take over in the middle of an epoch.
 
-Docstrings call the number of samples N, of canonical nodes C, of physical nodes P and of ranks on a
-node R, and the batch size B.
+In docstrings, N is the number of samples, C the number of canonical nodes, P the number of physical
+nodes, R the number of ranks on a node, and B the batch size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Partition:
     Attributes
     ----------
     num_batches : int
-        Batches of each rank before they are filled up to a multiple of the workers.
+        Batches per rank before they are padded to a multiple of the number of workers.
     num_full_batches : int
         How many of them have no padding on any rank.
     """
@@ -76,7 +76,7 @@ class Partition:
         self.num_full_batches = self._cells.rank_entries // self._dealt_batch_size
 
     def batches(self, numbers: Ids, rank: int) -> Ids:
-        """Return the ids of some batches of a rank, of shape (numbers, B), padded with -1.
+        """Return the ids in some of a rank's batches, with shape (numbers, B), padded with -1.
 
         ``numbers`` may exceed the last batch's number.
         """
@@ -86,15 +86,15 @@ class Partition:
         return self._cells.entries(node, rank_of_node + self._ranks * entry)
 
     def canonical_nodes(self, rank: int) -> list[int]:
-        """Return the canonical nodes that the samples of a rank belong to, ascending."""
+        """Return the canonical nodes that a rank's samples belong to, in ascending order."""
         dealt_rank, _ = self._dealt(rank)
         return self._cells.canonical((dealt_rank // self._ranks).tolist())
 
     def _dealt(self, rank: int) -> tuple[Ids, Ids]:
-        """For each sample of a rank's batch, return the rank it is dealt to and its number there.
+        """For each sample in a rank's batch, return the rank it is dealt to and its number there.
 
         Usually that is the same rank. If ``relaxed`` deals to the initial nodes, it is one of the
-        ranks with which the epoch began.
+        ranks at the start of the epoch.
         """
         place = rank * self._batch_size + np.arange(self._batch_size)
         dealt_rank, sample = np.divmod(place, self._dealt_batch_size)
@@ -117,26 +117,26 @@ def partition(
     Parameters
     ----------
     algo : {"relaxed", "orig"}
-        ``orig`` requires that the number of physical nodes divides that of canonical nodes, or the
-        other way round. ``relaxed`` then does the same; otherwise it deals the remaining samples to
+        ``orig`` requires the number of physical nodes to divide the number of canonical nodes, or
+        vice versa. ``relaxed`` then does the same; otherwise it deals the remaining samples to
         `initial_physical_nodes` and divides their global batches again, and ranks may differ by
         part of a batch at the end of the epoch.
     drop_first : int
         Number of samples that the whole world has already read, possibly all.
     initial_physical_nodes : int, optional
-        The number of nodes with which the epoch began.
+        The number of nodes at the start of the epoch.
 
     Returns
     -------
     numpy.ndarray
         int64 of shape (physical nodes, ranks per node, workers per rank, batches per worker, batch
-        size). -1 is padding, which only the last batches of the epoch have.
+        size). -1 is padding, which occurs only in the last batches of the epoch.
 
     Raises
     ------
     InvalidArgumentError
         For an unknown algorithm, incompatible numbers of nodes, or a `drop_first` beyond the end of
-        the epoch, the padding of its last batch included.
+        the epoch, including the padding of its last batch.
     """
     for name, value, least in (
         ("num_samples", num_samples, 0),
@@ -222,7 +222,7 @@ class Cells:
         self.rank_entries = ceil_div(self._node_entries, ranks_per_node)
         self._missing = self.rank_entries * ranks_per_node - self._node_entries
         #: Index of the entry that the first appended entry repeats; negative if the node has too
-        #: few.
+        #: few entries.
         self._first_repeated = self._node_entries - ranks_per_node - self._missing + 1
         if self._padding and not self._too_few and self._first_copied < 0:
             raise InvalidArgumentError(
@@ -244,13 +244,13 @@ class Cells:
             )
 
     def canonical(self, nodes: Iterable[int]) -> list[int]:
-        """Return the canonical nodes with samples of some physical nodes, ascending."""
+        """Return the canonical nodes with samples for some physical nodes, in ascending order."""
         rows = self._canonical
         step = 1 if self._too_few else min(rows, self._physical)
         return sorted({row for node in nodes for row in range(node % step, rows, step)})
 
     def entries(self, node: int | Ids, position: Ids) -> Ids:
-        """Return the sample ids at positions of nodes' padded lists, -1 past their ends.
+        """Return the sample ids at positions in nodes' padded lists, -1 past their ends.
 
         `node` and `position` are broadcast.
         """
@@ -267,7 +267,7 @@ class Cells:
         return ids
 
     def _samples(self, sequence: Ids) -> Ids:
-        """Return the sample ids at positions of the whole sequence."""
+        """Return the sample ids at positions in the whole sequence."""
         count, rows = self._num_samples, self._canonical
         if not count:
             return np.full(sequence.shape, -1, np.int64)

@@ -1,6 +1,6 @@
 """Compute how many samples each stream contributes to an epoch, and which samples these are.
 
-Streams may have weights: `weigh` turns them into numbers of samples, `samples_per_shard` divides
+Streams may have weights: `weigh` turns them into sample counts, `samples_per_shard` divides
 these among shards, and `resample` draws the samples.
 
 An epoch that repeats or omits samples has its own numbering: *big ids* from 0 to the size of the
@@ -29,7 +29,7 @@ _FACTORS = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 @dataclass(frozen=True)
 class StreamShape:
-    """The shard sizes of a stream, and the weight of its samples, if any.
+    """A stream's shard sizes, and the weight of its samples, if any.
 
     Attributes
     ----------
@@ -39,8 +39,8 @@ class StreamShape:
         The stream's share of an epoch relative to the other streams, or how often its samples
         appear in an epoch.
     choose : int, optional
-        How many of its samples an epoch has. At most one of the three may be given; without any,
-        every sample appears once.
+        How many of its samples an epoch contains. At most one of the three may be given; without
+        any, every sample appears once.
 
     Raises
     ------
@@ -78,7 +78,7 @@ class StreamShape:
 
     @property
     def weighting(self) -> str | None:
-        """Name of the weight that is given; None without one."""
+        """Name of the weight that is given; None if there is none."""
         return next((name for name in _WEIGHTS if getattr(self, name) is not None), None)
 
 
@@ -109,10 +109,10 @@ def weigh(
     Parameters
     ----------
     epoch_size : int, optional
-        Samples of an epoch over the whole world. None: the number of all samples, or what repeat
-        and choose of the streams add up to.
+        Samples in an epoch over the whole world. None means the total number of samples, or the
+        total that the streams' repeat and choose add up to.
     seed : int
-        Decides which streams get the samples left over by rounding down.
+        Decides which streams get the samples left over after rounding down.
 
     Raises
     ------
@@ -156,7 +156,7 @@ def weigh(
 
 
 def parse_epoch_size(value: int | str | None) -> int | None:
-    """Return an epoch size such as 5000, ``"5000"``, ``"10k"`` or ``"1.5m"``; None for 0.
+    """Parse an epoch size such as 5000, ``"5000"``, ``"10k"`` or ``"1.5m"``; return None for 0.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def parse_epoch_size(value: int | str | None) -> int | None:
 
 
 def count_of(name: str, text: str) -> int:
-    """Return the integer that a string such as ``"5000"``, ``"10k"`` or ``"1.5m"`` denotes.
+    """Parse a string such as ``"5000"``, ``"10k"`` or ``"1.5m"`` as an integer.
 
     Raises
     ------
@@ -209,7 +209,7 @@ def _relative(
 
 @dataclass(frozen=True)
 class ShardSample:
-    """How many samples an epoch takes from each of some consecutive shards.
+    """How many samples an epoch takes from each of several consecutive shards.
 
     Attributes
     ----------
@@ -266,7 +266,7 @@ def samples_per_shard(
     choose : int
         How many samples all shards contribute together. If they have fewer, samples are repeated.
     granularity : int
-        How many samples are taken from a shard at a time, if it has them.
+        How many samples are taken from a shard at a time, if it has that many.
     seed, epoch : int
         Determine which shards contribute more; the epoch only with `use_epoch`.
 
@@ -279,7 +279,7 @@ def samples_per_shard(
     as_integer("sampling_granularity", granularity, 1)
     total = int(available.sum())
     if choose and not total:
-        raise InvalidArgumentError(f"cannot take {choose} samples of shards without samples")
+        raise InvalidArgumentError(f"cannot take {choose} samples from shards without samples")
     copies, rest = divmod(choose, total or 1)
     counts = available * copies
     if not rest:
@@ -306,7 +306,7 @@ def samples_per_shard(
 
 
 def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
-    """Draw the samples of an epoch, and return the map from their big ids to sample ids.
+    """Draw an epoch's samples, and return the map from their big ids to sample ids.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def index_dtype(size: int) -> np.dtype[np.signedinteger[Any]]:
 
 
 def chunks(size: int, step: int) -> Iterator[slice]:
-    """Yield slices of `step` elements or fewer, in total `size`; a step below 1 counts as 1."""
+    """Yield slices of at most `step` elements that cover `size`; a step below 1 counts as 1."""
     step = max(step, 1)
     for begin in range(0, size, step):
         yield slice(begin, min(begin + step, size))

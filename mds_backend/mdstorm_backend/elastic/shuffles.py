@@ -72,11 +72,12 @@ def shuffle(
         about `block_size` samples; ``py1e`` moves every sample by up to half a block; ``naive``
         permutes everything.
     shard_sizes : sequence of int
-        Samples of each shard, or of each unit in which shards are read.
+        Samples in each shard, or in each unit in which shards are read.
     num_canonical_nodes : int
         Number of parts of the permutation.
     seed, epoch : int
-        The seed determines which shards belong to a node, seed and epoch everything else.
+        The seed determines which shards belong to a node; the seed and the epoch determine
+        everything else.
     block_size : int
         Approximate number of samples that are shuffled together by ``py1br`` and ``py1e``.
 
@@ -112,7 +113,7 @@ def permutation(
 ) -> IntArray:
     """Return the permutation of `shuffle`, in the smallest dtype that holds the ids.
 
-    If canonical nodes are `wanted`, the ids of others are left out, except by ``naive``. One
+    If `wanted` lists canonical nodes, other nodes' ids are omitted, except by ``naive``. One
     generator draws for all nodes in turn, so nodes before the last wanted one still take time.
     """
     total = int(units.sum())
@@ -176,7 +177,7 @@ def _shuffle_nodes(
 
 
 def block_range(algo: str, block_size: int) -> tuple[int, int]:
-    """Return the range from which the sizes of blocks are drawn."""
+    """Return the range from which block sizes are drawn."""
     check_one_of("shuffle_algo", algo, SHUFFLE_ALGORITHMS)
     low, high = int(0.75 * block_size), int(1.25 * block_size)
     least = {"py1br": low, "py1e": high}.get(algo, 1)
@@ -218,7 +219,7 @@ def _shuffle_sections(
 ) -> None:
     """Shuffle ids within sections; if `ids` is None, only draw the same random numbers."""
     longest = max((stop - start for start, stop in sections), default=0)
-    unused = np.empty(longest if ids is None else 0, np.int64)  # the dtype that is shuffled fastest
+    unused = np.empty(longest if ids is None else 0, np.int64)  # the dtype that shuffles fastest
     for start, stop in sections:
         rng.shuffle(unused[: stop - start] if ids is None else ids[start:stop])
 
@@ -257,7 +258,7 @@ def _disperse(
 
 
 def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> int:
-    """Sort the ids at positions below `final` to the front, and return how many there are.
+    """Move the ids at positions below `final` to the front, sorted; return how many there are.
 
     The positions of the other ids move to the front of `positions`. Large numbers of ids are sorted
     in several ranges of positions, which takes less memory.
@@ -283,8 +284,8 @@ def _settle(ids: IntArray, positions: npt.NDArray[np.float64], final: float) -> 
 def sorting_order(positions: npt.NDArray[np.float64]) -> Ids:
     """Return the indices that sort the positions.
 
-    Sorting integers is several times as fast as `numpy.argsort`. So rounded positions are sorted,
-    with their indices in the low bits, and then the few that are equal once rounded.
+    Sorting integers is several times as fast as `numpy.argsort`. Rounded positions are sorted
+    first, with their indices in the low bits, and then the few that are equal after rounding.
     """
     count = len(positions)
     if not count:
