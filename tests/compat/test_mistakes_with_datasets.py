@@ -93,7 +93,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: write(m, {"a": 1.5}), ValueError, "round it first"),
     (lambda p, m: write(m, {"a": 1}), RuntimeError, "takes no more samples"),
     (lambda p, m: write(m, pd.DataFrame()), TypeError, "use pyarrow.Table.from_pandas(…)"),
-    (lambda p, m: write(m, pa.table({"b": [1]})), KeyError, "the data have no column 'a'"),
+    (lambda p, m: write(m, pa.table({"b": [1]})), KeyError, "the data has no column 'a'"),
     (lambda p, m: engine.dataframe_to_mds(pd.DataFrame()), TypeError, "MDSWriter.write_batch"),
     (lambda p, m: engine.materialize(pd.DataFrame(), "out"), TypeError, "spark.createDataFrame"),
     # datasets

@@ -1,7 +1,7 @@
 """Compression and hashes of whole files, under the names that the MDS format uses.
 
-Hashes are the algorithms that ``hashlib`` guarantees on every platform, except those of variable
-length (``shake_*``), and the algorithms of the library ``xxhash``.
+Supported hashes are the algorithms that ``hashlib`` guarantees on every platform, except
+variable-length ones (``shake_*``), and the algorithms in the library ``xxhash``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer
 
-#: Upper bound of the uncompressed bytes per compressed byte. The other compressions are
-#: decompressed a piece at a time, so no more memory is allocated than their output takes.
+#: Upper bound on the uncompressed bytes per compressed byte. The other compressions are
+#: decompressed a piece at a time, so no more memory is allocated than their output needs.
 _LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}
 _PIECE = 1 << 22
 
@@ -32,7 +32,7 @@ _CODECS: dict[str, tuple[str, tuple[int, int, int] | None]] = {
     "snappy": ("snappy", None),
 }
 
-#: The file name endings of compressed shards, as alternatives of a regular expression.
+#: The file extensions of compressed shards, as alternatives in a regular expression.
 EXTENSIONS = "|".join(_CODECS)
 
 
@@ -83,8 +83,8 @@ def compress(compression: str, buffers: Sequence[Buffer]) -> Buffer:
 def decompress(compression: str, data: Buffer, size: int) -> Buffer:
     """Decompress `data` to exactly `size` bytes.
 
-    Never allocates more than `size` bytes, and allocates nothing if `data` is too short to hold so
-    many.
+    Never allocates more than `size` bytes, and allocates nothing if `data` is too short to hold
+    that many.
 
     Raises
     ------
@@ -175,7 +175,7 @@ def _parse(compression: str) -> tuple[str, int | None]:
 _XXHASH = ("xxh128", "xxh32", "xxh3_128", "xxh3_64", "xxh64")
 _HASHLIB = {name for name in hashlib.algorithms_guaranteed if not name.startswith("shake_")}
 
-#: Names of all supported hashes; the xxhash algorithms need the extra of that name.
+#: Names of all supported hashes; the xxhash algorithms need the extra with that name.
 HASH_NAMES = frozenset({*_HASHLIB, *_XXHASH})
 
 

@@ -1,6 +1,6 @@
 """``index.json``: the file that makes a directory an MDS dataset.
 
-The shard objects hold exactly the eleven keys of the format, since other readers reject more.
+The shard objects have exactly the format's eleven keys, since other readers reject any others.
 Metadata that the format has no key for is stored next to the shard list, under the top-level key
 ``"mdstorm"``, which other readers ignore.
 """
@@ -74,7 +74,7 @@ class Index:
         CorruptIndexError
             If `data` is not JSON.
         CorruptDatasetError
-            If `data` is JSON, but not the index of an MDS dataset of version 2.
+            If `data` is JSON, but not the index of a version 2 MDS dataset.
         """
         try:
             with _no_collection():
@@ -94,9 +94,9 @@ def _refusal(url: str, error: Exception) -> str:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Disable the garbage collector while objects are created that all stay alive.
+    """Disable the garbage collector while creating objects that all stay alive.
 
-    Its repeated passes would take as long as parsing an index of many shards.
+    Its repeated passes would take as long as parsing an index with many shards.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -142,7 +142,7 @@ def parse_shard(value: dict[str, Any]) -> ShardInfo:
 
 
 def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
-    """Parse the list of shards; raises TypeError, or ValueError that names the invalid shard."""
+    """Parse the list of shards; raises TypeError, or ValueError for an invalid shard."""
     if type(value) is not list:
         raise TypeError(f"shards must be a list, found {shown(value)}")
     parser, shards = ShardParser(), []
@@ -163,17 +163,17 @@ def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
 
 
 class ShardParser:
-    """A parser of shard objects that checks entries only once if all shards share them."""
+    """A parser for shard objects that checks entries only once if all shards share them."""
 
     def __init__(self) -> None:
         self._found: list[Any] = []
         self._shared: dict[str, Any] = {}
-        #: Smallest size of a sample in bytes.
+        #: Minimum size of a sample in bytes.
         self._least = 0
 
     def parse(self, value: Any) -> ShardInfo:
         """Parse one shard object; raises KeyError, TypeError or ValueError if it is invalid."""
-        value = check_object(value, "the entry of a shard")
+        value = check_object(value, "a shard entry")
         if len(value) > len(_SHARD_KEYS):
             raise TypeError(f"it has unknown keys: {_unknown(value)}")
         if value["format"] != "mds" or value["version"] != INDEX_VERSION:
@@ -200,7 +200,7 @@ class ShardParser:
         return ShardInfo(samples=samples, raw_data=raw_data, zip_data=zip_data, **shared)
 
     def _parse_shared(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return the checked entries that shards of one dataset usually share."""
+        """Return the checked entries that shards of the same dataset usually share."""
         found = [value[key] for key in _SHARED_KEYS]
         if found != self._found:
             names = check_texts(value["column_names"], "column_names")
@@ -222,14 +222,14 @@ class ShardParser:
 
 
 def _parse_file(value: Any, limit: int) -> FileInfo:
-    """Parse the entry of a file; `limit` is the largest valid size in bytes."""
-    value = check_object(value, "the entry of a file")
+    """Parse a file entry; `limit` is the largest valid size in bytes."""
+    value = check_object(value, "a file entry")
     if len(value) > len(_FILE_KEYS):
-        raise TypeError(f"the entry of a file has unknown keys: {_unknown(value)}")
-    hashes = check_object(value["hashes"], "the hashes of a file")
+        raise TypeError(f"a file entry has unknown keys: {_unknown(value)}")
+    hashes = check_object(value["hashes"], "a file's hashes")
     return FileInfo(
         check_basename(value["basename"], reserved=INDEX_NAME),
-        check_count(value["bytes"], "the size of a file", limit),
+        check_count(value["bytes"], "a file size", limit),
         {check_text(k, "a hash"): check_text(v, "a hash") for k, v in hashes.items()},
     )
 
@@ -247,12 +247,12 @@ def _unknown(value: dict[str, Any]) -> str:
 
 
 def describe(error: Exception) -> str:
-    """Return an error's message, with the name of its class unless that is ValueError."""
+    """Return an error's message, with its class name unless it is a ValueError."""
     return str(error) if type(error) is ValueError else f"{type(error).__name__}: {error}"
 
 
 # Checks of untrusted values. Each returns its value, with the type that was checked, or raises
-# TypeError or ValueError with a message that names the entry.
+# TypeError or ValueError with a message that identifies the entry.
 
 
 def shown(value: object) -> str:
@@ -296,7 +296,7 @@ def check_count(value: Any, what: str, limit: int = 2**63 - 1) -> int:
 
 
 def check_basename(value: Any, reserved: str) -> str:
-    """Return `value` if it is the path of a file below the directory of the dataset.
+    """Return `value` if it is the path of a file under the dataset directory.
 
     Raises
     ------
@@ -315,14 +315,13 @@ def check_basename(value: Any, reserved: str) -> str:
         or _DRIVE.match(name)
     ):
         raise ValueError(
-            f"the basename {shown(name)} is not the name of a file inside the directory of the "
-            "dataset"
+            f"the basename {shown(name)} is not the name of a file inside the dataset directory"
         )
     if size > _MAX_PATH_BYTES or (
         size > _MAX_COMPONENT_BYTES
         and any(len(part.encode("utf-8")) > _MAX_COMPONENT_BYTES for part in components)
     ):
-        raise ValueError(f"the basename {shown(name)} is too long for the name of a file")
+        raise ValueError(f"the basename {shown(name)} is too long for a file name")
     if name == reserved:
         raise ValueError(f"the basename {name!r} is the name of the index")
     return name
@@ -333,7 +332,7 @@ def check_sizes(
 ) -> tuple[int | None, ...]:
     """Return the sizes as a tuple, one per column; None means that the size varies.
 
-    A size may differ from the encoding's: the writer may have redefined the encoding.
+    A size may differ from the encoding's, because the writer may have redefined the encoding.
     """
     if type(value) is not list:
         raise TypeError(f"column_sizes must be a list, found {shown(value)}")
@@ -345,7 +344,7 @@ def check_sizes(
         if size is not None:
             check_count(size, "a size in column_sizes", _MAX_FIXED_BYTES)
         if size == 0:
-            raise ValueError(f"column {shown(name)} has values of 0 bytes")
+            raise ValueError(f"column {shown(name)} has zero-length values")
         try:
             parse_encoding(encoding)
         except UnsupportedEncodingError as error:
@@ -356,12 +355,12 @@ def check_sizes(
 
 
 def fixed_bytes(sizes: Sequence[int | None]) -> int:
-    """Return the smallest size of a sample: fixed sizes, and 4 bytes for each other column."""
+    """Return the minimum size of a sample: fixed sizes, plus 4 bytes for every other column."""
     return sum([4 if size is None else size for size in sizes])
 
 
 def check_depth(value: Any, what: str, limit: int = 200) -> None:
-    """Raise ValueError if objects and lists are nested too deep for functions that recurse."""
+    """Raise ValueError if objects and lists are nested too deeply for recursive functions."""
     level = [value]
     for _ in range(limit):
         level = [
@@ -372,4 +371,4 @@ def check_depth(value: Any, what: str, limit: int = 200) -> None:
         ]
         if not level:
             return
-    raise ValueError(f"{what} is nested more than {limit} deep")
+    raise ValueError(f"{what} is nested more than {limit} levels deep")

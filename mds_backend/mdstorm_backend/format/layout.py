@@ -107,12 +107,12 @@ class Validity:
 
     @property
     def null_counts(self) -> dict[str, int]:
-        """Number of null rows of each column that has any."""
+        """Number of null rows in each column that has any."""
         return {name: int(np.count_nonzero(~mask)) for name, mask in self.rows.items()}
 
     @property
     def element_null_counts(self) -> dict[str, int]:
-        """Number of null elements of each column that has any."""
+        """Number of null elements in each column that has any."""
         return {name: int(np.count_nonzero(~mask)) for name, mask in self.elements.items()}
 
 
@@ -137,8 +137,8 @@ def unpack_validity(value: dict[str, dict[str, Any]]) -> Validity:
     Raises
     ------
     AttributeError, LookupError, TypeError, ValueError
-        If `value` has another form. Counts are checked against the number of bits, so that a wrong
-        count allocates no memory.
+        If `value` has a different form. Counts are checked against the number of bits, so that a
+        wrong count allocates no memory.
     """
     return Validity(
         {name: _unpack_mask(mask) for name, mask in value.get("rows", {}).items()},
@@ -160,7 +160,7 @@ def preamble_size(samples: int, header: bytes) -> int:
 
 
 def preamble(lengths: npt.NDArray[np.int64], header: bytes) -> bytes:
-    """Return the bytes before the samples, given the lengths of the samples in bytes."""
+    """Return the bytes before the samples, given the sample lengths in bytes."""
     offsets = ends_of(lengths) + preamble_size(len(lengths), header)
     words = np.uint32(len(lengths)).tobytes(), offsets.astype("<u4").tobytes()
     return b"".join([*words, header])
@@ -200,7 +200,7 @@ def parse_header(
         )
     offsets = _sample_offsets(data)
     if offsets is None or len(offsets) != info.samples + 1:
-        what = f"does not start as a shard of {info.samples} samples and {len(data)} bytes"
+        what = f"does not start like a shard with {info.samples} samples and {len(data)} bytes"
         raise CorruptDatasetError.of_file(url, what)
     header = data[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()
     extra: dict[str, Any] = parse_header_text(header, url=url).get("mdstorm", {})
@@ -208,7 +208,7 @@ def parse_header(
 
 
 def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | None:
-    """Return the offsets of the samples and of their end; None if the data are not a shard."""
+    """Return the offsets of the samples and of their end; None if the data is not a shard."""
     words = data[: len(data) // _SIZE_WORD * _SIZE_WORD].view("<u4")
     count = int(words[0]) if len(words) else 0
     offsets = words[1 : count + 2]
@@ -224,7 +224,7 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
     Raises
     ------
     CorruptDatasetError
-        If the header is not a JSON object, or is nested too deep.
+        If the header is not a JSON object, or is nested too deeply.
     """
     try:
         value = check_object(parse_json(header), "it")
@@ -236,20 +236,18 @@ def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
 
 
 def read_header(data: Buffer, *, url: str) -> tuple[int, dict[str, Any]]:
-    """Return the number of samples of an uncompressed shard, and its header, unchecked.
+    """Return the number of samples in an uncompressed shard, and its unchecked header.
 
     Raises
     ------
     CorruptDatasetError
         If there is no header, or the offsets do not fit into the file, do not ascend or do not end
-        at its end.
+        at the end of the file.
     """
     bytes_ = np.frombuffer(data, np.uint8)
     offsets = _sample_offsets(bytes_)
     if offsets is None:
-        what = (
-            f"of {len(data)} bytes does not start as a shard: it was truncated, or is another file"
-        )
+        what = f"of {len(data)} bytes does not start like a shard: it was truncated or replaced"
         raise CorruptDatasetError.of_file(url, what)
     header = bytes_[_SIZE_WORD * (len(offsets) + 1) : offsets[0]].tobytes()
     return len(offsets) - 1, parse_header_text(header, url=url)

@@ -1,7 +1,7 @@
 """The logical schema of a dataset: the column properties that the MDS format cannot express.
 
 It is stored as JSON under the key ``"mdstorm"`` of the index and of every shard's header: the
-columns in the order of the DataFrame, their Spark types, and how many nulls they hold.
+columns in the order of the DataFrame, their Spark types, and how many nulls they contain.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Origin:
     allow_unsafe_types : bool
         Whether the caller explicitly allows unpickling values.
     lengths : {"stated", "unknown", "differ"}
-        Whether the schema states how long the arrays of a column are, as in MDS. If not, as in
+        Whether the schema states how long the arrays in a column are, as in MDS. If not, as in
         Parquet, the rows of a batch may all have the same length, and are then returned as one
         array; ``"differ"`` means that some lengths are known to differ, but not in which rows.
     counts_nulls : bool
-        Whether the null counts of the column are known. If not, they are 0, and each batch is
+        Whether the column's null counts are known. If not, they are 0, and each batch is
         returned according to the nulls in it.
     """
 
@@ -73,12 +73,12 @@ class Column:
     element_null_count : int
         Null elements inside arrays that are not null themselves.
     length : int or None
-        Length in elements of every array of the column, None if it varies.
+        Length in elements of every array in the column; None if it varies.
     shape : tuple of int or None
-        Shape of every array of several dimensions, if the encoding does not state it; None if it
+        Shape of every multi-dimensional array, if the encoding does not state it; None if it
         varies.
     uneven : bool
-        Whether some nested arrays are not rectangular: inner lists have various lengths or are
+        Whether some nested arrays are not rectangular: inner lists have different lengths or are
         null. Such arrays are stored as JSON, and returned as lists of arrays.
     origin : Origin
         How the dataset was opened; not compared, and never stored.
@@ -96,7 +96,7 @@ class Column:
     origin: Origin = field(default=Origin(), compare=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Include the users' classes that another process needs to decode the column."""
+        """Include the user-defined classes that other processes need to decode the column."""
         return {**vars(self), "user_classes": registry.user_classes_of(self.encoding)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -105,12 +105,12 @@ class Column:
 
     @property
     def parsed_encoding(self) -> Encoding:
-        """The `Encoding` object of the column."""
+        """The column's `Encoding` object."""
         return registry.parse_encoding(self.encoding)
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
-        """Arrow type of the values, after any cast at writing.
+        """Arrow type of the values, after any cast on writing.
 
         Arrays that state their own dtype have an unknown element type, ``list<null>``; images and
         pickles are the stored bytes.
@@ -153,7 +153,7 @@ class Column:
 
     @property
     def is_nested(self) -> bool:
-        """Whether the value is stored as JSON and is more than lists of strings or binaries."""
+        """Whether the value is stored as JSON and is not just lists of strings or binaries."""
         encoding = self.parsed_encoding
         return not encoding.is_opaque and encoding.is_nested(self.arrow_type)
 
@@ -184,7 +184,7 @@ class Column:
 
     @property
     def may_have_one_length(self) -> bool:
-        """Whether all arrays of a batch may have the same length, unknown to the schema."""
+        """Whether all arrays in a batch may have the same length, though the schema has none."""
         return self.origin.lengths != "stated" and self.value_shape is None
 
     @property
@@ -196,7 +196,7 @@ class Column:
     def is_numpy(self, *, exact_nulls: bool = False) -> bool:
         """Whether the reading core returns the column as NumPy arrays rather than Arrow arrays.
 
-        The answer holds for the whole dataset, not for one batch. With `exact_nulls`, nulls in
+        The answer applies to the whole dataset, not to a single batch. With `exact_nulls`, nulls in
         floating-point columns must not become NaN.
         """
         encoding = self.parsed_encoding
@@ -266,7 +266,7 @@ class Schema(Described):
         return Schema(tuple(self._by_name[name] for name in names))
 
     def with_columns(self, columns: Iterable[Column]) -> Schema:
-        """Return the schema with `columns` in place of the columns of the same names."""
+        """Return the schema with `columns` in place of the columns with the same names."""
         found = {column.name: column for column in columns}
         return Schema(tuple(found.get(column.name, column) for column in self.columns))
 
@@ -288,7 +288,7 @@ class Schema(Described):
 
     @classmethod
     def from_json(cls, value: list[dict[str, Any]]) -> Schema:
-        """Build the schema from the result of `to_json`; keys of later versions are ignored."""
+        """Build the schema from the result of `to_json`; keys from later versions are ignored."""
         known = {f.name for f in fields(Column)} - {"origin"}
         columns = [{k: v for k, v in column.items() if k in known} for column in value]
         for column in columns:

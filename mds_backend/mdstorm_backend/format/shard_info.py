@@ -14,7 +14,7 @@ INDEX_NAME = "index.json"
 #: because other readers list such files.
 MARKER_NAME = "_mdstorm"
 #: Name of the file that exists while a writer is active and holds a lock on it, and after a writer
-#: was killed.
+#: has been killed.
 CLAIM_NAME = "_mdstorm_writing"
 #: Version of the format, stored in the index and in every shard entry.
 INDEX_VERSION = 2
@@ -31,7 +31,7 @@ class FileInfo:
     hashes: dict[str, str]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of a file, with the three keys of the format."""
+        """Return the JSON object for the file, with the format's three keys."""
         return {"basename": self.basename, "bytes": self.bytes, "hashes": dict(self.hashes)}
 
 
@@ -48,11 +48,11 @@ class ShardInfo:
     raw_data : FileInfo
         The uncompressed shard.
     zip_data : FileInfo or None
-        The compressed shard, where there is one.
+        The compressed shard, if there is one.
     compression : str or None
         Codec and level, such as ``"zstd:1"``.
     hashes : tuple of str
-        Names of the hashes that `raw_data` and `zip_data` carry.
+        Names of the hashes that `raw_data` and `zip_data` have.
     size_limit : int, str or None
         The writer's size limit in bytes, as stored in the index: the format also allows a
         string such as ``"64mb"``.
@@ -70,11 +70,11 @@ class ShardInfo:
 
     @property
     def stored(self) -> FileInfo:
-        """The file that is part of the dataset: the compressed one if there is one."""
+        """The file that is part of the dataset: the compressed file if there is one."""
         return self.zip_data or self.raw_data
 
     def to_json(self) -> dict[str, Any]:
-        """Return the JSON object of the shard, with the eleven keys of the format."""
+        """Return the JSON object for the shard, with the format's eleven keys."""
         return {
             "column_encodings": list(self.column_encodings),
             "column_names": list(self.column_names),
@@ -120,7 +120,7 @@ def parse_size(value: float | str) -> int:
 
 
 def parse_size_limit(value: float | str | None) -> int | None:
-    """Return the size limit of shards in bytes; None, for None and 0, means no limit.
+    """Return the shard size limit in bytes; None, returned for None and 0, means no limit.
 
     Raises
     ------
@@ -148,17 +148,17 @@ class ShardName:
     Attributes
     ----------
     path : str
-        The whole name, relative to the directory of the dataset.
+        The whole name, relative to the dataset directory.
     directory : str
-        Directory below the dataset's; empty for none.
+        Subdirectory of the dataset directory; empty if there is none.
     job : str
         Spark job that wrote the shard; empty if the name does not state one.
     partition, attempt : int
         Partition and attempt of that job; -1 for shards of a single writer.
     number : int
-        Number of the shard among its writer's shards, from 0.
+        Number of the shard among its writer's shards, starting at 0.
     extension : str
-        Extension of the compression; empty for an uncompressed shard.
+        Extension for the compression; empty for an uncompressed shard.
     """
 
     path: str
@@ -187,7 +187,7 @@ class ShardName:
 
 
 def parse_shard_name(path: str) -> ShardName | None:
-    """Parse the path of a file; None if it is not the name of a shard."""
+    """Parse a file path; return None if it is not the name of a shard."""
     directory, _, name = path.rpartition("/")
     found = _SHARD_NAME.fullmatch(name)
     if found is None:

@@ -61,7 +61,7 @@ def parse_columns(value: Any) -> Schema:
     Raises
     ------
     KeyError, TypeError, ValueError
-        If the value has another form.
+        If the value has a different form.
     """
     if type(value) is not list:
         raise TypeError(f"columns must be a list, found {shown(value)}")
@@ -212,7 +212,7 @@ def joined_form(columns: Iterable[Column]) -> Column:
 
 
 def restored(index: Index, info: ShardInfo, content: Buffer, *, url: str) -> Index:
-    """Return the index, completed by the columns in a shard's header, if there are any.
+    """Return the index, extended by the columns in a shard's header, if there are any.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ def restored(index: Index, info: ShardInfo, content: Buffer, *, url: str) -> Ind
     info : ShardInfo
         Index entry of the shard.
     content : bytes-like
-        The shard, uncompressed.
+        The uncompressed shard.
     url : str
         Where the shard came from, for error messages.
 

@@ -29,7 +29,7 @@ _REMEDIES = {
     "geometry": "convert it to well-known binary with st_asbinary(column)",
     "geography": "convert it to well-known binary with st_asbinary(column)",
 }
-#: Excludes matches that are not such a type: a colon follows the name of a field, and the other
+#: Excludes matches that are not such a type: a colon follows a field name, and the other
 #: words occur in day-time intervals.
 _NOT_STORED = "(?!:| day| hour| minute| second)"
 
@@ -68,7 +68,7 @@ def become_floats(decimals: str | None) -> TypeGuard[str]:
 def plan_types(
     fields: list[dict[str, Any]], dtype: str | None = "float32", decimals: str | None = None
 ) -> Schema:
-    """Return the schema in which the columns of a DataFrame are stored.
+    """Return the schema in which a DataFrame's columns are stored.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def plan_types(
     Raises
     ------
     UnsupportedTypeError
-        If any column cannot be stored: the message names all of them, each with a remedy.
+        If any column cannot be stored; the message lists all of them, each with a remedy.
     InvalidArgumentError
         If there is no column, a name is empty or used twice, or `dtype` or `decimals` is unknown.
     """
@@ -145,7 +145,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _refusal(spark_type: SparkType) -> str | None:
-    """Return why a type cannot be stored, and a remedy; None if it can be stored."""
+    """Return the reason why a type cannot be stored, and a remedy; None if it can be stored."""
     name = arrow_types.simple_name(spark_type)
     with suppress(KeyError):
         if arrow_types.repeats_field(arrow_types.arrow_type(spark_type)):
@@ -154,7 +154,7 @@ def _refusal(spark_type: SparkType) -> str | None:
     remedies = (
         text for word, text in _REMEDIES.items() if re.search(rf"\b{word}\b{_NOT_STORED}", name)
     )
-    remedy = next(remedies, "drop the column or convert it before")
+    remedy = next(remedies, "drop the column or convert it first")
     return f"type {name} has no MDS encoding; {remedy}"
 
 
@@ -191,7 +191,7 @@ def check_columns(columns: Mapping[str, str]) -> None:
     ------
     UnsupportedTypeError
         If there is no column, a name is not a string, or an encoding is unknown; the message
-        names all of those.
+        lists all of them.
     """
     if not isinstance(columns, Mapping) or not columns:
         raise UnsupportedTypeError(
@@ -201,7 +201,7 @@ def check_columns(columns: Mapping[str, str]) -> None:
     refused = {name: text for name, text in columns.items() if not _is_encoding(name, text)}
     if refused:
         raise UnsupportedTypeError(
-            f"{refused} is unsupported: names of columns must be strings, and encodings must be "
+            f"{refused} is unsupported: column names must be strings, and encodings must be "
             f"among {', '.join(encoding_names())}",
             columns={str(name): str(text) for name, text in refused.items()},
         )
@@ -229,7 +229,7 @@ def plan_batch(
     schema : pyarrow.Schema
         Schema of the data.
     columns : dict of str to str, optional
-        Encodings given by the user; other columns are left out. By default every column gets the
+        Encodings given by the user; other columns are omitted. By default every column gets the
         encoding that keeps its type.
     dtype : {"float32", "float64", None}
         Without `columns`: dtype of floating-point scalars and array elements; None keeps theirs.
@@ -239,7 +239,7 @@ def plan_batch(
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored, or not in the given encoding; the message names all of them.
+        If columns cannot be stored, or not in the given encoding; the message lists all of them.
     MissingColumnError
         If the data does not have one of `columns`.
     """
@@ -247,7 +247,7 @@ def plan_batch(
     missing = [name for name in columns or () if name not in fields]
     if missing:
         raise MissingColumnError(
-            f"the data have no column {missing[0]!r}: they have {list(fields)}. Leave it out of "
+            f"the data has no column {missing[0]!r}: it has {list(fields)}. Leave it out of "
             "columns, or add it to the data",
             column=missing[0],
         )
@@ -256,14 +256,14 @@ def plan_batch(
     repeated = [name for name in columns if schema.names.count(name) > 1]
     if repeated:
         raise InvalidArgumentError(
-            f"the data have several columns {repeated[0]!r}: give each its own name"
+            f"the data has several columns {repeated[0]!r}: give each its own name"
         )
     planned = {n: fitted_column(f, columns[n]) for n, f in fields.items() if n in columns}
     refused = {n: f"{fields[n].type} as {columns[n]!r}" for n, c in planned.items() if c is None}
     if refused:
         raise UnsupportedTypeError(
             "; ".join(f"column {name!r} cannot be stored: {how}" for name, how in refused.items())
-            + ". Convert the column before, or choose an encoding for its type",
+            + ". Convert the column first, or choose an encoding for its type",
             columns=refused,
         )
     return Schema(tuple(column for column in planned.values() if column is not None))
@@ -302,8 +302,8 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
 def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = None) -> Column | None:
     """Return the column for a field in the encoding `text`; None if it cannot store the values.
 
-    The Spark type is recorded only if `text` is the encoding that the type has by default, so that
-    readers may rely on it.
+    The Spark type is recorded only if `text` is the type's default encoding, so that readers may
+    rely on it.
     """
     type_, encoding = arrow_types.plain_type(field.type), parse_encoding(text)
     spark_type = spark_type or arrow_types.spark_type_of(type_)

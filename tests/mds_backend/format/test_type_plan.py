@@ -94,15 +94,15 @@ TIMES = ("timestamp", "interval day to second")
         ("time(6)", "time(6)", "CAST(column AS STRING)"),
         ("geometry(4326)", "geometry(4326)", "st_asbinary(column)"),
         ("geography(any)", "geography(any)", "st_asbinary(column)"),
-        (MATRIX, "MatrixUDT", "convert it before"),
+        (MATRIX, "MatrixUDT", "convert it first"),
         (array_of("void"), "array<void>", "give it a type"),
         (struct_of(a="long", b="variant"), "struct<a:long,b:variant>", "to_json"),
         (map_of("string", "interval year"), "map<string,interval year>", "CAST(column AS INT)"),
-        (array_of(vector("ml")), "array<vector>", "convert it before"),
-        (struct_of(a=vector("ml")), "struct<a:vector>", "convert it before"),
-        *((struct_of(t=type_, v=MATRIX), "MatrixUDT", "convert it before") for type_ in TIMES),
-        (struct_of(time="long", v=MATRIX), "MatrixUDT", "convert it before"),
-        (map_of("string", array_of(vector("ml"))), "array<vector>", "convert it before"),
+        (array_of(vector("ml")), "array<vector>", "convert it first"),
+        (struct_of(a=vector("ml")), "struct<a:vector>", "convert it first"),
+        *((struct_of(t=type_, v=MATRIX), "MatrixUDT", "convert it first") for type_ in TIMES),
+        (struct_of(time="long", v=MATRIX), "MatrixUDT", "convert it first"),
+        (map_of("string", array_of(vector("ml"))), "array<vector>", "convert it first"),
         *(
             (type_, "struct<a:long,a:string>", "two fields with the same name; rename one")
             for type_ in (TWINS, array_of(TWINS), map_of("string", TWINS), struct_of(x=TWINS))

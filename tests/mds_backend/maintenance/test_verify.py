@@ -148,8 +148,8 @@ def test_unknown_hash_is_reported_once_for_all_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "expected"),
     [
-        (lambda data: damage.with_words(data, 0, 3), "does not start as a shard of 4 samples"),
-        (lambda data: damage.with_words(data, 8, 0), "does not start as a shard of 4 samples"),
+        (lambda data: damage.with_words(data, 0, 3), "does not start like a shard with 4 samples"),
+        (lambda data: damage.with_words(data, 8, 0), "does not start like a shard with 4 samples"),
         (lambda data: data.replace(b'{"column', b'["column', 1), "has an unreadable header"),
         (lambda data: data.replace(b'"int64"', b'"int32"', 1), 'has column_encodings ["int32", '),
         (lambda data: data.replace(b'"version": 2}', b'"version": 3}', 1), "has version 3 in its"),

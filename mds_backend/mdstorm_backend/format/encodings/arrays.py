@@ -6,7 +6,7 @@ An array is stored with its dtype and shape, unless the encoding states them::
     shape header               one byte ``dimensions << 2 | w``, then each size in ``1 << w`` bytes
     values                     in C order
 
-A column of arrays of one dtype and one number of dimensions is returned as (nested) Arrow lists;
+A column of arrays with the same dtype and number of dimensions is returned as (nested) Arrow lists;
 any other column of arrays is returned as objects.
 """
 
@@ -47,7 +47,7 @@ class Array(Encoding):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding that a string names; None for an unknown dtype."""
+        """Parse the name of an encoding; return None for an unknown dtype."""
         if not parameters:
             return cls(text)
         dtype, _, shape = parameters.partition(":")
@@ -62,7 +62,7 @@ class Array(Encoding):
         return encoding
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the encoding of arrays of any shape, and of any dtype if the dtypes differ."""
+        """Return the encoding for arrays of any shape, and of any dtype if the dtypes differ."""
         if not all(isinstance(encoding, Array) for encoding in encodings):
             return None
         same_dtype = {encoding.dtype for encoding in encodings} == {self.dtype}
@@ -70,7 +70,7 @@ class Array(Encoding):
 
     @property
     def arrow_type(self) -> pa.DataType:
-        """The type of the lists: ``list<null>``, for unknown, if values state their own dtype."""
+        """The type of the lists, which is ``list<null>`` if each value states its own dtype."""
         return pa.list_(pa.null() if self.dtype is None else arrow_types.arrow_type_of(self.dtype))
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
@@ -82,7 +82,7 @@ class Array(Encoding):
         )
 
     def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether the Spark type is an array of elements that are stored as the dtype."""
+        """Whether the Spark type is an array whose elements are stored as the dtype."""
         if not pa.types.is_list(declared) or not self._has_depth(declared):
             return False
         element = nested_lists.element_type(declared)
@@ -173,9 +173,9 @@ def _parse_shape(text: str, shape: str) -> tuple[int, ...] | None:
 
 #: Maximum number of dimensions of a NumPy array; 32 before NumPy 2.
 MAX_DIMENSIONS = getattr(np, "MAXDIMS", 64)
-#: Upper bound of the number of elements in a shard, which has fewer bytes than this.
+#: Upper bound on the number of elements in a shard, which has fewer bytes than this.
 _MOST_ELEMENTS = 1 << 32
-#: Upper bound of a dimension: its product with the number of elements fits into 64 bits.
+#: Upper bound on a dimension, so that its product with the number of elements fits into 64 bits.
 _LARGEST_DIMENSION = 1 << 31
 _WIDTHS = [np.dtype(name).newbyteorder("<") for name in ("u1", "u2", "u4", "u8")]
 
@@ -201,7 +201,7 @@ def decode_arrays(
     Returns
     -------
     pyarrow.ListArray or numpy.ndarray
-        Lists if all arrays have one dtype and one number of dimensions, and lists can represent
+        Lists if all arrays have the same dtype and number of dimensions, and lists can represent
         their shapes; otherwise an object array of writable arrays.
 
     Raises
@@ -237,7 +237,7 @@ def _lists(
 ) -> pa.ListArray | None:
     """Decode arrays of `depth` dimensions; None if lists cannot represent their shapes.
 
-    `widths` holds log2 of the bytes that each array's header uses for one dimension.
+    `widths` holds log2 of the bytes that each array's header uses per dimension.
     """
     headers = 1 + depth * (1 << widths.astype(np.int64))
     if (lengths < headers).any():
@@ -284,7 +284,7 @@ def array_decoder(
     """Return the function that copies the array between two byte positions in `data`.
 
     The function raises ValueError, or IndexError at the end of `data`, if the header contradicts
-    the size of the value. It checks this before it allocates memory.
+    the value's size. It checks this before allocating memory.
     """
 
     def decode(start: int, stop: int) -> npt.NDArray[Any]:

@@ -1,7 +1,7 @@
-"""Encodings of bytes, of pickled objects, and of values that users' classes turn into bytes.
+"""Encodings of bytes, pickled objects, and values that user-defined classes turn into bytes.
 
-A user's class is like one of MosaicML Streaming, with `encode` and `decode`. It is sent to other
-processes by pickle (by reference) or cloudpickle (possibly by value).
+A user-defined class is like MosaicML Streaming's classes, with `encode` and `decode`. It is sent to
+other processes by pickle (by reference) or cloudpickle (possibly by value).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bytes(Encoding):
 
 
 class Pickle(Encoding):
-    """The encoding ``pkl``: any object, as Python pickles it."""
+    """The encoding ``pkl``: any object, as a Python pickle."""
 
     names = ("pkl",)
     is_unsafe = True
@@ -61,18 +61,18 @@ class Pickle(Encoding):
         return pickle.dumps(value)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Pickle values one by one, times as strings; binaries are pickles: they stay unchanged."""
+        """Pickle values one by one, times as strings; binaries already are pickles."""
         is_temporal = pa.types.is_temporal(values.type)
         return super().encode_values(values.cast(pa.string()) if is_temporal else values)
 
     def decode(self, stored: Any) -> Any:
         """Unpickle an object."""
-        return pickle.loads(stored)  # noqa: S301  # only where the caller allowed it by name
+        return pickle.loads(stored)  # noqa: S301  # only if the caller explicitly allowed it
 
 
 @dataclass(frozen=True)
 class UserEncoding(Encoding):
-    """An encoding whose values are encoded and decoded one at a time by a user's coder.
+    """An encoding whose values a user-defined coder encodes and decodes one at a time.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class UserEncoding(Encoding):
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the `text` that all encodings share; None if they differ: they may not match."""
+        """Return the `text` that all encodings share; None if they differ and may not match."""
         return self.text if {encoding.text for encoding in encodings} == {self.text} else None
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
@@ -109,16 +109,16 @@ class UserEncoding(Encoding):
         return not pa.types.is_null(type_)
 
     def encode(self, value: Any) -> bytes:
-        """Return the bytes that the coder returns for a value, or raise if they are invalid."""
+        """Return the coder's bytes for a value, or raise an error if they are invalid."""
         stored = self.coder.encode(value)
         if not isinstance(stored, (bytes, bytearray, memoryview)):
             raise TypeError(
-                f"{_shown(self.coder)}.encode returned {type(stored).__name__} and must return "
+                f"{_shown(self.coder)}.encode returned {type(stored).__name__}, but must return "
                 "bytes"
             )
         if self.size is not None and len(stored) != self.size:
             raise ValueError(
-                f"{_shown(self.coder)}.encode returned {len(stored)} bytes, and its size is "
+                f"{_shown(self.coder)}.encode returned {len(stored)} bytes, but its size is "
                 f"{self.size}"
             )
         return bytes(stored)
@@ -133,7 +133,7 @@ class UserEncoding(Encoding):
 
 
 class UnsafeUserEncoding(UserEncoding):
-    """A user's encoding that replaces one which is only decoded if unsafe types are allowed."""
+    """A user-defined encoding in place of one that is only decoded if unsafe types are allowed."""
 
     is_unsafe = True
 
@@ -168,10 +168,10 @@ def _shown(coder: Any) -> str:
 
 
 def user_encoding(make: MakeCoder, text: str) -> Encoding | None:
-    """Return the encoding that a string names, with a coder of the class registered for the name.
+    """Return the encoding for a string, with a coder from the class registered for its name.
 
     If the string has parameters, after a colon, the class method ``from_str(parameters)`` creates
-    the coder. None if the class does not accept parameters.
+    the coder. The result is None if the class does not accept parameters.
 
     Raises
     ------

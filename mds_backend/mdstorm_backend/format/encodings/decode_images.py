@@ -1,10 +1,10 @@
-"""Decode stored images to Pillow images or NumPy arrays.
+"""Decode stored images into Pillow images or NumPy arrays.
 
 Image files are opened by Pillow. The raw form ``pil`` (width, height and length of the mode as
 uint32, the mode, the pixels) needs Pillow for Pillow images and for rare modes, but not for common
-arrays. JPEG files are decoded to arrays by simplejpeg if it is installed, about twice as fast. RGB
-with 16 bits, which Pillow does not have, is decoded twice: once for the high bytes and once for
-the low bytes.
+arrays. JPEG files are decoded to arrays by simplejpeg if it is installed, which is about twice as
+fast. RGB with 16 bits, which Pillow does not support, is decoded twice: once for the high bytes and
+once for the low bytes.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ _LEAST_FACTOR = 1.5
 #: Formats that Pillow decodes itself, including those that users store in ``jpeg`` columns.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
-#: Default limit of a decoded image in bytes; for RGB images, Pillow begins to warn at this size.
+#: Default size limit for a decoded image in bytes; for RGB images, Pillow starts to warn at it.
 MAX_IMAGE_BYTES = 256 << 20
 
 _HEADER = struct.Struct("<III")
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-#: Position of the bit depth and colour type in a PNG file, and their values for RGB of 16 bits.
+#: Position of the bit depth and colour type in a PNG file, and their values for 16-bit RGB.
 _DEPTH_AND_KIND = slice(24, 26)
 _RGB16 = bytes([16, 2])
 
@@ -72,7 +72,7 @@ def split_images(data: bytes, reserved: int) -> list[bytes]:
     data : bytes
         Zeros, the number of images and their sizes, all uint32, and the images.
     reserved : int
-        Number of the zeros in bytes: 0 in a ``"jpeg_array"``, 4 in a ``"list[…]"``.
+        Number of zero bytes: 0 in a ``"jpeg_array"``, 4 in a ``"list[…]"``.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def split_images(data: bytes, reserved: int) -> list[bytes]:
 def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
     """Return a Pillow image; files are decoded when their pixels are first used.
 
-    Decoded pixels of a file may take `most` bytes.
+    A file's decoded pixels may take up at most `most` bytes.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
 
 
 def check_size(width: int, height: int, bits: int, most: int) -> None:
-    """Raise ValueError if the pixels of an image would take more than `most` bytes.
+    """Raise ValueError if an image's pixels would take up more than `most` bytes.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def check_size(width: int, height: int, bits: int, most: int) -> None:
     size = width * height * bits // 8
     if size > most:
         raise ValueError(
-            f"{width} by {height} pixels would take {size} bytes, and {most} are allowed: to "
+            f"{width} by {height} pixels would take {size} bytes, but only {most} are allowed: to "
             "decode the image, pass max_image_bytes with decode, or give its field a shape"
         )
 
@@ -143,7 +143,7 @@ def image_array(
     data : bytes
         The stored value.
     out : numpy.ndarray, optional
-        Contiguous output array, used if it has the shape and dtype of the pixels.
+        Contiguous output array, used if it has the pixels' shape and dtype.
     most : int
         Maximum size of the pixels in bytes.
 
@@ -278,7 +278,7 @@ def _turbo_pixels(
 
 
 def _rgb16_pixels(data: bytes, most: int) -> npt.NDArray[Any]:
-    """Decode a PNG file of RGB with 16 bits per channel."""
+    """Decode an RGB PNG file with 16 bits per channel."""
     # Pillow keeps one byte per channel, and the raw mode determines which of the two.
     high, low = (_decoded_as(data, mode, most) for mode in ("RGB;16B", "RGB;16L"))
     pixels: npt.NDArray[Any] = high.astype(np.uint16) << 8 | low
@@ -286,7 +286,7 @@ def _rgb16_pixels(data: bytes, most: int) -> npt.NDArray[Any]:
 
 
 def _decoded_as(data: bytes, raw_mode: str, most: int) -> npt.NDArray[Any]:
-    """Decode a PNG file with `raw_mode` as its pixel layout, in place of the one in the file."""
+    """Decode a PNG file with `raw_mode` as its pixel layout instead of the file's own."""
     image = open_image("png", data, most)
     image.tile = [(codec, extents, offset, raw_mode) for codec, extents, offset, _ in image.tile]  # type: ignore[attr-defined]
     return np.asarray(image)
@@ -312,7 +312,7 @@ def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArra
 
 
 def _raw_header(data: bytes) -> tuple[str, int, int, int]:
-    """Return mode, width and height of a raw image, and the position of its pixels."""
+    """Return the mode, width and height of a raw image, and the position of its pixels."""
     width, height, length = _HEADER.unpack_from(data)
     start = _HEADER.size + length
     mode = data[_HEADER.size : start].decode("latin-1") if length < 16 else "?"

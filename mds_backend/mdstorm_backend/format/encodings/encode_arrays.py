@@ -5,8 +5,8 @@ header is a byte ``dimensions << 2 | w``, then the size of each dimension in ``1
 array without elements is stored like any other, which other readers can decode.
 
 Lists of the same length, or nested lists of the same shape, are stored without headers, as
-``ndarray:<dtype>:<shape>``. Nested lists that are not rectangular, because inner lists have various
-lengths or are null, are stored as JSON.
+``ndarray:<dtype>:<shape>``. Nested lists that are not rectangular, because inner lists
+have different lengths or are null, are stored as JSON.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from mdstorm_backend.format.values.nested_lists import Shapes, ends_of
 
 #: The first byte of the header has six bits for the number of dimensions.
 _MAX_DIMENSIONS = 63
-#: Smallest array length that takes more than one byte in a header.
+#: Smallest array length that needs more than one byte in a header.
 _SHORT = 256
 #: Message for nested lists that have no shape.
 UNEVEN = "a row holds lists of different lengths or null lists, so it is not an array"
 
-#: Smallest lengths that take 2 and 4 bytes in a header.
+#: Smallest lengths that need 2 and 4 bytes in a header.
 _LENGTH_LIMITS = np.array([1 << 8, 1 << 16], np.int64)
 _LENGTH_DTYPES = [np.dtype(name) for name in ("<u1", "<u2", "<u4")]
 
@@ -43,9 +43,9 @@ def array_encoder(
 ) -> Callable[[Any], bytes]:
     """Return the function that encodes one array.
 
-    `dtype` and `shape` are those that the encoding states, or None. The function raises TypeError
-    if the value is not a NumPy array, and ValueError if its dtype or shape is not the one of the
-    encoding, or cannot be stored in the format.
+    `dtype` and `shape` are the ones that the encoding states, or None. The function raises
+    TypeError if the value is not a NumPy array, and ValueError if its dtype or shape differs from
+    the encoding's, or cannot be stored in the format.
     """
     # dtype → the bytes before the shape, for dtypes that need no further check or conversion.
     prefixes = {
@@ -112,20 +112,20 @@ def encode_lists(
     name : str
         Name of the column.
     encoding : Encoding
-        The encoding of the column, of which the dtype, the shape and `text` are used.
+        The column's encoding, whose dtype, shape and `text` are used.
     lists : pyarrow.ListArray
         The rows.
     cast : bool
         Cast floating-point numbers as Spark does, and store all rows as JSON if one of them is not
-        rectangular; otherwise every number must fit, and every row be rectangular.
+        rectangular; otherwise every number must fit, and every row must be rectangular.
     ragged : bool
-        Store the shapes even if all rows have the same.
+        Store the shapes even if all rows have the same shape.
 
     Raises
     ------
     ValueError
-        If a row does not have the shape, or number of elements, of the encoding; or if nested lists
-        that must not be JSON are not rectangular, or have nulls among integers.
+        If a row does not have the encoding's shape or number of elements; or if nested lists that
+        must not be JSON are not rectangular, or have nulls among integers.
     """
     flat, shapes = nested_lists.elements_of(lists), nested_lists.shapes_of(lists)
     dtype = encoding.dtype or arrow_types.numpy_dtype(flat.type).newbyteorder("<")
@@ -183,7 +183,7 @@ def _check_rectangular(shapes: Shapes, flat: pa.Array, dtype: np.dtype[Any]) -> 
 
 
 def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple[int, ...]) -> int:
-    """Return the number of elements per row; raise if rows do not have the shape or its size."""
+    """Return the number of elements per row; raise an error if rows do not match the shape."""
     length = math.prod(shape)
     if shapes.sizes.shape[1] == 1:
         lengths = shapes.sizes[present, 0]

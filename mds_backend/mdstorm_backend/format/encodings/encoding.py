@@ -35,29 +35,29 @@ class Encoding(ABC):
     """One encoding: how its values are written and read.
 
     Each kind of encoding is a subclass, listed in `registry`. If its values are numbers or arrays
-    of one dtype and shape, `parse` sets these, and values are returned as arrays of them, without
-    `decode`. Other values are returned as stored, bytes or strings, and decoded later if objects
-    are wanted. If all of them have the same size, the class states it, such as ``size = 4``.
+    with a single dtype and shape, `parse` sets both, and values are returned as arrays without
+    `decode`. Other values are returned as stored, as bytes or strings, and decoded later if objects
+    are wanted. If all values have the same size, the class states it, such as ``size = 4``.
 
     To write, a subclass overrides
 
     - `encode`, always: one Python value, of a sample or of an Arrow array.
-    - `encode_values`, if Arrow can encode other types than those that are stored as they are by
+    - `encode_values`, if Arrow can encode more types than those that are stored unchanged by
       default: binaries, and strings if `is_text`. `encode_each`, which is used for all others,
       passes each row to `encode`.
     - `encode_column`, for full control, as for numbers and arrays: casts, fixed sizes, and the
-      nulls inside of arrays.
+      nulls inside arrays.
     - `encoder`, if work can be done once per column, or if `encode` accepts ``bytes`` itself.
 
     To read, it overrides
 
-    - `decode`, always: one stored value. Numbers and arrays of a fixed shape are not decoded by it.
+    - `decode`, always: one stored value. It is not used for numbers and arrays of a fixed shape.
     - `decoder`, if `decode` should be replaced by a faster function, or depends on the image form.
     - `decode_column`, if columns are returned neither as stored nor as arrays of a fixed shape.
     - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
     - `span_decoder`, if one value can be read directly from the shard, without `decode`.
 
-    Those from `names` on are attributes of the class, and describe its values.
+    The attributes from `names` onwards are class attributes, and describe the values.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Encoding(ABC):
     shape : tuple of int or None
         Shape of one value; ``()`` for scalars, None if it varies.
     names, aliases : tuple of str
-        Names of the kind; aliases are other names of the first one.
+        Names of the kind; aliases are other names for the first one.
     is_opaque : bool
         Whether values cannot be decoded. Their size is in the shard's index entry, or before every
         value.
@@ -82,27 +82,27 @@ class Encoding(ABC):
     is_verbatim : bool
         Whether a value equals its stored string or bytes, also for a null.
     is_unsafe : bool
-        Whether decoding a value may run code in it.
+        Whether decoding a value may run code that it contains.
     in_threads : bool
-        Whether decoding mostly runs without the interpreter's lock, so that threads help.
+        Whether decoding mostly runs without holding the interpreter lock, so that threads help.
     joins_arrays : bool
-        Whether decoded objects may be arrays or numbers, which are joined to one array per batch if
-        they have one dtype and shape.
+        Whether decoded objects may be arrays or numbers, which are joined into one array per batch
+        if they have the same dtype and shape.
     late : {"always", "untyped", "never"}
         When the reading core returns stored values, to be decoded later: always, only if no Spark
         type is known, or never.
     carries : tuple of callable
-        Predicates on Arrow types: the Spark type of a column must pass one; empty allows any.
+        Predicates on Arrow types: a column's Spark type must satisfy one; empty allows any.
     stores : tuple of callable
         Predicates on Arrow types whose values the encoding can store; binaries are always allowed.
     placeholder : bytes
         The bytes stored for a null if sizes vary. For images they are empty, which is not a valid
-        image, so that readers that do not know of nulls fail.
+        image, so that readers that do not support nulls fail.
     holds : frozenset of str
-        Other kinds of encodings whose values this kind holds without loss.
+        Other kinds of encodings whose values this kind can hold without loss.
     rows_per_batch : int
         Maximum number of rows that Spark may put into an Arrow batch, which holds less than 2 GiB:
-        128 allow 16 MiB per value, 512 allow 4 MiB.
+        128 allows 16 MiB per value, 512 allows 4 MiB.
     """
 
     text: str
@@ -186,7 +186,7 @@ class Encoding(ABC):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding that a string names; None if its `parameters` are unknown.
+        """Parse the name of an encoding; return None if its `parameters` are unknown.
 
         Raises
         ------
@@ -196,9 +196,9 @@ class Encoding(ABC):
         return None if parameters else cls(text)
 
     def sized(self, size: int | None) -> Encoding | None:
-        """Return the encoding for values of the `size` in an index; None if they cannot have it.
+        """Return the encoding for values with the `size` in an index; None if it is impossible.
 
-        Only opaque encodings and users' encodings accept another size than their own.
+        Only opaque and user-defined encodings accept a size other than their own.
         """
         return self if size == self.size else None
 
@@ -217,18 +217,18 @@ class Encoding(ABC):
 
     @property
     def struct_code(self) -> str:
-        """Format character of `struct` for a value; empty if there is none."""
+        """`struct` format character for a value; empty if there is none."""
         return ""
 
     @abstractmethod
     def encode(self, value: Any) -> bytes:
-        """Encode one value that is not ``bytes`` already.
+        """Encode one value that is not already ``bytes``.
 
         Raises
         ------
         TypeError, OverflowError, ValueError
             If the value has the wrong type, is out of range, or does not fit for another reason.
-            The caller adds the name of the column.
+            The caller adds the column name.
         """
 
     def encoder(self) -> Encode:
@@ -265,14 +265,16 @@ class Encoding(ABC):
         if self.size is None:
             return EncodedColumn(name, self.text, parts=[stored], valid=valid)
         if (pc.binary_length(stored).to_numpy() != self.size).any():
-            raise ValueError(f"a value of {self.text!r} has {self.size} bytes, found another size")
+            raise ValueError(
+                f"a value of {self.text!r} has {self.size} bytes, found a different size"
+            )
         rows = np.frombuffer(b"".join(stored.to_pylist()), f"V{self.size}")
         return EncodedColumn(name, self.text, fixed=rows, valid=valid)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
         """Return the bytes of values, whose type is plain (see `plain_type`).
 
-        Binaries are stored as they are, and so are strings if `is_text`.
+        Binaries are stored unchanged, and so are strings if `is_text`.
         """
         is_binary = pa.types.is_binary(values.type)
         if self.is_cast and not is_binary:
@@ -316,7 +318,7 @@ class Encoding(ABC):
         data : numpy.ndarray
             The shard, uint8.
         starts, sizes : numpy.ndarray
-            Position and size in bytes of each value; one size for all if the encoding has one.
+            Position and size in bytes of each value; a single size if the encoding is fixed-size.
 
         Raises
         ------
@@ -361,7 +363,7 @@ class EncodedColumn:
     name : str
         Name of the column.
     encoding : str
-        Encoding of these rows; for arrays it states the shape if all rows have the same.
+        Encoding of these rows; for arrays it states the shape if all rows have the same one.
     fixed : numpy.ndarray or None
         Shape ``(rows, *shape)``, little-endian, for a fixed-size encoding.
     parts : list of pyarrow.LargeBinaryArray
@@ -372,7 +374,7 @@ class EncodedColumn:
         bool, one per element of the arrays, False for nulls; None if no element is null. For nested
         arrays stored as JSON, one False for every null in them.
     element_ends : numpy.ndarray or None
-        int64 ``(rows + 1,)``: offsets of the elements of each row; given for every array column.
+        int64 ``(rows + 1,)``: offsets of the elements in each row; given for every array column.
     """
 
     name: str

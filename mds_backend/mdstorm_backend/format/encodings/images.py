@@ -19,7 +19,7 @@ from mdstorm_backend.format.encodings.encoding import Decode, Encoding, Form
 
 
 def join_images(parts: Sequence[bytes | bytearray]) -> bytes:
-    """Return the stored form of a list of images: their number, their sizes, the images."""
+    """Return the stored form of a list of images: their number, their sizes, and the images."""
     sizes = [len(part) for part in parts]
     if max(sizes, default=0) >= 1 << 32:
         raise OverflowError("an image takes 4 GiB or more")
@@ -98,7 +98,7 @@ class _Jpeg(_Image):
         Raises
         ------
         OSError
-            If Pillow cannot write the image, such as pixels with transparency, to a JPEG file.
+            If Pillow cannot write the image to a JPEG file, such as one with transparency.
         """
         plugin = importlib.import_module("PIL.JpegImagePlugin")
         name = getattr(image, "filename", None)

@@ -1,8 +1,8 @@
 """Conversion of nested Arrow values to JSON text and back.
 
-``json.loads`` can read it: structs are objects, lists are arrays. Other types are
+``json.loads`` can read the text: structs become objects, and lists become arrays. Other types are
 written without loss: decimals, dates and timestamps (UTC) as strings, durations as integers,
-binaries as base64 strings, maps as arrays of ``[key, value]`` pairs.
+binaries as base64 strings, and maps as arrays of ``[key, value]`` pairs.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def decode_json(texts: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def decode_lists(texts: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Parse nested lists, one JSON string per row, by Arrow if it supports the type of elements.
+    """Parse nested lists, one JSON string per row, with Arrow if it supports the element type.
 
     Raises
     ------

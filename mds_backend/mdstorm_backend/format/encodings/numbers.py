@@ -15,8 +15,8 @@ from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
 from mdstorm_backend.format.values import arrow_types
 
-#: dtype → its code, a byte in arrays that state their own dtype, and the format character of
-#: `struct`.
+#: dtype → its code, a byte in arrays that state their own dtype, and its `struct` format
+#: character.
 _CODES = {
     "uint8": (8, "B"),
     "int8": (9, "b"),
@@ -43,7 +43,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def array_encoding(dtype: np.dtype[np.generic], shape: tuple[int, ...] | None) -> str:
-    """Return the encoding of arrays of a `shape`, or of any shape if None."""
+    """Return the encoding for arrays of a `shape`, or of any shape if None."""
     stated = ",".join(map(str, shape or ()))
     return f"ndarray:{dtype.name}:{stated}" if stated else f"ndarray:{dtype.name}"
 
@@ -56,7 +56,7 @@ class Number(Encoding):
 
     @classmethod
     def parse(cls, text: str, parameters: str) -> Encoding | None:
-        """Return the encoding that a string names; None if it has parameters."""
+        """Parse the name of an encoding; return None if it has parameters."""
         dtype = DTYPES.get(text.partition(":")[0], DTYPES["int64"])
         return None if parameters else cls(text, dtype, ())
 
@@ -67,7 +67,7 @@ class Number(Encoding):
         return self.dtype
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the smallest dtype for the values of all `encodings`, integers or floats."""
+        """Return the smallest dtype for all `encodings`, if all are integers or all are floats."""
         if {encoding.kind for encoding in encodings} == {self.kind}:
             return self.text
         dtypes = {encoding.stored for encoding in encodings if isinstance(encoding, Number)}
@@ -92,19 +92,19 @@ class Number(Encoding):
 
     @property
     def struct_code(self) -> str:
-        """Format character of `struct` for the number."""
+        """`struct` format character for the number."""
         return STRUCT_CODES[self.stored.name]
 
     def encode(self, value: Any) -> bytes:
-        """Encode a number, a numeric string, or an array of one element.
+        """Encode a number, a numeric string, or a one-element array.
 
         ``None`` is stored as NaN in floating-point columns, as by MosaicML Streaming's writer. A
-        float is rounded to the nearest of the dtype; everything else must fit exactly.
+        float is rounded to the dtype's nearest value; everything else must fit exactly.
 
         Raises
         ------
         TypeError
-            If the value is not one number.
+            If the value is not a single number.
         OverflowError
             If the number is out of the range of the dtype.
         ValueError
@@ -213,7 +213,7 @@ def _whole(number: Any) -> int:
 def to_numpy(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
     """Return the stored form of fixed-size values: nulls become NaN in floats, 0 elsewhere.
 
-    Floats are cast as Spark casts them: to the nearest, overflow to infinity. Decimals must fit.
+    Floats are cast as in Spark: to the nearest value, with overflow to infinity. Decimals must fit.
     """
     if pa.types.is_decimal(values.type):
         return fit_numbers(values, dtype)
@@ -241,9 +241,9 @@ def _as_numpy(values: pa.Array) -> npt.NDArray[Any]:
 
 
 def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[Any]:
-    """Return the stored form of values that must fit the dtype; nulls as in `to_numpy`.
+    """Return the stored form of values that must fit the dtype; nulls are stored as in `to_numpy`.
 
-    A float is rounded to the nearest of the dtype; everything else must fit exactly.
+    A float is rounded to the dtype's nearest value; everything else must fit exactly.
 
     Raises
     ------
@@ -264,7 +264,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     numbers = to_numpy(present, np.dtype(stored_dtype(values.type)))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            # Integers are converted through float64, as by the encoder of single Python integers.
+            # Integers are converted through float64, as by the encoder for single Python integers.
             exact = numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
             stored = exact.astype(dtype, copy=False)
         if (np.isinf(stored) & ~np.isinf(exact)).any():

@@ -1,7 +1,7 @@
 """The registry of encodings: maps names to classes, and strings such as ``"int32"`` to encodings.
 
-A string that no class can parse maps to an opaque encoding: its name is unknown, somebody else has
-redefined it, or it names several encodings of one column.
+A string that no class can parse maps to an opaque encoding: its name is unknown, someone else has
+redefined it, or it lists several encodings of one column.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BUILT_IN: tuple[type[Encoding], ...] = (
     *images.IMAGE_ENCODINGS,
 )
 
-#: The classes of the format, by their names and aliases.
+#: The format's classes, by name and alias.
 FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
 
 #: The classes that users registered, by name; they take precedence over the format's.
@@ -37,25 +37,25 @@ _received: dict[str, binary.MakeCoder] = {}
 
 
 def register_encoding(name: str, make: binary.MakeCoder) -> None:
-    """Register an encoding of your own in this process, or redefine one of the format.
+    """Register your own encoding in this process, or redefine one of the format's encodings.
 
-    The class is like that in MosaicML Streaming's ``_encodings[name] = make``. `MDSWriter` can then
-    write such columns, and every reader can read them, one value at a time. A sample holds what
-    ``decode`` returns. A batch holds a list of these values, or one array if they are numbers or
-    arrays of one dtype and shape.
+    The class is like the one in MosaicML Streaming's ``_encodings[name] = make``. `MDSWriter` can
+    then write such columns, and every reader can read them, one value at a time. A sample holds
+    what ``decode`` returns. A batch holds a list of these values, or one array if they are numbers
+    or arrays with the same dtype and shape.
 
-    Worker processes of PyTorch and Spark also know the encoding, but must be able to import the
+    PyTorch and Spark worker processes also know the encoding, but must be able to import the
     class. Any other program that reads the dataset has to register the class as well; without it,
     only the other columns can be read.
 
     Parameters
     ----------
     name : str
-        The name used in `columns` of `MDSWriter` and in the index. If the name exists already, it
-        gets the new meaning.
+        The name used in `columns` of `MDSWriter` and in the index. An existing name gets
+        the new meaning.
     make : type
         A class that takes no arguments. ``encode(value)`` returns the bytes of a value; values that
-        are ``bytes`` already are stored as they are. ``decode(stored)`` returns the value for
+        are already ``bytes`` are stored unchanged. ``decode(stored)`` returns the value for
         stored bytes. ``size`` is the number of bytes of every value; None, or no such attribute,
         means that it varies. For columns with parameters, as in ``"name:parameters"``, the class
         method ``from_str(parameters)`` creates the object.
@@ -65,7 +65,7 @@ def register_encoding(name: str, make: binary.MakeCoder) -> None:
     ArgumentTypeError
         If `name` is not a string, or `make` is not a class.
     InvalidArgumentError
-        If `name` is empty or contains a colon, or the class does not have a method.
+        If `name` is empty or contains a colon, or the class is missing a method.
     """
     if not isinstance(name, str) or not callable(make):
         raise ArgumentTypeError(
@@ -73,7 +73,7 @@ def register_encoding(name: str, make: binary.MakeCoder) -> None:
         )
     if not name or ":" in name:
         raise InvalidArgumentError(
-            f"{name!r} is not a valid name of an encoding: it must not be empty or contain a "
+            f"{name!r} is not a valid encoding name: it must not be empty or contain a "
             "colon, after which parameters follow"
         )
     binary.value_size(make())
@@ -82,7 +82,7 @@ def register_encoding(name: str, make: binary.MakeCoder) -> None:
 
 
 def unregister_encoding(name: str) -> None:
-    """Undo `register_encoding`; a name of the format gets its original meaning back.
+    """Undo `register_encoding`; one of the format's names gets its original meaning back.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def user_classes() -> dict[str, binary.MakeCoder]:
 
 
 def user_classes_of(text: str) -> dict[str, binary.MakeCoder]:
-    """Return the users' classes that a column with the encoding `text` may need."""
+    """Return the user-defined classes that a column with the encoding `text` may need."""
     return {
         name: make
         for name, make in _users.items()
@@ -116,7 +116,7 @@ def register(classes: dict[str, binary.MakeCoder]) -> None:
 def adopt(classes: dict[str, binary.MakeCoder]) -> None:
     """Register users' classes from another process, in place of those from the previous call.
 
-    A worker process that Spark reuses receives the classes of one job after the other. Classes that
+    A worker process that Spark reuses receives the classes for one job after another. Classes that
     were registered in this process itself are kept.
     """
     for name, make in _received.items():
@@ -144,12 +144,12 @@ def sized_encoding(text: str, size: int | None) -> Encoding:
 
 @lru_cache(maxsize=1024)
 def parse_encoding(text: str) -> Encoding:
-    """Return the encoding that a string names; unknown ones are opaque and variable-size.
+    """Parse the name of an encoding; unknown encodings are opaque and variable-size.
 
     Raises
     ------
     UnsupportedEncodingError
-        If it states an invalid array shape, or invalid parameters for a user's encoding.
+        If it contains an invalid array shape, or invalid parameters for a user-defined encoding.
     """
     name = text.partition(":")[0]
     if name in _users:
@@ -158,7 +158,7 @@ def parse_encoding(text: str) -> Encoding:
 
 
 def format_encoding(text: str) -> Encoding | None:
-    """Return the encoding of the format, not of a user, that a string names; None if unknown."""
+    """Parse the name of one of the format's own encodings; return None if it is unknown."""
     name, _, parameters = text.partition(":")
     return FORMAT[name].parse(text, parameters) if name in FORMAT else None
 
@@ -175,7 +175,7 @@ def general_encoding(texts: Sequence[str]) -> str:
 
 
 class Opaque(Encoding):
-    """An unknown encoding, of a later version of the format or defined by a user elsewhere."""
+    """An unknown encoding, from a later version of the format or defined by a user elsewhere."""
 
     is_opaque = True
     late = "never"
@@ -214,7 +214,7 @@ class Opaque(Encoding):
 class Redefined(Opaque):
     """An encoding of the format for which the index states a different value size.
 
-    Its string is ``redefined:`` and the encoding: the writer had registered a class for that name.
+    Its string is ``redefined:`` and the encoding, for which the writer had registered a class.
     """
 
     @property
@@ -236,7 +236,7 @@ class Redefined(Opaque):
 
 
 class Mixed(Opaque):
-    """A placeholder, ``mixed:…``, for a column whose encodings in shards have no common form."""
+    """A placeholder, ``mixed:…``, for a column whose shards' encodings have no common form."""
 
     def check_decodable(self, column: str) -> None:
         """Raise UnsupportedEncodingError with a hint that single samples can be read."""

@@ -63,7 +63,7 @@ class _ParsedText(Encoding):
         return type(self).parser(stored)
 
     def decoder(self, form: Form = "object") -> Decode:
-        """Return the parser itself, without a method around it, to save a call per value."""
+        """Return the parser itself, without a wrapper method, to save a call per value."""
         return type(self).parser
 
 
@@ -143,7 +143,7 @@ class FloatText(_NumberText):
         return float.__repr__(value).encode()
 
     def parse_texts(self, texts: pa.StringArray) -> Values:
-        """Return float64, parsed as by Python's ``float``."""
+        """Parse strings like Python's ``float``, to float64."""
         try:
             return texts.cast(pa.float64())
         except pa.ArrowInvalid:
@@ -198,7 +198,7 @@ class Json(_ParsedText):
         return json_text(values).cast(pa.large_binary())
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
-        """Parse the strings to values of their Spark type."""
+        """Parse the strings into values of their Spark type."""
         return (
             decode_lists(values, type_) if pa.types.is_list(type_) else decode_json(values, type_)
         )

@@ -1,1 +1,1 @@
-"""Decoded values: batches of NumPy and Arrow columns, and the types of Arrow and Spark."""
+"""Decoded values: batches of NumPy and Arrow columns, and Arrow and Spark types."""

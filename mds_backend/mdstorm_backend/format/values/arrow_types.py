@@ -1,6 +1,6 @@
 """Arrow types, and conversions to the NumPy and Spark types of the same values.
 
-Datasets keep the Spark type of a column in Spark's own JSON, so they can be read without Spark.
+Datasets store a column's Spark type in Spark's own JSON, so they can be read without Spark.
 Spark passes a vector to Arrow as ``struct<type, size, indices, values>``: type 0 is sparse, with
 `size` elements of which those at `indices` are given; type 1 is dense.
 """
@@ -33,7 +33,7 @@ def numpy_dtype(type_: pa.DataType) -> np.dtype[Any]:
 
 
 def arrow_type_of(dtype: np.dtype[Any]) -> pa.DataType:
-    """Return the Arrow type of a NumPy dtype of any byte order."""
+    """Return the Arrow type for a NumPy dtype with any byte order."""
     return pa.from_numpy_dtype(dtype.newbyteorder("="))
 
 
@@ -114,7 +114,7 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _named(type_: pa.DataType, *names: str) -> bool:
-    """Whether a type has one of these names. Older Arrow versions have no other test for some."""
+    """Whether a type has one of these names; old Arrow versions have no other test for some."""
     return str(type_).startswith(names)
 
 
@@ -171,7 +171,7 @@ def simple_name(spark_type: SparkType) -> str:
 def arrow_type(spark_type: SparkType) -> pa.DataType:
     """Return the Arrow type that holds the values of a Spark type.
 
-    Vectors are lists of float64, day-time intervals are durations in microseconds.
+    Vectors become lists of float64, and day-time intervals become durations in microseconds.
 
     Raises
     ------
@@ -277,7 +277,8 @@ def holds_decimals(type_: pa.DataType) -> bool:
 def decimals_to_floats(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return decimals, or arrays of them, as the nearest float64, then cast to `type_`.
 
-    Converts by way of text: Arrow's own cast is off by one unit in the last place for many values.
+    Converts through text, because Arrow's own cast is off by one unit in the last place for many
+    values.
 
     Raises
     ------

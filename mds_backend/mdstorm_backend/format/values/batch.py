@@ -2,9 +2,9 @@
 
 A column of fixed-size values is a NumPy array of shape ``(rows, *shape)``: ``bool``, integers,
 floats, ``datetime64[D]`` for dates and ``datetime64[us]`` for timestamps. Any other column is an
-Arrow array, and so is a column that has nulls anywhere in its dataset, unless it is floating-point:
-its nulls are NaN. Only values that Arrow cannot put into one array, such as arrays of different
-numbers of dimensions, are a NumPy array of dtype object.
+Arrow array, and so is a column that has nulls anywhere in its dataset, unless it is floating-point,
+where nulls are NaN. Only values that Arrow cannot put into one array, such as arrays with different
+numbers of dimensions, are NumPy arrays of dtype object.
 
 A shard is one buffer with values at known positions. Fixed-size values are gathered through a view
 with one element at every byte. Variable-size values are gathered by Arrow: the buffer is wrapped as
@@ -31,17 +31,17 @@ Positions = npt.NDArray[np.int64]
 
 INT32_MAX = np.iinfo(np.int32).max
 
-#: Suffix of the name of a boolean column that marks the nulls of another column.
+#: Suffix of the name of a boolean column that marks the nulls in another column.
 MASK_SUFFIX = "_is_null"
 
 
 def num_rows(batch: Batch) -> int:
-    """Return the number of rows of a batch; 0 if it has no columns."""
+    """Return the number of rows in a batch; 0 if it has no columns."""
     return len(next(iter(batch.values()))) if batch else 0
 
 
 def slice_batch(batch: Batch, start: int, stop: int) -> Batch:
-    """Return the rows `start` to `stop` of a batch as views, without a copy."""
+    """Return the rows `start` to `stop` of a batch as views, without copying."""
     return {
         name: values[start:stop]
         if isinstance(values, np.ndarray)
@@ -67,9 +67,9 @@ def take_values(values: Values, rows: npt.NDArray[np.integer]) -> Values:
 def concat_values(parts: Sequence[Values], name: str = "") -> Values:
     """Concatenate pieces of one column, cast to a common type if necessary.
 
-    Pieces read from shards have one type. The results of a transform may differ between shards:
-    nulls take the type of the others, numbers and decimals the wider type, and arrays of various
-    lengths become lists.
+    Pieces read from shards have the same type. The results of a transform may differ between
+    shards: nulls take the type of the other values, numbers and decimals the wider type, and arrays
+    of different lengths become lists.
 
     Parameters
     ----------
@@ -104,13 +104,13 @@ def concat_values(parts: Sequence[Values], name: str = "") -> Values:
         kinds = list(dict.fromkeys(_type_name(part) for part in filled))
         raise TransformError(
             f"column {name!r} is {' in some shards and '.join(kinds)} in others, which have no "
-            "common type: return the same type from every call of the transform's function, even "
+            "common type: return the same type from every call of the transform function, even "
             f"if all values are null ({error})"
         ) from error
 
 
 def concat_stored(parts: Sequence[Values], name: str = "") -> Values:
-    """Concatenate pieces of one stored column without changing a value.
+    """Concatenate pieces of one stored column without changing any values.
 
     Like `concat_values`, except that arrays of different dtypes or numbers of dimensions become
     objects.

@@ -1,7 +1,7 @@
 """Arrow lists of any depth: their elements, their lengths and their shapes.
 
-The elements of nested lists are the innermost values, in row order. A row is rectangular if all its
-lists of one level have the same length and none is null: it is then an array. Other rows are
+The elements of nested lists are the innermost values, in row order. A row is rectangular, and can
+be an array, if at each level all its lists have the same length and none is null. Other rows are
 uneven.
 """
 
@@ -62,7 +62,7 @@ def children_of(lists: pa.Array) -> pa.Array:
 
 
 def with_elements(lists: pa.Array, elements: pa.Array, *, keep_nulls: bool = True) -> pa.Array:
-    """Return lists of the same lengths with other elements of any type.
+    """Return lists of the same lengths with different elements, of any type.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def lengths_of(lists: pa.Array) -> _Lengths:
 
 
 def levels_of(lists: pa.Array) -> list[_Lengths]:
-    """Return the lengths of all lists, per level, from the outermost inwards."""
+    """Return the lengths of all lists, per level, from the outermost inward."""
     levels = []
     while pa.types.is_list(lists.type):
         levels.append(lengths_of(lists))
@@ -141,7 +141,7 @@ class Shapes:
 
     @property
     def counts(self) -> _Lengths:
-        """Number of elements of each row."""
+        """Number of elements in each row."""
         return product(self.sizes)
 
     def common(self, rows: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
@@ -173,7 +173,7 @@ def shapes_of(lists: pa.Array) -> Shapes:
         lengths = lengths_of(lists)
         filled = counts > 0
         if len(lists) and not lists.null_count and (lengths == lengths[0]).all():
-            # The usual case: no need to find the row of each list.
+            # The usual case: no need to find each list's row.
             sizes[filled, level] = lengths[0]
             counts = counts * lengths[0]
             continue
@@ -190,7 +190,7 @@ def shapes_of(lists: pa.Array) -> Shapes:
 
 
 def lists_of_shapes(elements: pa.Array, sizes: _Lengths) -> pa.ListArray:
-    """Return `elements` as rows of the shapes `sizes`, int64 ``(rows, depth)``.
+    """Return `elements` as rows with the shapes `sizes`, int64 ``(rows, depth)``.
 
     Raises
     ------
@@ -214,12 +214,12 @@ def lists_of_array(values: npt.NDArray[Any]) -> pa.ListArray:
 
 
 def lists_of_arrays(arrays: Sequence[npt.NDArray[Any] | None], type_: pa.DataType) -> pa.ListArray:
-    """Return arrays of various shapes as nested lists; None becomes null.
+    """Return arrays with various shapes as nested lists; None becomes null.
 
     Raises
     ------
     ValueError
-        If the number of dimensions of an array is not the number of list levels.
+        If an array's number of dimensions is not the number of list levels.
     """
     depth = depth_of(type_)
     present = [array for array in arrays if array is not None]
@@ -290,13 +290,13 @@ def rows_of(lists: pa.Array, flat: Any, split: Split, *, uneven: bool | None = N
 
 
 def split_array(flat: npt.NDArray[Any], lengths: list[int]) -> list[npt.NDArray[Any]]:
-    """Return views of an array, of the given lengths."""
+    """Return views of an array, with the given lengths."""
     bounds = ends_of(np.array(lengths, np.int64)).tolist()
     return [flat[start:stop] for start, stop in pairwise(bounds)]
 
 
 def _totals_of(lists: pa.Array) -> list[int]:
-    """Return the number of innermost values of each row."""
+    """Return the number of innermost values in each row."""
     *outer, totals = levels_of(lists)
     for lengths in reversed(outer):
         sums, ends = ends_of(totals), ends_of(lengths)
