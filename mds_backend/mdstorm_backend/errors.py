@@ -238,7 +238,7 @@ class LostBatchesError(MDStormError, RuntimeError):
 
 
 class EncodingError(MDStormError, ValueError):
-    """A value does not fit the encoding of its column.
+    """A value does not fit its column's encoding.
 
     Attributes
     ----------

@@ -128,7 +128,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def overrides(thing: object, base: type, *names: str) -> bool:
-    """Whether the class of an object overrides one of these methods of its base class."""
+    """Whether an object's class overrides one of these methods of its base class."""
     return any(getattr(type(thing), name) is not getattr(base, name) for name in names)
 
 

@@ -34,11 +34,11 @@ class FileLock(OwnContext):
         _held[fd] = self
 
     def read(self) -> bytes:
-        """Return the content of the file."""
+        """Return the file's content."""
         return os.pread(self._fd, os.fstat(self._fd).st_size, 0)
 
     def write(self, line: bytes) -> None:
-        """Replace the content of the file with `line`, which must not contain a newline."""
+        """Replace the file's content with `line`, which must not contain a newline."""
         data = line + b"\n" if line else b""
         if os.pwrite(self._fd, data, 0) != len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)

@@ -95,7 +95,7 @@ def when_loaded(names: Iterable[str], function: Done) -> None:
 
 
 def wrap(owner: object, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace a function of a module or class with the wrapper that `make` returns for it.
+    """Replace a function in a module or class with the wrapper that `make` returns for it.
 
     Does nothing if there is no such function, or if it is already wrapped.
     """

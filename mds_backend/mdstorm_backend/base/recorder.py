@@ -2,7 +2,7 @@
 
 Everything that takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A task
 that a thread runs ahead of time returns its spans with its result. If the consumer waits for the
-result, the seconds of the wait are divided in proportion to those spans.
+result, the waiting time is divided in proportion to these spans.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Recorder:
 
     @property
     def consumer(self) -> str:
-        """The name of the consumer of batches, for messages."""
+        """What the consumer of batches is called in messages."""
         return "training"
 
     @property

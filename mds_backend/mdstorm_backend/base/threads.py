@@ -130,7 +130,7 @@ def each(
     threads: int | None,
     on_progress: OnProgress | None,
 ) -> Iterator[_Out]:
-    """Call `call` for each item in threads, and yield the results in the order of the items.
+    """Call `call` for each item in threads, and yield the results in item order.
 
     The first error is raised once the calls in progress have ended.
     """

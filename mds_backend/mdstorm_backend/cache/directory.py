@@ -97,7 +97,7 @@ def _local_path(directory: str) -> str:
     if not url.startswith("file:///"):
         raise errors.InvalidArgumentError(
             f"the cache directory must be a local path, found {directory!r}: choose a directory "
-            "on a disk of this machine"
+            "on a local disk"
         )
     return url[len("file://") :]
 
@@ -189,7 +189,7 @@ class CacheDirectory:
         return os.path.join(self.path, basename)
 
     def record(self, basename: str) -> str:
-        """Return the path of the record of the shard whose uncompressed file is `basename`."""
+        """Return the path of the record for the shard whose uncompressed file is `basename`."""
         # The name is hashed so that its length is fixed, even for shards with long names.
         return os.path.join(self.notes, _key(basename) + _RECORD_SUFFIX)
 
@@ -297,7 +297,7 @@ class CacheDirectory:
             return
         if present is not None and not self.holds(Record.at(self.index_note), INDEX_NAME):
             raise errors.InvalidArgumentError(
-                f"{path} is not the index of {url}, but of another dataset or of an earlier "
+                f"{path} is not the index of {url}, but of a different dataset or an earlier "
                 "version, and the cache did not create this file. Choose another directory, or "
                 "remove the files in this directory"
             )
@@ -381,7 +381,7 @@ class FileIdentity:
 
 @dataclass(frozen=True)
 class Record:
-    """The record of one shard.
+    """The record for one shard.
 
     Attributes
     ----------

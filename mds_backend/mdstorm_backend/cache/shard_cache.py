@@ -201,7 +201,7 @@ class ShardCache:
         return identity.size == info.raw_data.bytes and not is_outdated
 
     def _is_outdated(self, info: ShardInfo, record: Record) -> bool:
-        """Whether the files were made for another state of the dataset, or from another file."""
+        """Whether the files were made for a different dataset state or from a different file."""
         source = origin(self.location, info)
         return record.dataset != self.fingerprint or record.is_from_another(source)
 

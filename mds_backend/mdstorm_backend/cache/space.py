@@ -229,14 +229,14 @@ def _used_bytes(ledger: FileLock) -> int | None:
 
 
 def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
-    """Evict the least recently used shards; return the bytes of the remaining shards."""
+    """Evict the least recently used shards; return the bytes used by the remaining shards."""
     entries = [entry for entry in entries_of(directory) if entry[1] != lock.path]
     used = sum(record.nbytes for _, _, record in entries)
     if limit - used >= nbytes:
         return used
     # Counting many records is slow, so remove more than is needed now, to count less often.
     spare = limit // 32 if len(entries) >= MANY_RECORDS else 0
-    # Reservations of killed downloads are removed first; those of downloads in progress are locked.
+    # Reservations of killed downloads are removed first; active downloads hold locks on theirs.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
         if limit - used >= nbytes + spare:
             break
@@ -284,7 +284,7 @@ def _remove_listed(directory: CacheDirectory, record: Record) -> None:
 
 
 def remove_stale_parts(directory: CacheDirectory) -> None:
-    """Remove temporary files of killed downloads, but not those of downloads in progress."""
+    """Remove temporary files left behind by killed downloads, but not by downloads in progress."""
     for part, owner in directory.parts():
         if (lock := try_lock(owner)) is not None:
             with lock, suppress(FileNotFoundError):

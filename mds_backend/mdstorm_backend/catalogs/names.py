@@ -118,7 +118,7 @@ def check_destination(text: Any) -> None:
     if (name := table_name(text)) is not None:
         raise InvalidArgumentError(
             f"the destination {text!r} is the name of a table, and a dataset is written to a "
-            f"directory: pass its URL, or './{name.full}' for a directory of this name"
+            f"directory: pass its URL, or './{name.full}' for a directory with this name"
         )
 
 

@@ -86,7 +86,7 @@ class Conversion:
         Raises
         ------
         DatasetExistsError
-            If the directory holds a dataset or part of another conversion, or another writer is
+            If the directory holds a dataset or part of a different conversion, or another writer is
             using it.
         EncodingError, WriteError
             If a task fails.
@@ -97,7 +97,7 @@ class Conversion:
         # Without locks, another attempt may be active, so each attempt touches only its own files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
-            # Check again: another writer may have held the claim until now.
+            # Check again, because another writer may have held the claim until now.
             replaced = commit.index_to_replace(location, overwrite=overwrite)
             finished: dict[int, list[full_shard.ShardReport]] = {}
             if resume:
@@ -125,7 +125,7 @@ class Conversion:
         Raises
         ------
         DatasetExistsError
-            If the directory holds part of another conversion.
+            If the directory holds part of a different conversion.
         """
         sizes = dict(self.location.list_sizes())
         matches = [match for match in map(_NAME.fullmatch, sizes) if match]

@@ -118,8 +118,8 @@ def convert_parquet(
     EncodingError
         If a value does not fit its column, such as a timestamp whose nanoseconds would be lost.
     DatasetExistsError
-        If the directory holds a dataset or part of another conversion, or another writer is using
-        it.
+        If the directory holds a dataset or part of a different conversion, or another writer is
+        using it.
     WriteError
         If the dataset cannot be written.
     """
@@ -209,7 +209,7 @@ def plan_parquet(
 
 
 def without_vectors(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with arrays instead of Spark's vectors."""
+    """Return a schema with Spark's vectors replaced by arrays."""
     arrays = pa.list_(pa.float64())
     return pa.schema([f.with_type(arrays) if holds_vectors(f.type) else f for f in schema])
 
@@ -236,7 +236,7 @@ _MOST_ROWS = 1 << 16
 
 
 def rows_of_a_batch(row_bytes: float, most: int) -> int:
-    """Return the number of rows per batch, at most `most`, given the bytes of a row."""
+    """Return the number of rows per batch, at most `most`, given the bytes per row."""
     return int(min(max(BATCH_BYTES / max(row_bytes, 1), 1), most))
 
 
@@ -250,7 +250,7 @@ def row_batches(
     recode: Recode | None = None,
     use_threads: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some row groups of a Parquet dataset, in order.
+    """Yield the rows in some of a Parquet dataset's row groups, in order.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def row_batches(
     most : int
         Maximum number of rows per batch.
     recode : callable, optional
-        Called with every batch; the batches that it returns are yielded instead.
+        Called with every batch; the returned batches are yielded in their place.
     use_threads : bool
         Whether to decode several columns at a time.
 

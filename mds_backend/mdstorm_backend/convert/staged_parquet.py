@@ -144,7 +144,7 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
 
 
 def write_parquet(writer: DataFrameWriter, staging: Location) -> None:
-    """Write Parquet files with Spark; an error suggests another staging directory."""
+    """Write Parquet files with Spark; errors suggest a different staging directory."""
     try:
         writer.parquet(sessions.spark_url(staging.url))
     except Exception as error:  # each kind of session raises its own errors

@@ -166,7 +166,7 @@ class Dataset(SampleDataset):
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
-        """The columns in the order of the DataFrame, or of a shard if the index has no schema."""
+        """The columns in DataFrame order, or in a shard's order if the index has no schema."""
         index = self._restored_index() if self._lost_schema else self.index
         schema = schema_of(index, url=self.location.file_url(INDEX_NAME))
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
@@ -193,7 +193,7 @@ class Dataset(SampleDataset):
 
     @property
     def _lost_schema(self) -> bool:
-        """Whether the index has no schema, only the encodings of the columns."""
+        """Whether the index has no schema, only the column encodings."""
         return not self.index.extra.get("columns")
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:

@@ -87,7 +87,7 @@ def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None
 
 
 def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> list[str]:
-    """Check that at least one part has each of `columns`; return the column names of all parts.
+    """Check that at least one part has each of `columns`; return all parts' column names.
 
     Raises
     ------
@@ -201,7 +201,7 @@ class JoinedDataset(SampleDataset):
             remedy = f"Read only the common columns, columns={common}, or" if common else "Read"
             raise InvalidArgumentError(
                 f"the columns {differing} are missing in some of {self.url}, or have "
-                "different types there, but all rows of a batch need the same columns. "
+                "different types there, but all rows in a batch need the same columns. "
                 f"{remedy} single samples"
             )
         ordered = self.schema.names if columns is None else names
@@ -243,7 +243,7 @@ def _are_alike(name: str, parts: Sequence[Dataset]) -> bool:
 
 
 def _joined(columns: Sequence[Column]) -> Column:
-    """Return one column that describes the columns of all parts."""
+    """Return one column that describes all parts' columns."""
     first = columns[0]
     encodings = sorted({column.encoding for column in columns})
     return replace(

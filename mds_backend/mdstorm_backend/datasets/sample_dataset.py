@@ -160,12 +160,12 @@ class SampleDataset(Described, ABC):
 
     @cached_property
     def _bounds(self) -> list[int]:
-        """The number of each shard's first sample, followed by the number of all samples."""
+        """The number of each shard's first sample, followed by the total number of samples."""
         return [0, *accumulate(self.shard_sizes)]
 
     @cached_property
     def bounds(self) -> npt.NDArray[np.int64]:
-        """The number of each shard's first sample, followed by the number of all samples."""
+        """The number of each shard's first sample, followed by the total number of samples."""
         return np.array(self._bounds, np.int64)
 
     @cached_property

@@ -185,7 +185,7 @@ class Stream:
         choose_per_epoch: int | None,
         seed: int,
     ) -> int:
-        """Set `proportion`, `repeat` and `choose` of streams, and return the size of an epoch.
+        """Set `proportion`, `repeat` and `choose` of streams, and return the epoch size.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class Stream:
     def get_shards(self, world: World, allow_unsafe_types: bool) -> list[ShardInfo]:
         """Return the shards of the stream, in the order in which samples are numbered.
 
-        An override may leave shards out, reorder them, or find them in another way.
+        An override may omit shards, reorder them, or find them in a different way.
 
         Parameters
         ----------

@@ -18,7 +18,7 @@ from mdstorm_backend.format.index import INDEX_NAME, Index, ShardInfo
 from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
 
 _WEIGHTS = ("proportion", "repeat", "choose")
-#: Seconds to wait for another process to download a file, while the file does not grow.
+#: Seconds to wait for another process to download a file while the file is not growing.
 _PATIENCE = 600.0
 #: Used in place of a fingerprint if a subclass of `Stream` lists or downloads the shards.
 _OWN_SHARDS = "stream"
@@ -200,7 +200,7 @@ def bringing(path: str) -> FileLock:
     Raises
     ------
     StorageError
-        If another process holds the lock, and the file does not grow.
+        If another process holds the lock and the file stops growing.
     """
     directory, name = os.path.split(path)
     notes = os.path.join(directory, NOTES)

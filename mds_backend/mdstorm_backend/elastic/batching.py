@@ -1,4 +1,4 @@
-"""Batching methods: how samples of several streams are combined into batches.
+"""Batching methods, which combine samples from several streams into batches.
 
 A *global batch* is one batch from every rank. Each batching method has a class: its ``numbers`` are
 the range of an epoch's remaining global batches, and ``batches(numbers)`` returns the ids in the
@@ -112,7 +112,7 @@ class _Random:
 
 
 class _PerStream:
-    """Global batches of one stream each, with streams in random order."""
+    """Global batches with samples from a single stream each, with streams in random order."""
 
     def __init__(self, epoch: Epoch) -> None:
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]

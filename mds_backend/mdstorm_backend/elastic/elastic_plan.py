@@ -166,7 +166,7 @@ class ElasticShare:
 
 @dataclass(frozen=True, eq=False)
 class ElasticPlan(Plan):
-    """The batches of one rank in the elastic order: a `Plan` up to the end of an epoch.
+    """One rank's batches in the elastic order: a `Plan` up to the end of an epoch.
 
     A batch's offset is its number, starting at 1. The batches from several worker processes are
     numbered as PyTorch's loader takes them: from each in turn, skipping workers that have ended.
@@ -211,7 +211,7 @@ class ElasticPlan(Plan):
 
     @property
     def _dealt(self) -> _Dealt:
-        """The samples of this rank from the beginning of the plan to the end of the epoch.
+        """The rank's samples from the beginning of the plan to the end of the epoch.
 
         Raises
         ------
@@ -362,7 +362,7 @@ class ElasticPlan(Plan):
         return sum(self._lists)
 
     def length(self) -> int:
-        """Return the batches in a pass, ignoring repeated samples as MosaicML Streaming does.
+        """Return the number of batches in a pass, ignoring repeats as MosaicML Streaming does.
 
         Raises
         ------

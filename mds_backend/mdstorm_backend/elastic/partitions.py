@@ -1,4 +1,4 @@
-"""Assign the samples of an epoch to the batches of each rank, before shuffling.
+"""Assign the samples in an epoch to each rank's batches, before shuffling.
 
 Imagine one row for each canonical node, whose cells are consecutive sample ids. `Cells` reads these
 rows column by column, as one sequence, and deals its entries to the physical nodes in turn, then
@@ -26,7 +26,7 @@ PARTITION_ALGORITHMS = ("relaxed", "orig")
 
 
 class Partition:
-    """Divides the samples of an epoch into the batches of each rank.
+    """Divides the samples in an epoch into each rank's batches.
 
     The parameters are as in `partition`. A global batch has P·R·B entries, and batch q of a rank
     is its share of global batch q.
@@ -70,7 +70,7 @@ class Partition:
             raise InvalidArgumentError(
                 "Resuming further into the dataset than it has samples: cannot resume after "
                 f"{drop_first} samples of an epoch that has {self._cells.total}. The state belongs "
-                "to another dataset, epoch_size or batch size"
+                "to a different dataset, epoch_size or batch size"
             )
         self.num_batches = ceil_div(self._cells.rank_entries, self._dealt_batch_size)
         self.num_full_batches = self._cells.rank_entries // self._dealt_batch_size

@@ -43,7 +43,7 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """The shards of a dataset in order, and the object under ``"mdstorm"`` ({} if absent)."""
+    """A dataset's shards in order, and the object under ``"mdstorm"`` ({} if there is none)."""
 
     shards: tuple[ShardInfo, ...]
     extra: dict[str, Any]
@@ -350,7 +350,7 @@ def check_sizes(
         except UnsupportedEncodingError as error:
             raise ValueError(f"column {shown(name)}: {error}") from error
     if fixed_bytes(value) > _MAX_FIXED_BYTES:
-        raise ValueError("the fixed-size columns of a sample take 2 GiB or more")
+        raise ValueError("the fixed-size columns of a sample take up 2 GiB or more")
     return tuple(value)
 
 

@@ -74,7 +74,7 @@ class ShardLayout:
 
     @property
     def size_words(self) -> int:
-        """Bytes at the start of each sample that hold the sizes of its variable-size columns."""
+        """Bytes at the start of each sample that hold its variable-size columns' sizes."""
         return _SIZE_WORD * self.num_variable
 
 

@@ -209,7 +209,7 @@ class Column:
 
 @dataclass(frozen=True, repr=False)
 class Schema(Described):
-    """The columns of a dataset, in the order of the DataFrame."""
+    """The columns of a dataset, in DataFrame order."""
 
     columns: tuple[Column, ...]
 

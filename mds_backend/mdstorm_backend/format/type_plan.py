@@ -134,7 +134,7 @@ def _check_names(names: list[str]) -> None:
         raise InvalidArgumentError("the DataFrame has no columns: there is nothing to write")
     if "" in names:
         raise InvalidArgumentError(
-            "a column of the DataFrame has an empty name: give it one, for example with df.toDF(…)"
+            "a DataFrame column has an empty name: give it one, for example with df.toDF(…)"
         )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:

@@ -1,7 +1,7 @@
 """The encodings of the MDS format: one class per kind, and a registry of them.
 
 An index describes an encoding by a string such as ``"int32"``, ``"str"`` or
-``"ndarray:float32:3"``, for which `registry.parse_encoding` returns an `Encoding`. An encoding whose
-values all take the same number of bytes is *fixed-size*; one that cannot be decoded, for example
-because it is unknown, is *opaque*.
+``"ndarray:float32:3"``, for which `registry.parse_encoding` returns an `Encoding`. An encoding
+whose values all take the same number of bytes is *fixed-size*; one that cannot be decoded, for
+example because it is unknown, is *opaque*.
 """

@@ -139,7 +139,7 @@ class UnsafeUserEncoding(UserEncoding):
 
 
 def value_size(coder: Any) -> int | None:
-    """Return the size of a coder's values in bytes; None if the coder does not state it.
+    """Return the size of a coder's values in bytes; None if the coder has no fixed size.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def value_size(coder: Any) -> int | None:
         return None
     if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1:
         raise InvalidArgumentError(
-            f"{_shown(coder)}.size must be the number of bytes of every value, or None if it "
+            f"{_shown(coder)}.size must be the number of bytes in every value, or None if it "
             f"varies, found {size!r}"
         )
     return int(size)

@@ -108,13 +108,13 @@ def user_classes_of(text: str) -> dict[str, binary.MakeCoder]:
 
 
 def register(classes: dict[str, binary.MakeCoder]) -> None:
-    """Register users' classes from another process, except for names that are registered here."""
+    """Register user-defined classes from another process, except names registered here."""
     _users.update({name: make for name, make in classes.items() if name not in _users})
     parse_encoding.cache_clear()
 
 
 def adopt(classes: dict[str, binary.MakeCoder]) -> None:
-    """Register users' classes from another process, in place of those from the previous call.
+    """Register user-defined classes from another process, replacing the previous call's classes.
 
     A worker process that Spark reuses receives the classes for one job after another. Classes that
     were registered in this process itself are kept.
@@ -164,7 +164,7 @@ def format_encoding(text: str) -> Encoding | None:
 
 
 def general_encoding(texts: Sequence[str]) -> str:
-    """Return the `text` of an encoding that holds the values of several encodings.
+    """Return the `text` of an encoding that can hold the values of several encodings.
 
     Shards of one dataset may store a column differently. If no encoding holds all values without
     loss, the result is opaque.
@@ -212,7 +212,7 @@ class Opaque(Encoding):
 
 
 class Redefined(Opaque):
-    """An encoding of the format for which the index states a different value size.
+    """One of the format's encodings for which the index states a different value size.
 
     Its string is ``redefined:`` and the encoding, for which the writer had registered a class.
     """
