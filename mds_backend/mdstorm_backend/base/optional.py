@@ -44,7 +44,7 @@ def require(module: str) -> ModuleType:
     Parameters
     ----------
     module : str
-        Name of the module, one of the libraries in the table above.
+        Name of the module, one of the keys of ``_EXTRAS``.
 
     Returns
     -------

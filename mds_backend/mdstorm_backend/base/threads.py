@@ -475,6 +475,6 @@ else:
             # just before. If a finalizer then lets another thread use the instance, two
             # dictionaries are created that share the same values, and the one that survives points
             # to freed memory. Allocating a dictionary here first triggers any due collection, and
-            # leaves memory to be reused for the instance's one.
+            # leaves memory to be reused for the instance's dictionary.
             {}  # noqa: B018
             return instance.__dict__.setdefault(self._name, value)

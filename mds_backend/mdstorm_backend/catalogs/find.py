@@ -31,7 +31,8 @@ def find_table(
     DatasetNotFoundError
         If the catalog has no such table, or the string is a missing path like ``schema.table``.
     UnsupportedTableError
-        If the table has an unsupported format, has policies, or is a view or the like.
+        If the table has an unsupported format or policies, or is a view or some other unsupported
+        kind of table.
     CredentialsError
         If the workspace or the catalog denies access.
     StorageError

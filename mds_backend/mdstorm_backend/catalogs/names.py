@@ -74,8 +74,8 @@ def table_name(text: Any) -> TableName | None:
 def hint_of_parts(text: Any) -> str:
     """Return a hint for a missing path that may have been meant as a table name.
 
-    The hint is empty unless the string has two parts, as in ``schema.table``, and no file extension
-    and nothing exists at that path.
+    The string must have two parts, as in ``schema.table``, and no file extension, and nothing may
+    exist at that path. Otherwise the hint is empty.
     """
     parts = text.split(".") if isinstance(text, str) else []
     is_name = len(parts) == 2 and all(map(_BARE.fullmatch, parts))

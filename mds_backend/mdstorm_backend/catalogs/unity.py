@@ -90,7 +90,8 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
     Raises
     ------
     UnsupportedTableError
-        If it does not consist of files, has policies, or its files must not be read directly.
+        If the table does not consist of files or has policies, or its files must not be read
+        directly.
     """
     stated, format_ = str(found.get("table_type")), str(found.get("data_source_format"))
     url = found.get("storage_location") or ""

@@ -375,7 +375,7 @@ def test_failing_catalog_raises_storage_error(
     monkeypatch.setattr(workspace, "PATIENCE", 1)
     monkeypatch.setattr(workspace, "clients", {})
     orders.unity.fails = status
-    with pytest.raises(StorageError, match=r"the catalog of http.* failed \(.*Repeat the request"):
+    with pytest.raises(StorageError, match=r"the catalog of http.* failed \(.*try again later"):
         make_batch_reader(NAME)
 
 
