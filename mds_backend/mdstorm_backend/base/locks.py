@@ -100,7 +100,7 @@ def wait_for_lock(path: str, *, patience: float, progress: Callable[[], object])
         if waiting.is_over(progress()):
             raise StorageError(
                 f"another process or thread has held {path} for {patience:.0f} s without "
-                "progress. End the process that hangs",
+                "progress. Kill the process that hangs",
                 url=path,
             )
         time.sleep(pause)

@@ -183,7 +183,7 @@ class CacheDirectory:
         parts = basename.replace("\\", "/").split("/")
         if os.path.isabs(basename) or ".." in parts or parts[0] in (NOTES, ""):
             raise errors.CorruptDatasetError(
-                f"the index names a file {basename!r}, which would be outside the dataset's "
+                f"the index lists a file {basename!r}, which would be outside the dataset's "
                 "directory. Do not trust this dataset; write it again"
             )
         return os.path.join(self.path, basename)

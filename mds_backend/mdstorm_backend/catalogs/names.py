@@ -65,7 +65,7 @@ def table_name(text: Any) -> TableName | None:
         return TableName(*(_unquoted(part) for part in parts))
     if has_scheme or "`" in text:
         raise UnsupportedURLError(
-            f"{text!r} is not the name of a table, which has three parts: write "
+            f"{text!r} is not a table name, which has three parts: write "
             "catalog.schema.table, with backticks around a part that contains dots or spaces"
         )
     return None
@@ -103,7 +103,7 @@ def check_no_table_name(text: Any) -> None:
     check_parts(text)
     if (name := table_name(text)) is not None:
         raise DatasetNotFoundError(
-            f"there is no MDS dataset at {text!r}, but it is the name of a table. Read the table "
+            f"there is no MDS dataset at {text!r}, but it is a table name. Read the table "
             f"in place with mdstorm.make_batch_reader({str(name)!r}), or convert it with: "
             f"mdstorm convert {name.url!r} DST",
             url=name.url,
@@ -117,7 +117,7 @@ def check_destination(text: Any) -> None:
     """
     if (name := table_name(text)) is not None:
         raise InvalidArgumentError(
-            f"the destination {text!r} is the name of a table, and a dataset is written to a "
+            f"the destination {text!r} is a table name, but a dataset is written to a "
             f"directory: pass its URL, or './{name.full}' for a directory with this name"
         )
 

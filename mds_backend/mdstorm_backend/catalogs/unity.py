@@ -50,7 +50,7 @@ def find_in_unity(name: TableName, storage_options: dict[str, Any]) -> CatalogTa
     """Find a table by its name; for errors see `find_table`."""
     if name.catalog.lower() in ("hive_metastore", "spark_catalog"):
         raise errors.UnsupportedTableError(
-            f"{name} is in {name.catalog}, which is not part of Unity Catalog and gives out no "
+            f"{name} is in {name.catalog}, which is not part of Unity Catalog and issues no "
             f"credentials. Pass the path of the table's files. {read_by_spark(name)}",
             url=name.url,
         )

@@ -238,7 +238,7 @@ def _refused(name: TableName, host: str, text: str) -> errors.CredentialsError:
         known = ["only Databricks can read tables that are shared with you"]
     remedy = "; or ".join(dict.fromkeys(known or causes.values()))
     return errors.CredentialsError(
-        f"Unity Catalog of {host} gives out no credentials for {name} ({text}): {remedy}. "
+        f"Unity Catalog of {host} does not issue credentials for {name} ({text}): {remedy}. "
         f"{read_by_spark(name)}",
         url=name.url,
     )

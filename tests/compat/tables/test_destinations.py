@@ -30,8 +30,8 @@ def written(tmp_path: Path) -> Path:
         ("{}/mds", {"overwrite": True}, DatasetExistsError, "was written by neither"),
         ("{}/parquet", {}, DatasetExistsError, "holds Parquet files, such as a.parquet"),
         ("nowhere://{}/mds", {}, UnsupportedURLError, "Protocol not known: nowhere"),
-        (f"uc://{NAME}", {}, InvalidArgumentError, "destination 'uc://.*' is the name of a table"),
-        (NAME, {}, InvalidArgumentError, f"is the name of a table.*or './{NAME}' for a directory"),
+        (f"uc://{NAME}", {}, InvalidArgumentError, "destination 'uc://.*' is a table name"),
+        (NAME, {}, InvalidArgumentError, f"is a table name.*or './{NAME}' for a directory"),
     ],
 )
 def test_unusable_destination_raises_error_before_any_catalog_request(

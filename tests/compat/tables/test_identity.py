@@ -49,7 +49,7 @@ def test_refused_credentials_for_worker_without_identity_raise_error_with_cause(
             multiprocessing_context="spawn",
             worker_init_fn=forget,
         )
-        with pytest.raises(CredentialsError, match=r"gives out no credentials .*\(no more"):
+        with pytest.raises(CredentialsError, match=r"does not issue credentials .*\(no more"):
             list(loader)
 
 

@@ -291,7 +291,7 @@ def test_catalog_that_refuses_credentials_raises_error_with_cause(
     with pytest.raises(CredentialsError, match=f"(?s){words}.*With Spark") as caught:
         make_batch_reader(NAME)
     catalog = f"Unity Catalog of {orders.unity.url}"
-    assert f"{catalog} gives out no credentials for {NAME} ({message}): " in str(caught.value)
+    assert f"{catalog} does not issue credentials for {NAME} ({message}): " in str(caught.value)
     assert not orders.guard.requests
 
 

@@ -118,7 +118,7 @@ def test_lock_timeout_is_not_reported_as_a_full_disk(
     options = CacheOptions(directory=str(local))
     with locked(CacheDirectory(str(local)).ledger):
         for use in (lambda: read_index(remote(source), options), lambda: clear_cached(str(local))):
-            with pytest.raises(StorageError, match=r"has held .* End the process that hangs$"):
+            with pytest.raises(StorageError, match=r"has held .* Kill the process that hangs$"):
                 use()
 
 
