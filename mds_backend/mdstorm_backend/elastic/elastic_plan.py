@@ -28,7 +28,7 @@ from mdstorm_backend.order import Chunk, Plan, Position, Samples, World, ceil_di
 #: size stays the same.
 _NOT_IN_SETTINGS = ("shuffle_seed", "num_canonical_nodes", "batch_size", "replication")
 
-#: From this number of samples, computing an epoch's ids takes longer than reading a few batches.
+#: With this many samples or more, computing an epoch's ids takes longer than reading a few batches.
 MANY_SAMPLES = 1 << 17
 
 
@@ -182,7 +182,7 @@ class ElasticPlan(Plan):
     drop_last : bool
         Whether to drop batches that are not full.
     num_parts : int
-        Number of worker processes, among which ids are dealt as in MosaicML Streaming.
+        Number of worker processes, among which ids are divided as in MosaicML Streaming.
     start : Position
         Where the plan begins.
     ahead : WorkAhead
