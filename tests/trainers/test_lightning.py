@@ -121,7 +121,7 @@ def test_loader_passed_to_fit_with_different_world_size_raises_error(
     again = {"save-at": None, "resume": tmp_path / CHECKPOINT, "fails": True}
     run = fit(url, kind, tmp_path, devices=2, **again)
 
-    assert "a world of size 1, and this one is of size 2" in run.output
+    assert "with world size 1, but the world size is now 2" in run.output
     assert "StreamingDataModule" in run.output
 
 

@@ -196,7 +196,7 @@ def test_data_module_over_different_data_resumes_at_end_of_epoch_but_raises_with
 
     fit(data_of("module", url), tmp_path, epochs=2, save_at=SAVED_AT, model=Model(COUNTS))
     again = {"epochs": 2, "ckpt_path": tmp_path / CHECKPOINT}
-    with pytest.raises(StateMismatchError, match="another dataset"):
+    with pytest.raises(StateMismatchError, match="a different dataset"):
         fit(data_of("module", even_url), tmp_path, model=Model(COUNTS), **again)
 
 

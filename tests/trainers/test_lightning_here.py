@@ -110,7 +110,7 @@ def test_checkpoint_of_loader_without_position_is_written_with_warning(
     reader = make_reader(url, ["number", "x"], num_epochs=1)
     next(reader)  # so that the loader takes the remaining rows one by one
     data = {"train_dataloaders": DataLoader(reader, batch_size=100)}
-    with pytest.warns(UserWarning, match="does not have the position"):
+    with pytest.warns(UserWarning, match="does not contain the position"):
         (rows,) = fit(data, tmp_path, epochs=1, save_at=4)
     assert len(set(rows)) == ROWS - 1
     assert (tmp_path / "epoch=0-step=4.ckpt").exists()
@@ -123,7 +123,7 @@ def test_run_from_checkpoint_for_different_data_starts_at_the_beginning(
     again = {"ckpt_path": tmp_path / "epoch=0.ckpt", "epochs": 2}
     rows = fit(data_of("converter", even_url), tmp_path, **again)[1]
     assert sorted(rows) == list(range(ROWS - 1))
-    assert "does not fit the training data" in caplog.text
+    assert "does not match the training data" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The hooks, each of which fills a gap in the API of a training framework."""
+"""The hooks, each of which fills a gap in a training framework's API."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 #: The `Consumer` of each of Ray Train's loaders.
 _in_ray: weakref.WeakKeyDictionary[Any, Consumer] = weakref.WeakKeyDictionary()
-#: The iteration of each of Lightning's fetchers.
+#: The current iteration of each of Lightning's fetchers.
 _in_lightning: weakref.WeakKeyDictionary[Any, _Fetching] = weakref.WeakKeyDictionary()
 
 
 def hand_over_to_accelerate(module: ModuleType) -> None:
-    """Let our loaders prepare themselves, before Accelerate splits their data among processes.
+    """Let our loaders prepare themselves before Accelerate splits their data among processes.
 
-    Accelerate gives each process a part of a loader's data. Its API does not provide for
-    loaders that read only the share of their process: it checks whether a loader has been prepared,
-    but does not let a loader prepare itself, and passes it neither the device nor how to split
+    Accelerate gives each process a part of a loader's data. Its API does not provide for loaders
+    that read only their own process's share. It checks whether a loader has already been prepared,
+    but does not let a loader prepare itself, and does not pass it the device or how to split
     batches. So this wraps ``accelerate.data_loader.prepare_data_loader``, the documented function
-    with which ``Accelerator.prepare`` makes its loaders: its arguments include both.
+    with which ``Accelerator.prepare`` makes its loaders and whose arguments include both.
 
-    ``skip_first_batches`` makes a new loader over a loader's dataset, and takes the length of the
-    dataset for a number of batches. So it is wrapped as well: our loaders skip batches themselves.
-    Tried with Accelerate 1.15.
+    ``skip_first_batches`` makes a new loader over a loader's dataset, and mistakes the length of
+    the dataset for a number of batches. So this also wraps that function, and our loaders skip
+    batches themselves. Tested with Accelerate 1.15.
     """
     wrap(module, "prepare_data_loader", _handing_over)
     wrap(module, "skip_first_batches", _letting_skip)
@@ -64,11 +64,11 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
 def report_use_in_ray(module: ModuleType) -> None:
     """Record whether Ray Train has fetched a batch, or requested the end, before it is needed.
 
-    Ray Train always fetches a batch ahead, to copy it to the device meanwhile. If that batch
-    counted as read, a loader that resumes from a state would leave it out. If the end counted, a
-    peek at the last batch of a resumed epoch would use it up. Ray Train only requests
-    batches, and has no API that reports which it has not used. So this wraps the iteration of its
-    class, and sets a `Consumer` for the loaders during that iteration. Tried with Ray 2.60.
+    Ray Train always fetches one batch ahead, to copy it to the device during training. If that
+    batch counted as read, a loader that resumes from a state would skip it. If the end counted, a
+    peek at the last batch of a resumed epoch would use up the epoch. Ray Train only requests
+    batches, and has no API that reports which ones it has not used. So this wraps its class's
+    iteration, during which it sets a `Consumer` for the loaders. Tested with Ray 2.60.
     """
     wrapped = getattr(module, "_WrappedDataLoader", None)
     wrap(wrapped, "__iter__", _beginning_in_ray)
@@ -99,7 +99,7 @@ def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
 
 
 def _consumer_in_ray(wrapped: Any) -> Consumer:
-    """Return the `Consumer` of one of Ray's loaders; each has one iteration at a time."""
+    """Return the `Consumer` of one of Ray's loaders, which has a single iteration at a time."""
     from mdstorm_backend.loaders import Consumer
 
     if (known := _in_ray.get(wrapped)) is None:
@@ -113,41 +113,43 @@ def _consumer_in_ray(wrapped: Any) -> Consumer:
 
 
 def report_use_in_lightning(module: ModuleType) -> None:
-    """Record which batches Lightning trains on, and which it has only fetched.
+    """Record which batches Lightning trains on, and which ones it has only fetched.
 
-    Lightning fetches a batch ahead if there is no length, to know which one is the last. It also
-    saves checkpoints while a batch is in training, as `OnExceptionCheckpoint` does, and trains on
-    that batch again. If these batches counted as read, a loader that resumes from a state would
-    leave them out.
+    If a loader has no length, Lightning fetches one batch ahead to know which one is the last. It
+    may also save a checkpoint while it is training on a batch, as `OnExceptionCheckpoint` does, and
+    later trains on that batch again. If these batches counted as read, a loader that resumes from a
+    state would skip them.
 
-    A loader takes an iteration that is left after one batch for a peek, and begins the next one at
-    the same position. Lightning leaves an iteration after one batch if a resumed epoch has only one
-    left, and with ``limit_train_batches=1``: it counts batches, and does not request the end.
+    A loader treats an iteration that is left after one batch as a peek, and begins the next one at
+    the same position. Lightning leaves an iteration after one batch with ``limit_train_batches=1``,
+    or if a resumed epoch has only one batch left, because it counts batches and does not request
+    the end.
 
-    Lightning only asks a loader for batches and its state, and has no API to report either. So this
-    wraps the iteration of the base class of all classes that fetch, and `count_in_lightning` the
-    beginning of an epoch. Tried with Lightning 2.6.6, in both of its packages.
+    Lightning only requests batches and the state from a loader, and has no API to report how it
+    uses them. So this wraps the iteration of the base class of all fetchers, and
+    `count_in_lightning` wraps the beginning of an epoch. Tested with Lightning 2.6.6, in both of
+    its packages.
     """
     fetcher = getattr(module, "_DataFetcher", None)
     wrap(fetcher, "__iter__", _beginning_in_lightning)
-    wrap(fetcher, "__next__", _continuing_in_lightning)  # this method also restarts shorter loaders
+    wrap(fetcher, "__next__", _continuing_in_lightning)  # also restarts shorter loaders
 
 
 def count_in_lightning(module: ModuleType) -> None:
-    """Report to the iterations of Lightning's fetchers how many batches it has trained on.
+    """Report how many batches Lightning has trained on to the iterations of its fetchers.
 
     A fetcher does not know which loop it belongs to. So this wraps the method with which the loop
-    begins an epoch. Tried with Lightning 2.6.6, in both of its packages.
+    begins an epoch. Tested with Lightning 2.6.6, in both of its packages.
     """
     wrap(getattr(module, "_TrainingEpochLoop", None), "on_run_start", _training_in_lightning)
 
 
 class _Fetching:
-    """One iteration of a fetcher of Lightning, and how many of its batches are not used yet.
+    """One iteration of a Lightning fetcher, and how many of its batches have not been used yet.
 
-    Batches that the fetcher has fetched ahead are unused. In training, so is the batch that is
-    being trained on. A ``training_step`` that takes ``dataloader_iter`` fetches itself, and uses
-    batches as it takes them.
+    Batches that the fetcher has fetched ahead are unused. During training, so is the batch that is
+    being trained on. A ``training_step`` that takes ``dataloader_iter`` fetches batches itself, and
+    uses them as it takes them.
     """
 
     def __init__(self, fetcher: Any) -> None:
@@ -158,8 +160,8 @@ class _Fetching:
         self._fetcher = weakref.ref(fetcher)
         #: Number of batches that the fetcher has fetched.
         self.num_fetched = 0
-        #: Lightning's batch counter, which is None until it trains, and the counter's value before
-        #: this iteration.
+        #: Lightning's batch counter, which is None until training starts, and the counter's value
+        #: before this iteration.
         self._progress: Any = None
         self._trained_before = 0
 
@@ -175,7 +177,7 @@ class _Fetching:
 
 
 def _fetching(fetcher: Any) -> _Fetching:
-    """Return the iteration of a fetcher; a new one if mdstorm was loaded during the iteration."""
+    """Return a fetcher's iteration, or a new one if mdstorm was loaded during the iteration."""
     if (known := _in_lightning.get(fetcher)) is None:
         known = _in_lightning[fetcher] = _Fetching(fetcher)
     return known
@@ -210,25 +212,25 @@ def _training_in_lightning(start: Callable[[Any, Any], None]) -> Any:
 
 
 def restore_in_lightning(module: ModuleType) -> None:
-    """Load the states of loaders in Lightning, and raise if Lightning would lose batches.
+    """Load loader states in Lightning, and raise if Lightning would lose batches.
 
-    Lightning loads the states of loaders only if a checkpoint was written within an epoch. After a
+    Lightning loads loader states only if a checkpoint was written within an epoch. After a
     checkpoint at the end of an epoch, its loaders start over, and only samplers are passed the
-    epoch, so the first epochs would be repeated. Within an epoch, Lightning counts batches
-    from where the checkpoint was written, and assumes that all epochs are as long as the resumed
-    one. In another world, the loader's length then is the number of remaining batches, so batches
-    of this epoch or of later ones would be left out. After a checkpoint that was saved in
-    ``on_train_epoch_start``, Lightning takes the batches of the epoch before for those of the new
-    one, and leaves it after one batch.
+    epoch, so the first epochs would be repeated. Within an epoch, Lightning counts batches from
+    where the checkpoint was written, and assumes that all epochs are as long as the resumed one. If
+    the world size has changed, the loader's length is the number of remaining batches, so batches
+    of this or later epochs would be skipped. After a checkpoint that was saved in
+    ``on_train_epoch_start``, Lightning mistakes the previous epoch's batches for those of the new
+    epoch, which it leaves after one batch.
 
-    Loaders cannot declare to Lightning that their states are also valid between epochs, or that a
-    length is the length of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
+    Loaders cannot tell Lightning that their states are also valid between epochs, or that a length
+    is the length of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
 
-    Lightning loads no states into loaders that it has requested before it reads the checkpoint's
-    loops, as it does for a model whose ``configure_optimizers`` or ``setup`` reads
+    Lightning does not load states into loaders that it requested before it reads the checkpoint's
+    loops. It does that for a model whose ``configure_optimizers`` or ``setup`` reads
     ``trainer.estimated_stepping_batches`` (its issue 20550). It has no hook between that moment and
-    the first batch. So this also wraps ``_FitLoop.on_load_checkpoint``. Tried with Lightning 2.6.6,
-    in both of its packages.
+    the first batch. So this also wraps ``_FitLoop.on_load_checkpoint``. Tested with Lightning
+    2.6.6, in both of its packages.
     """
     loop = getattr(module, "_FitLoop", None)
     wrap(loop, "_load_combined_loader_states", _restoring)
@@ -238,7 +240,7 @@ def restore_in_lightning(module: ModuleType) -> None:
 def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
         own = list(_own_states(self))
-        # Lightning also restarts within an epoch after a checkpoint of its last step.
+        # Lightning also restarts within an epoch after a checkpoint at the epoch's last step.
         batches = self.epoch_loop.batch_progress
         is_in_training = batches.current.ready > batches.current.processed
         is_within = self.restarting and (is_in_training or not batches.is_last_batch)
@@ -272,7 +274,7 @@ def _requesting_again(load: Callable[[Any, Any], None]) -> Any:
 
 
 def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield our loaders with which a loop trains, each with the state to load."""
+    """Yield each of our loaders that a loop trains with, and the state to load into it."""
     stateful = [loader for loader in _loaders(loop) if hasattr(loader, "load_state_dict")]
     for loader, state in zip(stateful, loop._combined_loader_states_to_load, strict=False):
         if _is_ours(loader) and loader._mdstorm_loop() is not None:
@@ -288,15 +290,15 @@ def _is_ours(loader: Any) -> bool:
 
 
 def load_position(loader: Any, state: Any) -> bool:
-    """Load the state of a checkpoint into a loader; if it does not fit, warn and return False.
+    """Load a checkpoint's state into a loader; if it does not fit, warn and return False.
 
-    After an epoch, training may continue with other data, so that is not an error.
+    This is not an error, because training may continue with different data after an epoch.
     """
     try:
         loader.load_state_dict(state)
     except StateMismatchError as error:
         _logger.warning(
-            "the position in the checkpoint does not fit the training data; reading starts from "
+            "the position in the checkpoint does not match the training data; reading starts from "
             "the beginning: %s",
             error,
         )
@@ -310,9 +312,9 @@ def _refuse_other_world(loader: Any, state: object) -> None:
     num_ranks = loader._mdstorm_loop().options.in_world().order.world_size
     if before not in (None, num_ranks) and _has_length(loader):
         raise StateMismatchError(
-            f"the checkpoint was written in a world of size {before}, and this one is of size "
-            f"{num_ranks}: Lightning would leave out batches of a loader passed to fit. Train "
-            "with mdstorm.lightning.StreamingDataModule, which resumes in any world"
+            f"the checkpoint was written with world size {before}, but the world size is now "
+            f"{num_ranks}: Lightning would skip batches of a loader passed to fit. Train with "
+            "mdstorm.lightning.StreamingDataModule, which can resume with any world size"
         )
 
 
@@ -325,12 +327,12 @@ def _has_length(loader: Any) -> bool:
 
 
 def count_steps_in_lightning(module: ModuleType) -> None:
-    """Let data modules count the steps of a run that resumes on another number of ranks.
+    """Let data modules count the steps of a run that resumes on a different number of ranks.
 
     Lightning multiplies the length of the training data by the number of epochs. After a resume on
-    another number of ranks, the data module hides that length, because the first epoch is shorter
-    than the others. Lightning has no API for a number of steps, so this wraps
-    ``Trainer.estimated_stepping_batches``. Tried with Lightning 2.6.6, in both of its packages.
+    a different number of ranks, the data module hides that length, because the first epoch is
+    shorter than the others. Lightning has no API for the number of steps, so this wraps
+    ``Trainer.estimated_stepping_batches``. Tested with Lightning 2.6.6, in both of its packages.
     """
     trainer = getattr(module, "Trainer", None)
     found = getattr(trainer, "estimated_stepping_batches", None)
@@ -355,10 +357,9 @@ def _counting_steps(estimate: Callable[[Any], Any]) -> Any:
 def save_without_positions(module: ModuleType) -> None:
     """Let Lightning write checkpoints even if a loader's position is not known.
 
-    Loaders over weighted, n-gram and partly read readers have methods for states, which raise.
-    Lightning saves the state of any loader that has the methods, and has no API for a loader
-    without one. So this wraps ``CombinedLoader._state_dicts``. Tried with Lightning 2.6.6, in both
-    of its packages.
+    Loaders over weighted, n-gram and partly read readers have state methods that raise. Lightning
+    saves the state of any loader that has these methods, and a loader cannot opt out. So this wraps
+    ``CombinedLoader._state_dicts``. Tested with Lightning 2.6.6, in both of its packages.
     """
     wrap(getattr(module, "CombinedLoader", None), "_state_dicts", _saving)
 
@@ -369,15 +370,15 @@ def _saving(save: Callable[[Any], list[Any]]) -> Any:
             return save(self)
         except StateMismatchError as error:
             warn_user(
-                "Lightning's checkpoint does not have the position in the training data, so an "
-                f"epoch that is resumed begins with its first batch: {error}"
+                "Lightning's checkpoint does not contain the position in the training data, so a "
+                f"resumed epoch begins with its first batch: {error}"
             )
             return []
 
     return state_dicts
 
 
-#: Module → the function that applies its hooks.
+#: Maps each module to the function that applies its hooks.
 _HOOKS = {
     "accelerate": hand_over_to_accelerate,
     "accelerate.accelerator": hand_over_to_accelerate,
@@ -398,6 +399,6 @@ _HOOKS = {
 
 
 def install() -> None:
-    """Apply the hooks of loaded frameworks now, and of others as soon as they are loaded."""
+    """Apply hooks to loaded frameworks now, and to others as soon as they are loaded."""
     for module, hook in _HOOKS.items():
         when_loaded([module], hook)

@@ -1,13 +1,13 @@
-"""`PreparedLoader`: the loader that ``accelerator.prepare`` makes of a `StreamingDataLoader`.
+"""`PreparedLoader`: the loader that ``accelerator.prepare`` makes from a `StreamingDataLoader`.
 
-Accelerate's ``prepare_data_loader`` gives each process a part of a loader's data. But each rank
-of a `StreamingDataLoader` reads only its own rows. So a hook calls `prepared` first, which returns
-a `PreparedLoader` with the device and batch size that Accelerate passes.
+Accelerate's ``prepare_data_loader`` gives each process a part of a loader's data. However, each
+rank of a `StreamingDataLoader` already reads only its own rows. So a hook calls `prepared` first,
+which returns a `PreparedLoader` with the device and batch size that Accelerate passes.
 
 A `PreparedLoader` reads its rank's batches through a `PreparedBatches`, which moves them to the
 device, pads the last one if Accelerate wants even batches, and tells Accelerate when a pass ends.
 To know which batch is the last, it fetches one batch ahead, or requests the end. Neither counts
-before it is used.
+until it is used.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from mdstorm_backend.order import ExactOrder, given_world
 def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
     """Return a loader over this process's share, or None if Accelerate itself has to prepare it.
 
-    That is so if batches are not read as blocks, because the dataset overrides ``__iter__`` or is
-    not one of ours. Accelerate may split the samples of such a dataset.
+    Accelerate has to prepare a loader whose batches are not read as blocks, because the dataset
+    overrides ``__iter__`` or is not one of ours. It may split the samples of such a dataset.
 
     Parameters
     ----------
@@ -45,8 +45,8 @@ def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
     Raises
     ------
     InvalidArgumentError
-        If Accelerate would split the share of a process again, or if ``split_batches`` does not
-        divide the batches evenly.
+        If Accelerate would split a process's share again, or if ``split_batches`` cannot divide the
+        batches evenly.
     """
     loader = arguments["dataloader"]
     num_processes = arguments["num_processes"] or PartialState().num_processes
@@ -81,7 +81,7 @@ def _refuse_second_split(loader: Any, num_processes: int) -> None:
 def _with_share(
     loader: StreamingDataLoader, num_processes: int, arguments: Mapping[str, Any]
 ) -> StreamingDataLoader:
-    """Return a copy that reads only this process's share, from the loader's next position on."""
+    """Return a copy that reads only this process's share, from the loader's next position."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, knows_share = source.shared(), source.has_explicit_share
@@ -116,11 +116,11 @@ def _with_share(
 
 
 def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> None:
-    """Let `other` begin where the next iteration of `loader` would begin."""
+    """Make `other` begin where the next iteration of `loader` would begin."""
     passes = loader._mdstorm.of(loader)
     position = passes.next_position
-    # A seed that was drawn at random differs on each rank. The share's order has its own seed. Only
-    # a position within an epoch, or from a state, needs the seed with which it was taken.
+    # A randomly drawn seed differs on each rank, and the share's order has its own seed. Only a
+    # position within an epoch, or from a state, needs the seed that it was recorded with.
     if position.consumed or position.seed is not None:
         other.load_state_dict(passes.next_state())
     else:
@@ -154,7 +154,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
     non_blocking : bool
         Copy them without waiting.
     use_stateful_dataloader : bool
-        Whether Accelerate's ``save_state`` saves the state of the loader.
+        Whether Accelerate's ``save_state`` saves the loader's state.
 
     Attributes
     ----------
@@ -188,27 +188,27 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
 
     @property
     def end_of_dataloader(self) -> bool:
-        """Whether the latest batch is the last one of its pass."""
+        """Whether the latest batch is the last one in its pass."""
         return self._batches.end_of_dataloader
 
     @property
     def remainder(self) -> int:
-        """Rows of the last global batch, not counting padding; 0 if it has no padding."""
+        """Number of rows in the last global batch without its padding; 0 if it has no padding."""
         return self._batches.remainder
 
     @property
     def total_batch_size(self) -> int:
-        """Rows of a global batch: one batch of every rank."""
+        """Number of rows in a global batch, which consists of one batch from every rank."""
         options = source_of(self._batches.loader)._mdstorm.options
         return self._batches.batch_size * int(options.in_world().order.world_size)
 
     @property
     def total_dataset_length(self) -> int:
-        """Rows of an epoch over all ranks."""
+        """Number of rows in an epoch over all ranks."""
         return len(self._batches)
 
     def __len__(self) -> int:
-        """Return the number of batches of a whole pass, equal on all ranks.
+        """Return the number of batches in a whole pass, which is the same on all ranks.
 
         Raises
         ------
@@ -227,25 +227,25 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin the next iteration with `epoch`."""
+        """Set the epoch of the next iteration."""
         self._batches.loader.set_epoch(epoch)
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return the batches and waiting times so far: see `StreamingDataLoader`."""
+        """Return batch counts and waiting times so far: see `StreamingDataLoader`."""
         return self._batches.loader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after the latest batch; it is the same on all ranks."""
+        """Return the state after the latest batch, which is the same on all ranks."""
         loader = self._batches.loader
         return loader._mdstorm.of(loader).state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume the next iteration from a state, in any world.
+        """Resume the next iteration from a state, with any world size.
 
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or order, or is not a state.
+            If the state was taken from a different dataset or order, or is not a state.
         """
         self._batches.loader.load_state_dict(state)
 
@@ -253,7 +253,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         self.close()
 
     def close(self) -> None:
-        """End running iterations, their threads and processes; the loader can be iterated again."""
+        """End running iterations, with their threads and processes; the loader remains usable."""
         self._batches.loader.close()
 
 
@@ -261,7 +261,7 @@ _NONE: Any = object()
 
 
 class _Padding(NamedTuple):
-    """The number of a pass's last batch, from 1, and its rows without and with padding."""
+    """The number of a pass's last batch, from 1, and its size without and with padding."""
 
     last: int | None
     rows: int
@@ -269,10 +269,10 @@ class _Padding(NamedTuple):
 
 
 class PreparedBatches(data.IterableDataset[Any]):
-    """A dataset of a loader's whole batches, on a device, for Accelerate.
+    """A dataset for Accelerate whose items are a loader's whole batches, on a device.
 
-    It is the dataset of a `PreparedLoader`, also of one that ``skip_first_batches`` returns. While
-    it is iterated, it is the active loader of ``GradientState``.
+    It is the dataset of a `PreparedLoader`, including one that ``skip_first_batches`` returns.
+    During an iteration, it is the active loader of ``GradientState``.
 
     Parameters
     ----------
@@ -286,9 +286,9 @@ class PreparedBatches(data.IterableDataset[Any]):
     Attributes
     ----------
     end_of_dataloader : bool
-        Whether the latest batch is the last one of its pass.
+        Whether the latest batch is the last one in its pass.
     remainder : int
-        Rows of the last global batch without its padding; 0 if it has none.
+        Number of rows in the last global batch without its padding; 0 if it has no padding.
     batch_map : callable or None
         Applied to each batch before it goes to the device.
     """
@@ -299,7 +299,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         super().__init__()
         assert loader.batch_size is not None
         self.loader, self.batch_size = loader, loader.batch_size
-        # For a CPU, nothing has to be moved, since batches are made in main memory.
+        # Batches are made in main memory, so nothing has to be moved for a CPU.
         self._device = None if device is None or device.type == "cpu" else device
         self._non_blocking = non_blocking
         self.end_of_dataloader = False
@@ -307,7 +307,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         self.batch_map: Callable[[Any], Any] | None = None
 
     def __len__(self) -> int:
-        """Return the number of rows of an epoch over all ranks.
+        """Return the number of rows in an epoch over all ranks.
 
         Raises
         ------
@@ -316,14 +316,14 @@ class PreparedBatches(data.IterableDataset[Any]):
         """
         opened = source_of(self.loader)._mdstorm
         if opened.options.drops_rows:
-            raise TypeError("the number of rows is not known: a transform may drop some")
+            raise TypeError("the number of rows is not known: a transform may drop rows")
         return opened.plan().num_samples
 
     def __iter__(self) -> Generator[Any, None, None]:
         yield from self.after(0)
 
     def after(self, skipped: int) -> Generator[Any, None, None]:
-        """Iterate over a pass, and yield the batches after the first `skipped` ones."""
+        """Iterate over a pass, yielding all but the first `skipped` batches."""
         loader, state = self.loader, GradientState()
         is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
         consumer = Consumer(lambda: is_ahead, skipped=skipped)
@@ -337,8 +337,8 @@ class PreparedBatches(data.IterableDataset[Any]):
             number = 0
             while batch is not _NONE:
                 number += 1
-                # If an error is raised from here on, the loader is one batch ahead of the yielded
-                # batches.
+                # If an error is raised after this point, the loader is one batch ahead of the
+                # yielded batches.
                 is_ahead = True
                 if padding is not None and number == padding.last:
                     batch = self._padded(batch, before, padding)
@@ -355,7 +355,7 @@ class PreparedBatches(data.IterableDataset[Any]):
             consumer.leave()
 
     def _padding(self) -> _Padding | None:
-        """Return the padding of this rank's last batch; None if the current pass has no padding."""
+        """Return the padding of this rank's last batch, or None if the pass has no padding."""
         segment = self.loader._mdstorm.of(self.loader).segment
         order: Any = segment.options.order
         if not getattr(order, "padded_to", 0):
@@ -375,7 +375,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         return send_to_device(batch, self._device, non_blocking=self._non_blocking)
 
     def _padded(self, batch: Any, before: Any, padding: _Padding) -> Any:
-        """Return the last batch, filled up with its own rows or rows of the previous batch."""
+        """Return the last batch, padded with its own rows or rows from the previous batch."""
         _, rows, size = padding
         if rows == size:
             return batch
@@ -386,13 +386,13 @@ class PreparedBatches(data.IterableDataset[Any]):
         return repeated_rows(before, self.batch_size, size)
 
     def _batch_of_anything(self, size: int) -> Any:
-        """Return a batch of arbitrary rows, for a rank that has no rows to repeat."""
+        """Return a batch of arbitrary rows for a rank that has no rows to repeat."""
         opened = source_of(self.loader)._mdstorm.in_order(ExactOrder(seed=1))
         with _reading_from(opened, self.loader, num_workers=0) as other:
             return repeated_rows(next(iter(other)), min(size, len(self)), size)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the values that a copy needs to resume after the latest batch."""
+        """Return the values that a copy needs in order to resume after the latest batch."""
         passes = self.loader._mdstorm.passes
         has_unused = passes is not None and passes.num_unused > 0
         return {**self.__dict__, "loader": copy(self.loader) if has_unused else self.loader}

@@ -1,18 +1,19 @@
-"""Compare the passes of ranks, without a collective and without blocking training.
+"""Compare passes between ranks, without a collective and without blocking training.
 
-`Pass.planned` and `SampleIteration` call `begin_pass`, which returns a `Beginning` if the
-process belongs to a group with one rank for each share. Once the pass counts, the
-`Beginning` *offers* its seed, batch size, position and so on to the other ranks, in the store of
-the process group. An offer is one `compare_set`, which is atomic and returns the offer of the rank
-that came first. A second offer claims the share of the rows.
+`Pass.planned` and `SampleIteration` call `begin_pass`, which returns a `Beginning` if the process
+belongs to a group with one rank for each share. Once the pass counts, the `Beginning` *offers* its
+seed, batch size, position and so on to the other ranks, in the process group's store. An offer is
+one `compare_set`, which is atomic and returns the offer of the rank that came first. A second offer
+claims the rank's share of the rows.
 
-Ranks run the same program, so they compare their n-th counted pass of the k-th loader to count, for
-each kind of loader: order, number of shares, columns and selection. `Numbering` keeps k and n. Only
-passes of the main thread are compared, because passes of other threads begin in any order.
+Ranks run the same program, so they compare their n-th counted pass of the k-th loader of the same
+kind to count. The kind consists of the order, number of shares, columns and selection. `Numbering`
+keeps k and n. Only passes in the main thread are compared, because passes in other threads begin in
+any order.
 
-`Ranks`, one object per process, makes the offers in a daemon thread: a store may be slow, gone, or
-of an unknown kind, and none of that may affect training. With the next batch or the end of a pass,
-the training thread raises or warns about the differences that were found.
+`Ranks`, of which each process has one object, makes the offers in a daemon thread, because a store
+may be slow, gone, or of an unknown kind, and none of that may affect training. At the next batch or
+the end of a pass, the training thread raises or warns about the differences that were found.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ from mdstorm_backend.loaders.state import selection_of
 
 _logger = logging.getLogger(__name__)
 
-#: Ranks compare at most this many passes of each kind of loader: a program may begin one per step.
+#: Maximum number of passes to compare for each kind of loader; a program may begin one per step.
 MOST_PASSES = 1_000
-#: Seconds to wait for pending offers at the end of a pass or of the process.
+#: Seconds to wait for pending offers at the end of a pass or process.
 PATIENCE = 0.5
 
-#: How to fix a difference between ranks, by the name of the value on which they have to agree.
+#: How to fix a difference between ranks, by the name of the value they have to agree on.
 _REMEDIES = {
-    "dataset fingerprint": "open the same files on all ranks, of a table the same version=, or "
-    "pickle one converter for all",
-    "seed": "give all ranks one seed, without adding the rank",
-    "batch size": "give all ranks one batch size",
+    "dataset fingerprint": "open the same files on all ranks, pass the same version= of a table, "
+    "or pickle one converter for all ranks",
+    "seed": "pass the same seed on all ranks, without adding the rank",
+    "batch size": "pass the same batch size on all ranks",
     "epoch number": "make the same loaders on all ranks and iterate equally often, call "
     "set_epoch(epoch) on all of them, or pass check_ranks=False to a loader of a single rank",
     "samples consumed": "load the same state on all ranks, or on none",
@@ -69,12 +70,12 @@ class RankGroup(NamedTuple):
 
 
 def find_group() -> RankGroup | None:
-    """Return the default process group; None if there is none, or if it has a single rank.
+    """Return the default process group, or None if there is none or it has a single rank.
 
     Raises
     ------
     Exception
-        If the store of the group cannot be found: PyTorch's function for it is private.
+        If the group's store cannot be found, since PyTorch's function for it is private.
     """
     if (itself := _default_group()) is None:
         return None
@@ -95,7 +96,7 @@ def _default_group() -> Any:
 
 @dataclass(eq=False)
 class Numbering:
-    """The numbers of a loader and its latest pass, by which all ranks find the pass to compare.
+    """The numbers of a loader and its latest pass, which identify the pass to compare on all ranks.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class Numbering:
 
 @dataclass(eq=False)
 class Beginning:
-    """A pass of this rank, to compare with other ranks; `segment` is None once it is offered."""
+    """A pass on this rank, to compare with other ranks; `segment` is None once it is offered."""
 
     segment: Segment | None
     numbering: Numbering
@@ -134,7 +135,7 @@ class Beginning:
             _ranks.offer(self, segment)
 
     def leave(self) -> None:
-        """Offer the pass, and wait briefly for the answer of the store.
+        """Offer the pass, and wait briefly for the store's answer.
 
         The program may destroy the process group next, and PyTorch prints the C++ stack of a
         request whose store is gone.
@@ -154,7 +155,7 @@ class Ranks:
     Parameters
     ----------
     inherited : object, optional
-        The process group that a forked process inherits, whose store it must not use.
+        The process group that a forked process has inherited and whose store it must not use.
     """
 
     def __init__(self, inherited: Any = None) -> None:
@@ -167,20 +168,20 @@ class Ranks:
         self._answered.set()
         self._numbered: Any = lambda: None
         self._number = 0
-        #: Whether a check has failed in this group; if so, no more checks are made.
+        #: Whether a check has failed in this group, after which no more checks are made.
         self._has_failed = False
-        #: For each kind of loader, the number of loaders, and the number of passes without peeks.
+        #: For each kind of loader, the number of loaders, and the number of passes, without peeks.
         self._loaders: Counter[str] = Counter()
         self._passes: Counter[str] = Counter()
         #: Messages to report, and whether each is an error rather than a warning.
         self.found: deque[tuple[bool, str]] = deque()
-        #: Older values in the store were written before ranks were restarted, since a group exists
-        #: only once all of its processes have started.
+        #: Values in the store from before this time were written before the ranks were restarted,
+        #: since a group exists only once all of its processes have started.
         self._since = time.time()
 
     @property
     def group(self) -> RankGroup | None:
-        """The process group, unless it cannot be used or this process inherited it by a fork."""
+        """The process group; None if it cannot be used or this process inherited it by a fork."""
         try:
             group = find_group()
         except Exception as error:  # PyTorch may change its private function
@@ -191,7 +192,7 @@ class Ranks:
     def begin(self, segment: Segment, numbering: Numbering) -> Beginning | None:
         """Report the differences found so far, and warn about unsuitable shares.
 
-        Return the `Beginning` of the pass if it is to be compared with other ranks.
+        Return the `Beginning` of the pass if the pass is to be compared with other ranks.
         """
         self.report()
         options, num_shares = segment.options, segment.plan.num_ranks
@@ -207,7 +208,7 @@ class Ranks:
         if options.leaves_out_rows and not segment.plan.has_equal_batches:
             _warn_once(
                 "a predicate or filters leave out rows, so ranks may have different numbers of "
-                "batches, and those with more would wait for the others forever: filter before "
+                "batches, and ranks with more would wait for the others forever: filter before "
                 "writing, or train within torch.distributed.algorithms.join.Join"
             )
         # If there are fewer shares than ranks, the program has several worlds, as with a device
@@ -218,7 +219,7 @@ class Ranks:
         return None
 
     def offer(self, begun: Beginning, segment: Segment) -> None:
-        """Have the thread offer a pass, and compare it with the other ranks' passes."""
+        """Have the thread offer a pass and compare it with the other ranks' passes."""
         if (group := self.group) is not None:
             try:
                 self._offer(group, begun, segment)
@@ -242,7 +243,7 @@ class Ranks:
             self._request(partial(self._check, group, key, segment, offered))
 
     def _count_group(self, group: RankGroup) -> None:
-        """Give a new group a number: the store may still contain keys of a destroyed group."""
+        """Number a new group, since the store may still contain keys of a destroyed group."""
         if self._numbered() is not group.itself:
             self._numbered = weakref.ref(group.itself)
             self._number += 1
@@ -258,7 +259,7 @@ class Ranks:
     def _compare(
         self, group: RankGroup, key: str, segment: Segment, offered: Mapping[str, Any]
     ) -> None:
-        """Compare the values of this rank with the first rank's, and record differences."""
+        """Compare this rank's values with the first rank's, and record differences."""
         order, url, epoch = (
             segment.options.order,
             segment.options.dataset.url,
@@ -276,12 +277,12 @@ class Ranks:
                 f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
                 f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
             )
-            # A share that is one range of rows does not depend on the seed.
+            # A share that is a single range of rows does not depend on the seed.
             loses_rows = name == "seed" and order.contiguous_share() is None
             self.found.append((loses_rows, message))
 
     def _claim_share(self, group: RankGroup, key: str, segment: Segment) -> None:
-        """Claim this rank's share of the rows, and record if another rank claimed it before."""
+        """Claim this rank's share of the rows, and record whether another rank has claimed it."""
         share, url = segment.options.order.world.rank, segment.options.dataset.url
         if (other := self._first(group, f"{key}/{share}", group.rank)) != group.rank:
             message = (
@@ -292,7 +293,7 @@ class Ranks:
             self.found.append((False, message))
 
     def _first(self, group: RankGroup, key: str, value: Any) -> Any:
-        """Offer a value and return the first rank's; replace values older than the group."""
+        """Offer a value and return the first rank's value; replace values older than the group."""
         mine, expected = json.dumps([time.time(), value]), ""
         while True:
             found = group.store.compare_set(key, expected, mine)
@@ -320,18 +321,18 @@ class Ranks:
             answered.set()
 
     def _fail(self, error: Exception) -> None:
-        """Log the first failed check of a group; after it, no more checks are made."""
+        """Log a group's first failed check, after which no more checks are made."""
         if not self._has_failed:
             self._has_failed = True
             _logger.debug("Ranks are no longer compared: %r", error, exc_info=error)
 
     def wait(self) -> None:
-        """Wait briefly until the store has answered; give up on a store that does not answer."""
+        """Wait briefly for the store to answer, and give up on a store that does not."""
         if not (self._has_failed or self._answered.wait(PATIENCE)):
             self._fail(TimeoutError(f"the store did not answer within {PATIENCE} seconds"))
 
     def finish(self) -> None:
-        """Wait briefly for pending offers as the process ends, and report what they found."""
+        """Wait briefly for pending offers while the process is exiting, and report the results."""
         if self._thread is not None:
             self._requests.put(None)
             self._thread.join(PATIENCE)
@@ -353,7 +354,7 @@ class Ranks:
 
 
 def _kind(segment: Segment) -> str:
-    """Return the kind of a loader as a string that does not depend on the rows of its dataset."""
+    """Return a loader's kind as a string that does not depend on the rows in its dataset."""
     options = segment.options
     selection = {**selection_of(options), "columns": options.columns, "splits": options.splits}
     settings = {key: value for key, value in selection["settings"].items() if key != "weights"}
@@ -364,10 +365,10 @@ def _kind(segment: Segment) -> str:
 
 
 def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
-    """Return the values of a pass on which ranks have to agree; values of None are not compared."""
+    """Return the values of a pass that ranks have to agree on; None values are not compared."""
     order, position, plan = segment.options.order, segment.position, segment.plan
     is_even = before is not None and plan.has_equal_batches
-    # Ranks have the same position only if the plan numbers the samples of all ranks together.
+    # Ranks have the same position only if the plan numbers samples across all ranks.
     is_shared = plan.has_equal_batches or not position.consumed
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,
@@ -382,8 +383,8 @@ def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
 def _check_server(store: Any) -> None:
     """Raise OSError if the server of a TCPStore is gone.
 
-    It ends with the group of the rank that hosts it. PyTorch would print the C++ stack of a request
-    to it.
+    The server ends with the group of the rank that hosts it. PyTorch would print the C++ stack of a
+    request to a server that is gone.
     """
     while (inner := getattr(store, "underlying_store", None)) is not None:
         store = inner
@@ -392,7 +393,7 @@ def _check_server(store: Any) -> None:
 
 
 def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
-    """Warn if a plain ``DataLoader`` may make one more batch on some ranks than on others."""
+    """Warn if a plain ``DataLoader`` may yield one more batch on some ranks than on others."""
     order, num_epochs = segment.options.order, segment.options.num_epochs
     if num_epochs is None or order.rows_of_rank(segment.plan.num_samples) is None:
         return
@@ -402,13 +403,13 @@ def warn_of_samples(segment: Segment, batch_size: int | None) -> None:
     ):
         _warn_once(
             f"some ranks read {samples} samples of {segment.options.dataset.url}, and others one "
-            "more, so a plain DataLoader may make one more batch on some ranks, and training would "
+            "more, so a plain DataLoader may yield one more batch on some ranks, which would then "
             "wait forever for the other ranks: use a StreamingDataLoader"
         )
 
 
 def _warn_once(message: str) -> None:
-    """Warn, unless a message that differs only in its digits was shown before."""
+    """Warn, unless a message that differs only in its digits has been shown before."""
     kind = "".join(letter for letter in message if not letter.isdigit())
     if kind not in _warned:
         _warned.add(kind)
@@ -427,5 +428,5 @@ atexit.register(lambda: _ranks.finish())
 
 
 def begin_pass(segment: Segment, numbering: Numbering) -> Beginning | None:
-    """Return the `Beginning` of a pass; None for a single rank, or if ranks are not compared."""
+    """Return the `Beginning` of a pass, or None if the pass is not compared with other ranks."""
     return _ranks.begin(segment, numbering)

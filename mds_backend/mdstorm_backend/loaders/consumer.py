@@ -1,8 +1,8 @@
-"""`Consumer`: the code that takes the batches of an iteration, and when it uses them.
+"""`Consumer`: describes the code that takes an iteration's batches, and when it uses them.
 
-A loop uses each batch when it takes it. A training framework may fetch a batch, or request the end,
-while its user still holds the batch before, or it may leave out batches. A hook for the framework
-describes that by a `Consumer`, and sets `CONSUMER` to it while the framework requests a batch. A
+A loop uses each batch when it takes it. A training framework may skip batches, or may fetch a
+batch or request the end while its user still holds the previous batch. A hook for the framework
+describes this with a `Consumer`, and sets `CONSUMER` to it while the framework requests a batch. A
 pass keeps the consumer that requested its first batch.
 """
 
@@ -12,30 +12,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Maximum number of batches whose use has not ended: one in use, and one that was fetched ahead.
+#: Maximum number of batches not used up: one in use, and one that was fetched ahead.
 MOST_UNUSED = 2
 
 
 class Consumer:
-    """When the batches of an iteration are used, and how many make it more than a peek.
+    """When an iteration's batches are used, and how many of them make it more than a peek.
 
     Parameters
     ----------
     count_unused : callable, optional
-        For a consumer that takes batches ahead of use: returns how many of the latest batches are
-        not used yet, at most `MOST_UNUSED`. By default, batches are used as they are taken.
+        For a consumer that takes batches ahead of use; returns how many of the latest batches have
+        not been used yet, at most `MOST_UNUSED`. By default, batches are used as they are taken.
     peek : int
         How many batches of an iteration may be taken without using it up; 0 for a consumer that
         trains on each batch.
     skipped : int
-        How many batches of each iteration are left out before the first one that is used.
+        How many batches are skipped at the beginning of each iteration.
 
     Attributes
     ----------
     peek, skipped
         As given.
     fetches_ahead : bool
-        Whether a batch is fetched before the one before it is used.
+        Whether a batch is fetched before the previous one has been used.
     """
 
     def __init__(
@@ -50,19 +50,19 @@ class Consumer:
 
     @property
     def num_unused(self) -> int:
-        """How many of the latest batches were taken and are not used yet."""
+        """How many of the latest batches were taken and have not been used yet."""
         return 0 if self._count_unused is None else self._count_unused()
 
     @property
     def ends_ahead(self) -> bool:
-        """Whether the end may be requested while the last batch is not used yet.
+        """Whether the end may be requested before the last batch has been used.
 
         A consumer that trains on each batch uses the last one in any case.
         """
         return self.fetches_ahead and self.peek > 0
 
     def hold_end(self, use: Callable[[], None], leave: Callable[[], None]) -> None:
-        """Keep a pass open whose end was requested, until `use_end` or `leave` is called."""
+        """Keep a pass whose end was requested open until `use_end` or `leave` is called."""
         self._held.append((use, leave))
 
     def use_end(self) -> None:
@@ -78,7 +78,7 @@ class Consumer:
             leave()
 
     def counts_from(self, *, may_peek: bool) -> int:
-        """Return the number of the batch with which an iteration becomes more than a peek."""
+        """Return the number of the batch that makes an iteration more than a peek."""
         return self.skipped + (self.peek if may_peek else 0) + 1
 
     @contextmanager
@@ -91,7 +91,7 @@ class Consumer:
             CONSUMER.reset(token)
 
 
-#: A loop that uses each batch as it takes it.
+#: The consumer for a loop that uses each batch as it takes it.
 _LOOP = Consumer()
 #: The consumer that is requesting a batch.
 CONSUMER: ContextVar[Consumer] = ContextVar("CONSUMER", default=_LOOP)

@@ -26,12 +26,12 @@ _ORDER_SETTINGS = {f.name: f.default for f in fields(ElasticOrder) if f.name != 
 
 @dataclass(frozen=True)
 class DatasetSettings(stream_files.StreamDefaults):
-    """The arguments of a `StreamingDataset`, which describes them, as attributes.
+    """The arguments of a `StreamingDataset` as attributes; see that class for descriptions.
 
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If an argument has a wrong type or value, or arguments exclude each other.
+        If an argument has the wrong type or value, or arguments exclude each other.
     """
 
     streams: Sequence[Stream]
@@ -87,16 +87,16 @@ class DatasetSettings(stream_files.StreamDefaults):
     def new_order(self) -> ExactOrder | ElasticShare:
         """Return the reading order, with a fixed seed and the share of the rows to read.
 
-        Unless the order or `world` gives a share, it follows the world; only
-        ``ExactOrder(follows_world=False)`` has all rows.
+        Unless the order or `world` specifies a share, the share follows the world. Only
+        ``ExactOrder(follows_world=False)`` reads all rows.
 
         Raises
         ------
         InvalidArgumentError
-            If an order and settings or two shares are given, or if the order does not support the
-            streams.
+            If both an order and settings or two shares are given, or if the order does not support
+            the streams.
         ArgumentTypeError
-            If `order` is of another type.
+            If `order` has the wrong type.
         """
         order = self.elastic_order() if self.order is None else self._given_order(self.order)
         if self.world is None:
@@ -109,7 +109,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         return order.share_of(given_world(self.world))
 
     def elastic_order(self) -> ElasticShare:
-        """Return the elastic order with these settings; its share follows the world."""
+        """Return an elastic order with these settings, whose share follows the world."""
         settings = {name: getattr(self, name) for name in _ORDER_SETTINGS}
         order = ElasticOrder(batch_size=self.batch_size or 1, **settings)
         is_stated = self.batch_size is not None
@@ -167,21 +167,22 @@ class DatasetSettings(stream_files.StreamDefaults):
 def find_streams(
     streams: Sequence[Stream] | None, name: str, config: Mapping[str, Any]
 ) -> list[Stream]:
-    """Return the given streams, or the only stream, made from its configuration.
+    """Return the given streams, or a single stream made from its configuration.
 
     Parameters
     ----------
     streams : sequence of Stream, optional
         The streams.
     name : str
-        Name in `streams_registry` of the class of the only stream, if `streams` is not given.
+        Name in `streams_registry` of the single stream's class, if `streams` is not given.
     config : mapping
-        Arguments of the only stream, including ``remote`` and ``local``.
+        Arguments of the single stream, including ``remote`` and ``local``.
 
     Raises
     ------
     InvalidArgumentError
-        If `streams` and ``remote`` or ``local`` are given, or neither, or `streams` is empty.
+        If both or neither of `streams` and ``remote`` or ``local`` are given, or if `streams` is
+        empty.
     ArgumentTypeError
         If an element is not a `Stream`.
     """

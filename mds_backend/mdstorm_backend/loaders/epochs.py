@@ -1,16 +1,17 @@
-"""`Epochs`: where the next iteration over a dataset begins, for its process and its workers.
+"""`Epochs`: where the next iteration over a dataset begins, in a process and its workers.
 
 All loaders over a dataset share its `Epochs`, which holds the *beginning*: the position where the
-next iteration begins. `Epochs.open` starts a pass of a loader there. `Epochs.move` moves the
+next iteration begins. `Epochs.open` starts a loader's pass there. `Epochs.move` moves the
 beginning, but only once the pass *counts*, so a rank that peeks at a batch is not ahead of the
 others.
 
-Iterations over samples count from their first one: `Epochs.begin` moves the beginning at once. The
-workers of a plain ``DataLoader`` have copies of the dataset and call it as well: the first worker
-of a group begins the iteration, and the others join it. A worker may be epochs ahead of one that
-has not joined yet, so each finds its further epochs by itself, and records them by `Epochs.reach`.
+Iterations over samples count from their first sample, so `Epochs.begin` moves the beginning
+immediately. The workers of a plain ``DataLoader`` have copies of the dataset and also call it. The
+first worker in a group begins the iteration, and the others join it. A worker may be epochs ahead
+of one that has not joined yet, so each worker finds its further epochs by itself, and records them
+with `Epochs.reach`.
 
-The values are in a `SharedRecord`.
+The values are stored in a `SharedRecord`.
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ from mdstorm_backend.order.lanes import Lanes
 
 @dataclass(frozen=True)
 class Worker:
-    """One of the processes that share the samples of a dataset in a plain ``DataLoader``.
+    """One of the processes that share a dataset's samples in a plain ``DataLoader``.
 
     Attributes
     ----------
     number, count : int
-        Number of the worker, from 0, and number of workers.
+        The worker's number, from 0, and the number of workers.
     group : int or None
-        Identifies the workers that were started together; None outside of a worker process.
+        Identifies the workers that were started together; None outside a worker process.
     world : World or None
-        The world as seen by the process that started the workers; None if not known, or if that is
-        this process.
+        The world as seen by the process that started the workers; None if it is not known, or if
+        this is that process.
     """
 
     number: int = 0
@@ -57,7 +58,7 @@ class Epochs:
     Attributes
     ----------
     tried : set of (int, int)
-        Epoch and consumed samples of beginnings at which an iteration was left before it counted.
+        Epoch and consumed samples of each beginning where an iteration was left before it counted.
     """
 
     def __init__(self) -> None:
@@ -65,20 +66,20 @@ class Epochs:
         self.tried: set[tuple[int, int]] = set()
         #: ``start`` is where the latest iteration began, or the position that was loaded last.
         #: ``next`` is where the next iteration begins. Both are None at first. ``moves`` counts the
-        #: changes of ``next``. ``joined`` describes the latest iteration by worker processes: its
+        #: changes to ``next``. ``joined`` describes the latest iteration by worker processes: its
         #: group, its workers, the position where it began, and ``moves`` after its latest change.
-        #: It is empty if there is none.
+        #: It is empty if there is no such iteration.
         self._record = SharedRecord(
             {"start": None, "next": None, "moves": 0, "joined": {}, "packs": False}
         )
         self.ahead: WorkAhead[Any] = WorkAhead()
         #: Iterations that this process has begun as a worker.
         self._iterations = 0
-        #: Whether a state was loaded that no iteration has resumed from.
+        #: Whether a state has been loaded that no iteration has resumed from yet.
         self.is_loaded = False
 
     def follow(self, options: ReaderOptions) -> None:
-        """Begin with the first epoch of `options`, and share their set `tried` if they have one."""
+        """Begin with the first epoch of `options`, and share its set `tried` if it has one."""
         self._first_epoch = options.first_epoch
         if options.tried is not None:
             self.tried = options.tried
@@ -112,7 +113,7 @@ class Epochs:
 
     @property
     def num_joined(self) -> int:
-        """Number of worker processes that take part in the latest iteration."""
+        """Number of worker processes that have joined the latest iteration."""
         return len(self._own_record.read()["joined"].get("workers", ()))
 
     @property
@@ -131,12 +132,12 @@ class Epochs:
         return None if start is None else _position_of(start)
 
     def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Position:
-        """Begin the next epoch, or join the iteration of it that another worker has begun.
+        """Begin the next epoch, or join another worker's iteration over it.
 
         Return the position where the epoch or iteration begins.
 
-        The epoch belongs to the pass that began with `first_epoch`; for None it begins a pass. The
-        pass of a loaded state takes precedence over both.
+        The epoch belongs to the pass that began with `first_epoch`, or begins a pass if that is
+        None. The pass of a loaded state takes precedence over both.
         """
         if joining is not None:
             self._iterations += 1
@@ -169,8 +170,8 @@ class Epochs:
     def reach(self, position: Position, worker: Worker) -> None:
         """Record that a worker's iteration has reached the beginning of another epoch.
 
-        That moves nothing if another worker has reached it before, if another iteration has begun,
-        or if the beginning has been changed.
+        This does nothing if another worker has already reached that epoch, if another iteration has
+        begun, or if the beginning has been changed.
         """
 
         def edit(record: dict[str, Any]) -> None:
@@ -185,7 +186,7 @@ class Epochs:
         self._record.change(edit)
 
     def _group(self, worker: Worker) -> list[int | None]:
-        """Return the group of a worker, and the number of its iteration under way."""
+        """Return a worker's group, and the number of its current iteration."""
         return [worker.group, self._iterations]
 
     def _move_to(self, record: dict[str, Any], position: Position) -> None:
@@ -197,7 +198,7 @@ class Epochs:
     def open(self, resumes: Position | None = None) -> tuple[Position, int]:
         """Return where an iteration starts, and the number of moves so far, for `move`.
 
-        The beginning stays until the iteration counts: see `move`.
+        The beginning does not move until the iteration counts: see `move`.
 
         Parameters
         ----------
@@ -214,7 +215,7 @@ class Epochs:
         return self._own_record.change(edit)
 
     def move(self, moves: int, position: Position) -> int:
-        """Set where the next iteration begins if it was set `moves` times; return the new count."""
+        """Move the beginning if it has been moved exactly `moves` times; return the new count."""
 
         def edit(record: dict[str, Any]) -> int:
             if record["moves"] != moves:
@@ -236,7 +237,7 @@ class Epochs:
         self._own_record.change(edit)
 
     def forget_order(self) -> None:
-        """Drop the order that a loaded state has set, unless its pass has yet to resume."""
+        """Drop the order set by a loaded state, unless the state's pass has yet to resume."""
 
         def edit(record: dict[str, Any]) -> None:
             start, following = record["start"], record["next"]
@@ -251,9 +252,9 @@ class Epochs:
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset, order or selection, or is not a state.
+            If the state was taken from a different dataset, order or selection, or is not a state.
         NoDataAvailableError
-            If too few rows are left for this world.
+            If too few rows remain for this world.
         """
         here = options.in_world()
         position = read_state(state, here, batching)
@@ -272,7 +273,7 @@ class Epochs:
         self.tried.clear()
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
-        """Record that this worker process resumes at its own position, as other workers do."""
+        """Record that this worker process resumes at its own position, like other workers."""
         start, following = _stored(position), _stored(position.beginning_of(next_epoch))
 
         def edit(record: dict[str, Any]) -> None:
@@ -291,7 +292,7 @@ def _at(found: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def _stored(position: Position) -> dict[str, Any]:
-    """Return the fields of a position; `dataclasses.asdict` takes 30 times as long."""
+    """Return the fields of a position, 30 times as fast as `dataclasses.asdict`."""
     return dict(vars(position))
 
 

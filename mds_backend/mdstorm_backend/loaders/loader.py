@@ -1,12 +1,12 @@
 """`Loader`: the loop that runs the passes of PyTorch loaders and readers.
 
-An adapter gives `Loader.run` a `MakeBatches` function, which makes the batches of a `Segment`. The
-loop begins a `Pass`, calls the function for each of its segments, leaves out short last batches,
-records the offset of each batch, and ends the threads that read ahead. The loader's position is
-the position of the pass that was advanced last; a state is that position.
+An adapter passes `Loader.run` a `MakeBatches` function, which makes the batches of a `Segment`. The
+loop begins a `Pass`, calls the function for each of its segments, drops short last batches, records
+the offset of each batch, and ends the threads that read ahead. The loader's position is the
+position of the pass that was advanced last; a state describes that position.
 
-TensorFlow drives its iterations itself: `TFRuns` begins the passes of a `Loader` and advances them.
-A reader holds an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
+TensorFlow drives its iterations itself, so `TFRuns` begins and advances the passes of a `Loader`.
+A reader has an `ItemCursor`, which takes one item at a time and survives Ctrl-C and forks.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ NOTHING: Any = object()
 NumberedBatches: TypeAlias = Generator[tuple[Any, int, int], None, None]
 #: Makes batches from blocks.
 Convert: TypeAlias = Callable[[Iterator[Block]], NumberedBatches]
-#: Returns the generators that make the batches of a segment, each reading from the one before it.
+#: Returns the generators that make a segment's batches, each reading from the previous one.
 MakeBatches: TypeAlias = Callable[[Segment], Sequence[Any]]
 
 
 def converted(blocks: Iterator[Block], convert: Convert) -> Sequence[Any]:
-    """Return blocks and the generator of the batches that `convert` makes from them."""
+    """Return blocks and the generator of batches that `convert` makes from them."""
     return blocks, convert(blocks)
 
 
 @dataclass(eq=False)
 class Loader:
-    """Runs the passes of one loader, and keeps its position.
+    """Runs a loader's passes, and keeps its position.
 
     Several iterations may be active, each with its own pass. The loader's position is the position
     of the pass that was advanced or begun last.
@@ -57,20 +57,20 @@ class Loader:
     Parameters
     ----------
     options : ReaderOptions
-        The data to read, and how. Other options may be set between iterations.
+        The data to read, and how. May be replaced between iterations.
     batching : Batching
         How batches are made.
     threads : PassThreads, optional
-        Waits for the threads of the passes; by default the loader has its own.
+        Waits for the passes' threads; by default the loader has its own.
     check : callable, optional
         Called before a batch counts as yielded; an exception from it ends the iteration.
     may_peek : bool
         Whether the first iteration may be left after one batch without counting.
     recorders : PassRecorders, optional
-        Makes the recorders of the passes; by default the loader has its own.
+        Makes the passes' recorders; by default the loader has its own.
     epochs : Epochs, optional
-        Holds where the next iteration begins. Loaders over one dataset share it; by default the
-        loader has its own.
+        Holds where the next iteration begins. Loaders over the same dataset share it; by default
+        the loader has its own.
     """
 
     options: ReaderOptions
@@ -88,11 +88,11 @@ class Loader:
         self._latest: Pass | None = None
         #: Where the next iteration starts; None if `epochs` determines that.
         self._resumes: Position | None = None
-        #: Whether no iteration has begun since the loader was made or loaded a state.
+        #: Whether no iteration has begun since the loader was created or loaded a state.
         self._is_first = True
-        #: The iteration under way that began last.
+        #: The running iteration that began last.
         self._open: Pass | None = None
-        #: Numbers the passes, to compare them with other ranks.
+        #: Numbers the passes, so that they can be compared with other ranks.
         self._numbering = Numbering()
 
     @property
@@ -103,19 +103,19 @@ class Loader:
 
     @property
     def begun(self) -> Position:
-        """Where the segment that a checkpoint refers to begins, in the latest or the next pass."""
+        """Where the segment that a checkpoint refers to begins, in the latest or next pass."""
         if (latest := self._latest) is None:
             return self.next_position
         return latest.begun_before(latest.consumer.num_unused)[0]
 
     @property
     def rows(self) -> int:
-        """Samples yielded since the pass began, or since the epoch if no batch spans two epochs."""
+        """Samples yielded since the pass began, or the epoch if no batch spans two epochs."""
         return 0 if self._latest is None else self._latest.rows
 
     @property
     def num_unused(self) -> int:
-        """How many of the latest batches were taken and are not used yet."""
+        """How many of the latest batches were taken and have not been used yet."""
         return 0 if self._latest is None else self._latest.consumer.num_unused
 
     @property
@@ -124,7 +124,7 @@ class Loader:
         return self._resumes or self.epochs.next_position
 
     def length(self) -> int:
-        """Return the number of batches of a whole pass.
+        """Return the number of batches in a whole pass.
 
         Raises
         ------
@@ -135,9 +135,9 @@ class Loader:
         return plan_of(here, self.batching).length()
 
     def num_remaining(self) -> int | None:
-        """Return the number of remaining batches of the pass that the next iteration resumes.
+        """Return the number of remaining batches in the pass that the next iteration resumes.
 
-        0 if it begins a new pass; None if the number is not known.
+        0 if the next iteration begins a new pass; None if the number is not known.
         """
         found, start = 0, self.next_position
         if not start.consumed and start.pass_epoch == start.epoch:
@@ -152,9 +152,9 @@ class Loader:
         return found
 
     def begin(self, consumer: Consumer) -> Pass:
-        """Begin the next iteration: the remainder of a pass, or a new one.
+        """Begin the next iteration, which is the remainder of a pass or a new one.
 
-        An iteration that is still under way counts now.
+        An iteration that is still running counts from now on.
         """
         if self._open is not None:
             self.count(self._open)
@@ -162,7 +162,7 @@ class Loader:
         return self._latest
 
     def next_pass(self, consumer: Consumer) -> Pass:
-        """Return the pass of the next iteration, without changing a pass that is under way."""
+        """Return the pass of the next iteration, without changing a running pass."""
         epochs, here = self.epochs, self.options.in_world()
         start, moves = epochs.open(self._resumes)
         is_tried = (start.epoch, start.consumed) in epochs.tried
@@ -196,17 +196,17 @@ class Loader:
     def run(
         self, make_batches: MakeBatches, count_rows: Callable[[Any], int] | None = None
     ) -> Generator[Any, None, None]:
-        """Run a pass and yield its batches; it begins when the first one is requested.
+        """Run a pass, which begins when the first batch is requested, and yield its batches.
 
-        The threads of the pass end with the generator. The pass itself is open until its end is
-        used, if a framework requests that ahead of use.
+        The pass's threads end with the generator. If a framework requests the end ahead of use, the
+        pass itself stays open until its end is used.
 
         Parameters
         ----------
         make_batches : callable
             Makes the batches of a `Segment`.
         count_rows : callable, optional
-            Returns how many samples a batch counts as: see `counted_position`.
+            Returns how many samples a batch is counted as: see `counted_position`.
         """
         recorder, is_waiting = self.new_recorder(), False
         consumer = CONSUMER.get()
@@ -214,8 +214,8 @@ class Loader:
         try:
             for segment in current.segments(recorder):
                 with ExitStack() as stack:
-                    # Close all stages: after an error their threads would read ahead until the
-                    # garbage collector runs.
+                    # Close all stages; otherwise, after an error, their threads would read ahead
+                    # until the garbage collector runs.
                     for stage in make_batches(segment):
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
@@ -238,7 +238,7 @@ class Loader:
             recorder.end(is_waiting=is_waiting)
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
-        """Return the recorder of a pass that begins: `recorder`, or a new one."""
+        """Return the recorder for a pass that begins: `recorder`, or a new one."""
         return self.recorders.begin(
             self.options.order.name, self.batching.num_workers, recorder=recorder
         )
@@ -255,7 +255,7 @@ class Loader:
         plan, samples = segment.plan, None if count_rows is None else 0
         current.recent = (*current.recent[:-1], (plan, 0, samples))
         num_ahead = int(current.consumer.fetches_ahead)
-        # With this many batches a pass is more than a peek, even if one was fetched ahead of use.
+        # After this many batches, a pass is more than a peek even if one was fetched ahead of use.
         most_uncounted = current.counts_from + 1
         for batch, offset, size in batches:
             if size < least:
@@ -271,16 +271,16 @@ class Loader:
                 recorder.record_batches(size)
                 self.take(current, recorder.batches - num_ahead)
             elif is_yielded:
-                # Inlined from `record_batches`, and below from `advance` and `record_request`: a
-                # loop may take 50,000 batches a second.
+                # `record_batches` is inlined here, and `advance` and `record_request` below,
+                # because a loop may take 50,000 batches per second.
                 recorder.batches += 1
                 recorder.rows += size
                 recorder.since = recorder.clock()
             if offset >= current.border:
                 current.cross_border(offset)
-            self._latest = current  # another iteration may have been advanced meanwhile
-            # Last, and without a function call, since Ctrl-C takes effect after calls: the position
-            # must be that after the latest yielded batch.
+            self._latest = current  # another iteration may have been advanced in the meantime
+            # This comes last, and without a function call, because Ctrl-C takes effect after calls,
+            # and the position must be the one after the latest yielded batch.
             if not is_yielded:
                 current.recent = (*current.recent[:-1], (plan, offset, samples))
             else:
@@ -291,13 +291,13 @@ class Loader:
                 recorder.trained += requested_at - yielded_at
 
     def state_dict(self, *, unused: int | None = None) -> dict[str, Any]:
-        """Return the state of a checkpoint, for `load_state_dict`.
+        """Return the state for a checkpoint, to pass to `load_state_dict`.
 
         Parameters
         ----------
         unused : int, optional
             How many of the latest batches are yielded again after the state is loaded. By default,
-            those that a framework has taken and not used yet.
+            the number of batches that a framework has taken and not used yet.
         """
         if (latest := self._latest) is None:
             return self.next_state()
@@ -305,10 +305,10 @@ class Loader:
         return latest.state_dict(latest.position_before(unused))
 
     def counted_position(self) -> tuple[Position, int, bool] | None:
-        """Return the position of a checkpoint, as counted by the function `count_rows` of `run`.
+        """Return a checkpoint's position, as counted by the `count_rows` function passed to `run`.
 
-        That is where its segment began, the samples since, and whether the end was requested. None
-        if no batches were counted.
+        It consists of the position where the segment began, the number of samples since, and
+        whether the end was requested. None if no batches were counted.
         """
         if (latest := self._latest) is None:
             return None
@@ -326,7 +326,7 @@ class Loader:
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is not a state.
+            If the state was taken from a different dataset or way of reading, or is not a state.
         """
         self.epochs.load_state_dict(state, self.options, self.batching)
         self._latest = self._open = self._resumes = None
@@ -344,9 +344,9 @@ class Loader:
         self.follow_epoch(epoch)
 
     def follow_epoch(self, epoch: int) -> None:
-        """Move the position to the beginning of the next pass, whose epoch `epochs` has set.
+        """Move the position to the beginning of the next pass, whose epoch was set in `epochs`.
 
-        The next batch of a pass under way moves it back.
+        The next batch of a running pass moves it back.
         """
         resumes = self._resumes
         if resumes is not None and not resumes.resumes_with(epoch, self.options.num_epochs):
@@ -365,7 +365,7 @@ class Loader:
     def copied(self, threads: PassThreads) -> Loader:
         """Return a copy of this loader that resumes at its position.
 
-        If the latest iteration has not counted, the copy begins where it began.
+        If the latest iteration has not counted, the copy begins where that iteration began.
         """
         other = replace(self, threads=threads, recorders=PassRecorders())
         other._resumes, latest = self._resumes, self._latest
@@ -377,7 +377,7 @@ class Loader:
 
 
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
-    """Return batches, and prepare the next epoch in the middle of this one."""
+    """Return the batches, with the next epoch prepared halfway through this one."""
     # Without workers, the reader prepares the next epoch.
     return _preparing(batches, segment) if segment.batching.num_workers else batches
 
@@ -391,30 +391,30 @@ def _preparing(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
 class ItemCursor(Iterator[Any]):
     """An iterator over the items of passes that survives interruptions.
 
-    Only one thread may use it at a time: its owner holds a lock.
+    Only one thread may use it at a time, so its owner holds a lock.
 
     After Ctrl-C or in a fork, where a generator would have ended, the cursor continues with the
-    next item. An error is raised again by every call, until `restart`.
+    next item. Every call raises an earlier error again, until `restart`.
 
     Parameters
     ----------
     loader : Loader
-        Runs the passes of this cursor, and no others.
+        Runs only this cursor's passes.
     make_batches : callable
         Makes the batches of a `Segment`.
     splits : bool
-        Whether batches are iterables of items; otherwise each is one item. The state within a batch
-        is the position before it, and the number of its items that were returned.
+        Whether batches are iterables of items; otherwise each batch is one item. The state within a
+        batch consists of the position before it, and the number of its items that were returned.
     """
 
     def __init__(self, loader: Loader, make_batches: MakeBatches, *, splits: bool = False) -> None:
         self._loader = loader
         self._make_batches = make_batches
         self._splits = splits
-        #: Whether a batch has remaining items, and how many of its items were returned. Before the
-        #: first batch, the number is taken from a loaded state.
+        #: Whether a batch has remaining items, and how many of its items have been returned. Before
+        #: the first batch, the number is taken from a loaded state.
         self._is_within, self._used = False, 0
-        #: The number of items of the previous batch.
+        #: The number of items in the previous batch.
         self._num_before = 0
         #: The items of the current pass, and the process that reads them; None between passes.
         self._items: Generator[Any, None, None] | None = None
@@ -424,7 +424,7 @@ class ItemCursor(Iterator[Any]):
 
     @property
     def options(self) -> ReaderOptions:
-        """The reader options, with the seed of a state that was loaded."""
+        """The reader options, with the seed of a loaded state."""
         return self._loader.options
 
     def __next__(self) -> Any:
@@ -433,8 +433,8 @@ class ItemCursor(Iterator[Any]):
         Raises
         ------
         StopIteration
-            If all items of the pass were returned, until `restart`. An error of an earlier call
-            is raised again in the same way.
+            If all items of the pass have been returned, until `restart`. An error in an earlier
+            call is also raised again until then.
         """
         if self._failure is not None:
             raise self._failure
@@ -447,7 +447,8 @@ class ItemCursor(Iterator[Any]):
             self._items = self._split(batches) if self._splits else batches
             self._process = os.getpid()
         try:
-            # Not a call of next(): Ctrl-C after the call would drop the item. See `Iteration`.
+            # next() is not called here, because Ctrl-C after the call would drop the item. See
+            # `Iteration`.
             for item in self._items:
                 return item
         except Exception as error:
@@ -460,7 +461,7 @@ class ItemCursor(Iterator[Any]):
         raise StopIteration
 
     def give_back(self) -> None:
-        """Return the latest item again as the next one."""
+        """Put the latest item back, so that it is returned again as the next one."""
         self._resume(unused=1)
 
     def _split(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
@@ -506,12 +507,12 @@ class ItemCursor(Iterator[Any]):
         begins = loader.next_position
         loader.set_epoch(epoch)
         if loader.next_position != begins:
-            self._used = 0  # the items were of a pass that will not resume
+            self._used = 0  # the items belonged to a pass that will not resume
 
     def state_dict(self) -> dict[str, Any]:
         """Return a state with which `load_state_dict` continues at the next item.
 
-        Items that a framework has taken and not used yet are returned again.
+        Items that a framework has taken but not used yet are returned again.
         """
         return self._state(self._loader.num_unused)
 
@@ -531,7 +532,7 @@ class ItemCursor(Iterator[Any]):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is not a state.
+            If the state was taken from a different dataset or way of reading, or is not a state.
         """
         self._loader.load_state_dict(state)
         self._begin_again()
@@ -542,5 +543,5 @@ class ItemCursor(Iterator[Any]):
         """Continue after an interruption, before the latest `unused` items."""
         state = self._state(unused)
         self.load_state_dict(state)
-        # A finished pass still has to end here, although its state resumes with the next pass.
+        # A finished pass still has to end here, even though its state resumes with the next pass.
         self._is_over = state["mdstorm"].get("finished", False)

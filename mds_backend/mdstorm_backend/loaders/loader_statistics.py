@@ -1,7 +1,7 @@
-"""Numbers of yielded batches, the causes of training's waits, and how to reduce them.
+"""Counts of yielded batches, the causes of training's waits, and how to reduce them.
 
-`Statistics` holds the numbers. `PassRecorders` keeps the recorders of a loader's passes, from which
-the numbers are computed.
+`Statistics` holds the numbers. `PassRecorders` keeps the recorders of a loader's passes, which the
+numbers are computed from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mdstorm_backend.display import Described, Description, counted, human_bytes
 
 _logger = logging.getLogger(__name__)
 
-#: Name of the consumer if TensorFlow takes the batches, rather than a loop of Python code.
+#: Name of the consumer if TensorFlow takes the batches, rather than a Python loop.
 PIPELINE = "TensorFlow's input pipeline"
 LOOP = "training"
 #: Waiting below this fraction of the time is negligible.
@@ -39,7 +39,7 @@ _REMEDIES = {
         f'({_MORE_PROCESSES}, reader_pool_type="process" of converters and readers)'
     ),
     "batching": (
-        "raise batch_size; a pass over the batches that does nothing else always waits for them"
+        "raise batch_size; a loop that does nothing with the batches always waits for them"
     ),
 }
 _OF_STARTUP = (
@@ -55,15 +55,15 @@ _WIDTH = 88
 class Statistics(Described):
     """Statistics of a loader so far: sums over its passes, in this process and its workers.
 
-    The difference ``later - earlier`` is what happened in between, for example in an epoch. When
-    printed, or shown in a notebook, it is a small table.
+    The difference ``later - earlier`` covers the time in between, for example an epoch. When
+    printed or shown in a notebook, statistics are displayed as a small table.
 
     Attributes
     ----------
     consumer : str
         The consumer of the batches: ``"training"``, which is any code that runs between two
         batches, or ``"TensorFlow's input pipeline"`` if TensorFlow takes them itself, as in Keras.
-        The pipeline asks ahead, so training has waited at most as long as the pipeline.
+        The pipeline requests batches ahead, so training waits at most as long as the pipeline.
     order : str
         ``"exact"`` or ``"elastic"``.
     workers : int
@@ -80,18 +80,18 @@ class Statistics(Described):
     waited_for_downloads, waited_for_cache, waited_for_decoding, waited_for_transforms : float
         The parts of `waited_seconds` by cause. Work in the consumer's own thread counts in full. A
         wait for a result of another thread or process is divided in proportion to the work behind
-        that result. Downloads include retries and the verification of hashes. The cache is waiting
-        for room, and for a process that downloads the same shard. Decoding includes decompression,
+        that result. Downloads include retries and hash verification. The cache covers waiting for
+        room, and for a process that is downloading the same shard. Decoding includes decompression,
         reading mapped files and gathering rows. Transforms are `transform_spec`, predicates,
         ``collate_fn`` and ``batch_map``.
     waited_for_batching : float
-        The rest: columns become tensors, blocks are cut into batches, and batches come from worker
-        processes and go to a device. The five parts add up to `waited_seconds`.
+        The rest: converting columns to tensors, cutting blocks into batches, receiving batches from
+        worker processes and moving them to a device. The five parts add up to `waited_seconds`.
     download_seconds, cache_seconds, decode_seconds, transform_seconds : float
-        Time spent on the same work, summed over all threads and processes, whether anything waited
-        for it or not.
+        Time spent on the same work, summed over all threads and processes, whether or not anything
+        waited for it.
     downloading_seconds : float
-        Time in which at least one download was in progress, summed over processes.
+        Time during which at least one download was in progress, summed over processes.
     downloads, downloaded_bytes : int
         Shard files copied to this machine, and their stored sizes.
     downloaded_again : int
@@ -104,9 +104,9 @@ class Statistics(Described):
         Shards opened, and their uncompressed bytes. A shard that stays open counts once.
     results, results_ready : int
         How often the reader took a result that threads had prepared (blocks of batches, opened
-        shards), and the sum of the numbers of results that were then ready: see `queue_depth`.
+        shards), and how many results were ready each time, summed: see `queue_depth`.
     skipped : int
-        Samples that were left out because they are damaged, with ``on_corrupt="skip"``.
+        Samples skipped because they are damaged, with ``on_corrupt="skip"``.
     """
 
     consumer: str = LOOP
@@ -141,12 +141,12 @@ class Statistics(Described):
 
     @property
     def seconds(self) -> float:
-        """Total seconds: starting, waiting and training."""
+        """Total time in seconds: startup, waiting and training."""
         return self.startup_seconds + self.waited_seconds + self.training_seconds
 
     @property
     def waited_share(self) -> float:
-        """Fraction of the time after the first batches that was spent waiting, from 0 to 1."""
+        """Fraction of the time after the first batches spent waiting, from 0 to 1."""
         return _ratio(self.waited_seconds, self.waited_seconds + self.training_seconds)
 
     @property
@@ -164,17 +164,17 @@ class Statistics(Described):
 
     @property
     def queue_depth(self) -> float:
-        """Mean number of results that were ready when one was taken; near 0 if reading is slow."""
+        """Mean number of results ready when one was taken; near 0 if reading is slow."""
         return _ratio(self.results_ready, self.results)
 
     @property
     def verdict(self) -> Verdict:
         """The main cause of waits, and how to reduce them; ``str(verdict)`` is a sentence.
 
-        Waiting for less than 5 % of the total time counts as none. Otherwise the cause is the
-        startup if the first batches took longer than all other waiting; else the cause with the
-        largest share of the waiting. Downloads count as the cache's if half of them brought back
-        evicted shards.
+        Waiting for less than 5 % of the total time does not count. Otherwise, the cause is startup
+        if the first batches took longer than all other waiting, or else the cause with the largest
+        share of the waiting. Downloads are attributed to the cache if at least half of them brought
+        back evicted shards.
         """
         if self.batches <= self.passes:
             return Verdict("unknown", "not enough batches yet")
@@ -193,21 +193,21 @@ class Statistics(Described):
                 f"them between processes {sending}",
             )
         if cause == "downloads" and 2 * self.downloaded_again >= self.downloads > 0:
-            again = f"{self.downloaded_again} of {self.downloads} were of evicted shards"
+            again = f"{self.downloaded_again} of {self.downloads} were for evicted shards"
             return Verdict("cache", f"{opening}, and {again}: raise cache_limit")
         remedy = _of_downloads(self) if cause == "downloads" else _REMEDIES[cause]
         return Verdict(cause, f"{opening}: {remedy}")
 
     @property
     def _sending_seconds(self) -> float:
-        """Waiting for batches from worker processes, if that took longer than reading them."""
+        """Seconds spent receiving batches from workers, if longer than reading them; else 0."""
         if not self.workers:
             return 0.0
         sending = self.waited_for_batching
         return sending if sending > _reading(self) else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields, and the figures derived from them, by name."""
+        """Return all fields and the figures derived from them, by name."""
         derived = ("seconds", "waited_share", "download_rate", "downloading_share", "queue_depth")
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
@@ -231,7 +231,7 @@ class Statistics(Described):
 
     @property
     def delivered(self) -> str:
-        """The numbers of passes, batches and rows yielded, as a string."""
+        """The numbers of yielded passes, batches and rows, as a string."""
         counts = [counted(self.passes, "pass", "passes"), counted(self.batches, "batch", "batches")]
         return ", ".join([*counts, counted(self.rows, "row")])
 
@@ -251,7 +251,7 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def _table(found: Statistics) -> list[tuple[str, str]]:
-    """Return the rows of the table, name and value, without waits that did not occur."""
+    """Return the table's rows as name-value pairs, without waits that did not occur."""
     whole = found.waited_seconds + found.training_seconds
     table = [
         ("yielded", found.delivered),
@@ -291,7 +291,7 @@ def _seconds(seconds: float, whole: float = 0.0) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The main cause of waiting, and a sentence about it.
+    """The main cause of waiting, and a sentence that describes it.
 
     Attributes
     ----------
@@ -335,7 +335,7 @@ def _startup(found: Statistics) -> str:
 
 
 def _opening(found: Statistics, cause: str) -> str:
-    """Return a phrase about the fraction of time spent waiting, and the part due to `cause`."""
+    """Return a phrase with the fraction of time spent waiting, and the part due to `cause`."""
     whole = found.waited_seconds + found.training_seconds
     waited, part = found.waited_seconds / whole, _waited_for(found, cause) / whole
     what = "batches to be put together" if cause == "batching" else _named(cause)
@@ -343,7 +343,7 @@ def _opening(found: Statistics, cause: str) -> str:
 
 
 def _reading(found: Statistics) -> float:
-    """Return the seconds of reading, summed over threads and processes."""
+    """Return the seconds spent reading, summed over threads and processes."""
     seconds: float = sum(getattr(found, name) for name in BUSY)
     return seconds
 
@@ -362,7 +362,7 @@ def _of_downloads(found: Statistics) -> str:
 
 
 class PassRecorders:
-    """The recorders of the passes of one loader. Copies, also pickled ones, start empty.
+    """The recorders of a loader's passes. Copies, including pickled ones, start empty.
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ class PassRecorders:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         #: The sum of the finished passes, and the recorders of the unfinished ones. The tuple is
-        #: replaced as a whole, since other threads may read it meanwhile.
+        #: replaced as a whole, since other threads may be reading it.
         self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
         self._described: dict[str, Any] = {}
         #: The time at which the first batch of a pass was requested, until the pass begins.
@@ -390,13 +390,13 @@ class PassRecorders:
         return PassRecorders, ()
 
     def record_request(self) -> None:
-        """Record that the first batch of the next pass is requested, before the pass begins."""
+        """Record that the next pass's first batch is requested, before the pass begins."""
         self._requested = self._clock()
 
     def begin(
         self, order: str = "exact", workers: int = 0, *, recorder: Recorder | None = None
     ) -> Recorder:
-        """Return the recorder of a pass that begins: `recorder`, or a new one."""
+        """Return the recorder for a pass that begins: `recorder`, or a new one."""
         begun = recorder or Recorder(self._clock, self._requested)
         self._warn_about_workers()
         over, running = self._passes
@@ -412,7 +412,7 @@ class PassRecorders:
         return begun
 
     def _warn_about_workers(self) -> None:
-        """Log once, when another pass begins, if worker processes slowed down the last one."""
+        """Log once, when another pass begins, if worker processes slowed down the last pass."""
         if self._has_warned or not self._described.get("workers"):
             return
         if self.last is not None and self.last.is_over:

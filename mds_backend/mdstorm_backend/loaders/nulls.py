@@ -1,4 +1,4 @@
-"""Prepare nulls and times for tensors: fill or mask nulls, or raise errors about them."""
+"""Prepare nulls and times for tensors: fill or mask nulls, or raise errors for them."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from mdstorm_backend.read import SampleSource, column_to_numpy, objects
 
 _logger = logging.getLogger(__name__)
 
-#: Up to this number, float64 holds every integer.
+#: Up to this number, float64 can represent every integer.
 _EXACT = 1 << 53
 _NS_PER_US = 1000
 _LARGEST_US = np.iinfo(np.int64).max // _NS_PER_US
 
 
 class NullPolicy:
-    """How to fill and mask the nulls of each column.
+    """How to fill and mask nulls in each column.
 
     Parameters
     ----------
     schema : Schema
         The columns that are read.
     fill : mapping of str to value, optional
-        The value that replaces the nulls of a column; in a column of arrays, the null elements. A
-        null array becomes an array of that value, of the shape that all arrays of the column have.
-        It becomes an empty array if shapes vary, or if it is inside of another array.
+        The value that replaces nulls in a column; in a column of arrays, the null elements. A null
+        array becomes an array of that value, with the shape that all arrays in the column have. It
+        becomes an empty array if shapes vary, or if it is inside another array.
     shape_of : callable, optional
-        Returns the shape of all arrays of a column whose schema does not state it, and None if
-        they differ. Called when nulls are filled.
+        Returns the shape of all arrays in a column whose schema does not specify it, or None if the
+        shapes differ. Called when nulls are filled.
     masks : sequence of str, optional
         Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0, NaN or
         empty unless `fill` has a value for them.
@@ -55,7 +55,7 @@ class NullPolicy:
     ArgumentTypeError
         If a column is unknown.
     InvalidArgumentError
-        If a value does not fit its column, or a mask would replace a column or be made twice.
+        If a value does not fit its column, or if a mask would replace a column or be added twice.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class NullPolicy:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a treated batch, including masks."""
+        """Names of the columns in a treated batch, including masks."""
         return (*self._schema.names, *(name + MASK_SUFFIX for name in self.masks))
 
     @property
@@ -97,7 +97,7 @@ class NullPolicy:
         return not self.fill and not self.masks
 
     def afterwards(self, column: Column) -> Column:
-        """Return a column as it is after filling and masking: without nulls if it is treated."""
+        """Return the column after filling and masking, which has no nulls if it is treated."""
         if not self._is_treated(column):
             return column
         return replace(column, null_count=0, element_null_count=0)
@@ -106,7 +106,7 @@ class NullPolicy:
         return column.name in self.fill or column.name in self.masks
 
     def __call__(self, batch: Batch) -> Batch:
-        """Fill and mask the nulls of a batch, which must have been read with exact nulls."""
+        """Fill and mask nulls in a batch, which must have been read with exact nulls."""
         result = {column.name: self._treat(batch[column.name], column) for column in self._schema}
         for name in self.masks:
             result[name + MASK_SUFFIX] = _are_null(batch[name])
@@ -128,12 +128,12 @@ class NullPolicy:
         return column_to_numpy(values, column) if column.is_numpy() else values
 
     def _shape(self, values: pa.Array, column: Column) -> tuple[int, ...] | None:
-        """Return the shape of arrays that replace nulls: the shape that all other arrays have.
+        """Return the shape for arrays that replace nulls, which all other arrays share.
 
         Raises
         ------
         InvalidArgumentError
-            If arrays have another shape than those by which it was determined.
+            If arrays have a different shape than the arrays that determined it.
         """
         if self._shape_of is None or not column.may_have_one_length:
             return column.value_shape
@@ -158,7 +158,7 @@ def _are_null(values: Values) -> npt.NDArray[np.bool_]:
 
 
 def _to_values(values: pa.Array, column: Column) -> Values:
-    """Return filled values in the form of a column without nulls: NumPy if sizes are fixed."""
+    """Return filled values in the form for a column without nulls: NumPy if sizes are fixed."""
     fixed_size = replace(column, element_null_count=0).is_numpy()
     if fixed_size and column.is_array:
         shapes, shape = shapes_of(values), column.value_shape
@@ -170,7 +170,7 @@ def _to_values(values: pa.Array, column: Column) -> Values:
 
 
 def _check_fill(column: Column, value: Any) -> None:
-    """Raise InvalidArgumentError if a fill value does not fit the type of its column exactly."""
+    """Raise InvalidArgumentError if a fill value does not exactly fit its column's type."""
     type_ = column.element_type if column.is_array else column.arrow_type
     try:
         stored = _scalar(value, type_).as_py()
@@ -198,7 +198,7 @@ def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
 
 
 def _default_of(column: Column) -> Any:
-    """Return the value that replaces the nulls of a masked column."""
+    """Return the value that replaces nulls in a masked column."""
     element = column.element_type if column.is_array else column.arrow_type
     if pa.types.is_floating(element):
         return float("nan")
@@ -214,7 +214,7 @@ def _default_of(column: Column) -> Any:
 
 
 def _filled(values: pa.Array, fill: Any, column: Column, shape: tuple[int, ...] | None) -> pa.Array:
-    """Return a column's values with `fill` for nulls, and with arrays of `fill` for null arrays."""
+    """Return a column's values with nulls replaced by `fill`, and null arrays by arrays of it."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
     if values.null_count:
@@ -227,7 +227,7 @@ def _filled(values: pa.Array, fill: Any, column: Column, shape: tuple[int, ...] 
 
 
 def _repeated(item: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return nested lists of a shape, with `item` as every element."""
+    """Return nested lists of the given shape, with `item` as every element."""
     size, *inner = shape
     return [_repeated(item, tuple(inner)) if inner else item for _ in range(size)]
 
@@ -263,7 +263,7 @@ def shape_in(source: SampleSource, column: Column) -> tuple[int, ...] | None:
 
 
 def check_exact(values: pa.Array, name: str) -> None:
-    """Raise if a column with nulls holds integers that float64, its output type, cannot hold.
+    """Raise if a column with nulls holds integers that its output type, float64, cannot represent.
 
     Raises
     ------
@@ -277,9 +277,9 @@ def check_exact(values: pa.Array, name: str) -> None:
     if abs(largest) > _EXACT:
         raise errors.NullValueError(
             f"column {name!r} holds nulls and the integer {largest}: integers with nulls are "
-            f"returned as float64, which cannot represent all integers beyond {_EXACT}. Fill the "
-            f"nulls with fill_nulls={{{name!r}: …}}, or add a mask column with "
-            f"null_masks=[{name!r}]: then the values stay integers",
+            f"returned as float64, which cannot represent all integers beyond {_EXACT}. To keep "
+            f"the values integers, fill the nulls with fill_nulls={{{name!r}: …}}, or add a mask "
+            f"column with null_masks=[{name!r}]",
             columns={name: values.null_count},
         )
 
@@ -298,7 +298,7 @@ def null_error(
     framework : str
         ``"PyTorch"`` or ``"TensorFlow"``.
     inside : bool
-        Whether some of the nulls are inside of arrays.
+        Whether some of the nulls are inside arrays.
     """
     return _null_error({name: count}, framework, inside=inside)
 
@@ -308,7 +308,7 @@ def check_nulls(
 ) -> None:
     """Raise one error for all columns with nulls that `framework` cannot represent.
 
-    A warning is logged, once per process, for other columns whose nulls become NaN.
+    For other columns whose nulls become NaN, a warning is logged once per process.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ def check_nulls(
     framework : str
         ``"PyTorch"`` or ``"TensorFlow"``.
     needs_value : callable
-        Returns whether the nulls of a column would become an arbitrary value.
+        Returns whether nulls in a column would become an arbitrary value.
 
     Raises
     ------
@@ -339,7 +339,7 @@ def _nulls_of(column: Column) -> int:
 
 
 def _becomes_nan(column: Column) -> bool:
-    """Whether nulls of a column, if they are allowed, become NaN rather than None in a list."""
+    """Whether nulls in a column, if they are allowed, become NaN rather than None in a list."""
     type_ = column.element_type if column.is_array else column.arrow_type
     types = pa.types
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_duration(type_))
@@ -347,12 +347,12 @@ def _becomes_nan(column: Column) -> bool:
 
 @cache
 def _warn_of_nan(url: str, name: str, count: int, framework: str) -> None:
-    """Log, once per process, that nulls become NaN, with which no model can be trained."""
+    """Log, once per process, that nulls become NaN, which makes training impossible."""
     _logger.warning(
         "Column %r of %s holds %s, which %s receives as NaN, so the loss becomes NaN. Replace "
-        "them with fill_nulls={%r: …}, mark them with null_masks=[%r], or leave such rows out "
-        "before converting. fill_nulls={%r: float('nan')} keeps NaN in a column of floats without "
-        "this warning",
+        "them with fill_nulls={%r: …}, mark them with null_masks=[%r], or drop such rows before "
+        "converting. fill_nulls={%r: float('nan')} keeps NaN in a column of floats without this "
+        "warning",
         name,
         url,
         counted(count, "null"),
@@ -368,7 +368,7 @@ def _null_error(
 ) -> errors.NullValueError:
     names = list(counts)
     several = len(names) > 1
-    one = "a number, for nulls inside of arrays as well," if inside else "one"
+    one = "a number, which also replaces nulls inside arrays," if inside else "a value"
     filters = ", ".join(f"({name!r}, '!=', None)" for name in names)
     drop = (
         ""
@@ -397,7 +397,7 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
     Raises
     ------
     EncodingRangeError
-        If a value lies before 1677 or after 2262.
+        If a value is before 1677 or after 2262.
     NullValueError
         If a value is NaT.
     """
@@ -418,7 +418,7 @@ def nanoseconds(array: npt.NDArray[Any], name: str, framework: str) -> npt.NDArr
 
 
 def beyond_nanoseconds(times: npt.NDArray[Any]) -> np.datetime64 | None:
-    """Return the time farthest from 1970 if it lies before 1677 or after 2262, else None."""
+    """Return the time farthest from 1970 if it is before 1677 or after 2262, else None."""
     missing = np.isnat(times)
     present = times[~missing] if missing.any() else times.reshape(-1)
     numbers = _microseconds(present)

@@ -1,13 +1,13 @@
 """`Pass`: one iteration of a loader, its position, and whether it is more than a peek.
 
-A pass *counts* when it moves the beginning of the next one. By default, that is when the user takes
-its second batch or requests its end. A pass counts from its first batch if it is neither the first
-of its loader nor the first after a state was loaded, or if an earlier pass that did not count began
-at the same position. So a *peek* at one batch changes nothing, and a rank that peeks is not ahead
-of the others.
+A pass *counts* when it moves the beginning of the next pass. By default, that is when the user
+takes the second batch or requests the end. A pass counts from its first batch if it is neither its
+loader's first pass nor the first after a state was loaded, or if an earlier pass that did not count
+began at the same position. So a *peek* at one batch changes nothing, and a rank that peeks is not
+ahead of the others.
 
-A pass that counts puts the beginning after the epoch that it has reached. As its batches reach a
-later one, the beginning moves on.
+A pass that counts moves the beginning past the epoch that it has reached. When its batches reach a
+later epoch, the beginning moves on.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Pass:
     epochs : Epochs
         Holds where the next iteration begins.
     here : ReaderOptions
-        How the pass is read, with the share of the rows that it keeps to its end.
+        How the pass is read, with the share of the rows that it keeps until its end.
     batching : Batching
         How batches are made.
     numbering : Numbering
-        Numbers the passes of the loader, to compare them with other ranks.
+        Numbers the loader's passes, so that they can be compared with other ranks.
     start : Position
         Where the pass starts.
     moves : int
-        How often the beginning of the next pass had been moved then.
+        How often the beginning of the next pass had been moved when this pass started.
     consumer : Consumer
         The code that takes the batches.
     may_peek : bool
@@ -52,11 +52,11 @@ class Pass:
     counts_from : int
         The number of the batch that makes the pass count.
     recent : tuple of (Plan, int, int or None)
-        The positions after the latest batches that were yielded, the latest one last: the plan of
-        the segment, the offset in it, and the samples of the segment as a loader counts them; None
-        if it does not. The first one is the beginning of the pass.
+        The positions after the latest yielded batches, ending with the latest one. Each consists of
+        the segment's plan, the offset in it, and the segment's samples as a loader counts them, or
+        None if it does not. The first position is the beginning of the pass.
     border : int
-        The offset from which on batches hold samples of a later epoch: see `cross_border`.
+        The offset at which batches begin to hold samples of a later epoch: see `cross_border`.
     is_over : bool
         Whether the end of the pass was requested.
     has_counted : bool
@@ -106,8 +106,8 @@ class Pass:
     def begun_before(self, batches: int) -> tuple[Position, int | None]:
         """Return where the segment that contains ``position_before(batches)`` began.
 
-        Also return the samples between the two as the loader counts them; None if it does not.
-        Before the first segment, that is where the pass starts.
+        Also return the number of samples between the two as the loader counts them, or None if it
+        does not. Before the first segment, the position is where the pass starts.
         """
         if not self.recent:
             return self.start, None
@@ -115,7 +115,7 @@ class Pass:
         return plan.begin, samples
 
     def _before(self, batches: int) -> tuple[Plan, int, int | None]:
-        """Return the item of `recent` before the latest `batches` batches; the first if fewer."""
+        """Return the item of `recent` before the latest `batches` batches, or else the first."""
         return self.recent[max(-1 - batches, -len(self.recent))]
 
     @property
@@ -126,9 +126,9 @@ class Pass:
 
     @property
     def rows(self) -> int:
-        """Samples of the segment so far: as counted by the loader, or else as read for its batches.
+        """Samples of the segment so far, as counted by the loader or else as read for its batches.
 
-        Without numbers, they are the rows yielded.
+        If samples have no numbers, this is the number of yielded rows.
         """
         plan, offset, counted = self.recent[-1] if self.recent else (None, 0, None)
         if counted is not None:
@@ -143,7 +143,7 @@ class Pass:
             yield segment
 
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
-        """Yield the segments of the pass in turn; the caller has to `enter` each before its use."""
+        """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
         begun = Segment(self.here, self.batching, self.start, recorder, self._epochs.ahead)
         segment = begun.with_batches()
         if segment is None:
@@ -156,7 +156,7 @@ class Pass:
             segment = segment.following()
 
     def enter(self, segment: Segment, recorder: Recorder) -> None:
-        """Record that the batches of a segment are used from now on."""
+        """Record that batches of a segment are used from now on."""
         position = segment.position
         if self._segment is None:
             self._epochs.record_begun(self.start, position)
@@ -201,13 +201,13 @@ class Pass:
             log_endless(self.here.dataset.url)
 
     def skip_to_next(self) -> None:
-        """Begin with the next epoch, since the one where the pass started has no remaining rows."""
+        """Begin with the next epoch, since the epoch where the pass started has no rows left."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
         self._segment = None
         self.recent = ()
 
     def count(self) -> None:
-        """Mark the pass as more than a peek: the next one begins after it, and ranks compare it."""
+        """Mark the pass as more than a peek: the next begins after it, and ranks compare it."""
         if self.has_counted:
             return
         self.has_counted = True
@@ -238,8 +238,9 @@ class Pass:
     def is_at(self, position: Position, *, is_left: bool) -> bool:
         """Whether a checkpoint taken now is at a position, to within one sample per rank.
 
-        A finished pass is also at its beginning: nothing was counted since its end. So is one whose
-        iteration was left after the last batch: Composer requests no end if it knows the length.
+        A finished pass is also at its beginning, because nothing has been counted since its end. So
+        is a pass whose iteration was left after the last batch, because Composer does not request
+        the end if it knows the length.
         """
         if self._segment is None:
             return False

@@ -1,4 +1,4 @@
-"""`ReaderOptions`: which dataset to read and how, in values that can be pickled."""
+"""`ReaderOptions`: which dataset to read and how, as picklable values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def log_endless(url: str) -> None:
     """Log, once per URL in this process, that an endless pass has finished its first epoch."""
     _logger.warning(
         "The first epoch of %s has ended, but with num_epochs=None the loop never ends: break out "
-        "of it after some steps, in Keras with steps_per_epoch, or pass num_epochs=1 for one epoch",
+        "of it after some steps (steps_per_epoch in Keras), or pass num_epochs=1 for one epoch",
         url,
     )
 
@@ -63,37 +63,37 @@ class ReaderOptions:
         `Refill`.
     images : ImageDecoder, optional
         Decodes images. A transform that changes image columns has to be made by the decoder's
-        `before`; images of other columns are decoded after the transform.
+        `before`; images in other columns are decoded after the transform.
     fill_nulls : mapping of str to value
         For each column, the value that replaces nulls, before the transform.
     null_masks : tuple of str
         Columns for which a boolean column that marks nulls is added.
     outputs : tuple of Output
-        The columns of a batch, and matrices made of several columns; by default all of
+        The columns of a batch, and matrices made from several columns; by default all of
         `output_columns`.
     keep : callable, optional
         Caches the results of the transform, in the exact order: see `Refill`.
     on_corrupt : {"raise", "skip"}
         Whether a damaged sample is an error or is left out of its batch.
     workers, prefetch : int
-        Number of threads that read ahead, and of blocks that may be ready.
+        Number of threads that read ahead, and number of blocks that may be ready.
     predownload : int or None
         In the elastic order, the number of samples whose shards are opened ahead of use. For None,
         see `samples_ahead`.
     first_epoch : callable
-        Returns the epoch with which the first pass begins. It can be pickled.
+        Returns the first epoch of the first pass. Must be picklable.
     on_pass : callable, optional
-        Called in this process when a pass counts, or its state is loaded, with the epoch with which
-        the pass began. It can be pickled.
+        Called in this process with a pass's first epoch when the pass counts or its state is
+        loaded. Must be picklable.
     tried : set, optional
-        See `Epochs.tried`, of loaders that begin where the loader before them ended.
+        See `Epochs.tried`; shared by loaders that each begin where the previous one ended.
     selection : mapping of str to str, optional
         Descriptions of ``filters``, ``predicate`` and ``transform`` for states; by default the
         class of the transform.
     check_ranks : bool
         Whether to compare passes with the other ranks of a process group.
     splits : tuple of str
-        The ``split`` of each stream: ranks compare passes over the same splits.
+        The ``split`` of each stream; ranks compare passes over the same splits.
     logs_endless : bool
         Whether to log that a pass is endless when its second epoch begins.
     """
@@ -123,7 +123,7 @@ class ReaderOptions:
 
     @property
     def drops_rows(self) -> bool:
-        """Whether the transform may change the number of rows, or its results are cached."""
+        """Whether the transform may change the number of rows, or has its results cached."""
         if self.transform is None:
             return False
         return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
@@ -139,7 +139,7 @@ class ReaderOptions:
         return self.num_epochs is not None and epochs >= self.num_epochs
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
-        """Return the options with a fixed share: this rank's, if the share follows the world.
+        """Return the options with a fixed share, this rank's own if the share follows the world.
 
         Parameters
         ----------
@@ -168,11 +168,11 @@ class ReaderOptions:
 
     @property
     def output_columns(self) -> tuple[str, ...]:
-        """Names of the columns of a batch."""
+        """Names of the columns in a batch."""
         return tuple(self.transform.columns) if self.transform else self.nulls.columns
 
     def column(self, name: str) -> Column | None:
-        """Return the stored column of an output column; None if a transform or a mask made it.
+        """Return an output column's stored column, or None if a transform or mask made it.
 
         A column whose nulls are filled is returned without nulls.
         """
@@ -184,8 +184,8 @@ class ReaderOptions:
     def null_checked(self) -> list[Column]:
         """Stored columns whose nulls, if any, are certain to be in the output.
 
-        With filters or a predicate there are none, because these may leave out rows with nulls.
-        Nulls in images raise an error here.
+        With filters or a predicate there are no such columns, because rows with nulls may be left
+        out. Nulls in images raise an error here.
         """
         if self.leaves_out_rows:
             return []
@@ -227,7 +227,7 @@ class ReaderOptions:
 
     @cached_property
     def has_images(self) -> bool:
-        """Whether images are read: decoded, they take far more memory than in their shards."""
+        """Whether images are read, which take far more memory decoded than in their shards."""
         if self.images is not None:
             return True
         chosen = self.dataset.schema.names if self.columns is None else self.columns
@@ -242,7 +242,7 @@ def in_order(
     further: Iterable[tuple[str, str]] = (),
     is_output: Callable[[str], bool] = lambda name: True,
 ) -> Description:
-    """Return the description of a dataset, with the order in which it is read.
+    """Return a dataset's description, including the order in which it is read.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def in_order(
     order : ExactOrder or ElasticShare
         The order, and the share of this rank.
     num_rows : int, optional
-        Rows of an epoch over all ranks, if known.
+        Number of rows in an epoch over all ranks, if known.
     further : iterable of (str, str)
         Further name-value pairs.
     is_output : callable
@@ -266,14 +266,14 @@ def in_order(
 
 
 def describe_data(source: object, *, full: bool) -> Description:
-    """Return a source's description of its samples; if it has none, its URL or repr."""
+    """Return a source's description of its samples, or else its URL or repr."""
     if isinstance(source, Described):
         return source._mdstorm_description(full=full)
     return Description([repr(getattr(source, "url", source))])
 
 
 def _share(order: ExactOrder | ElasticShare, num_rows: int | None) -> str:
-    """Return the share of this rank as a string; empty if it reads all rows."""
+    """Return this rank's share as a string; empty if it reads all rows."""
     if order.follows_world:
         try:
             order = order.share_of(find_world())

@@ -1,8 +1,9 @@
 """`Segment`: the remaining batches of a pass or of an epoch, read without interruption.
 
-It holds the options, the `Batching` and the `Position` at which reading begins, from which it makes
-the `Plan` of its batches. Adapters for PyTorch, TensorFlow and readers call `Segment.blocks`, in
-this process or, as a `Segment` can be pickled, in each worker process for a part of the batches.
+It holds the options, the `Batching` and the `Position` at which reading begins, and makes the
+`Plan` of its batches from them. Adapters for PyTorch, TensorFlow and readers call `Segment.blocks`,
+either in this process or, since a `Segment` can be pickled, in each worker process for a part of
+the batches.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from mdstorm_backend.read import Block, reader
 from mdstorm_backend.read.refill import EvenRefill, Refill
 from mdstorm_backend.read.shard import warn_no_data
 
-#: Bytes of samples whose shards are opened ahead of use, if opening a shard needs no network.
+#: Bytes of samples whose shards are opened ahead of use, if opening a shard requires no network.
 _BYTES_AHEAD = 256 << 20
-#: Maximum number of epochs in a block, approximately, so that the first batch of an endless pass
-#: over a few rows need not wait for thousands of epochs.
+#: Approximate maximum number of epochs in a block, so that the first batch of an endless pass over
+#: a few rows does not have to wait for thousands of epochs.
 _EPOCHS_PER_BLOCK = 16
 
 
@@ -43,14 +44,14 @@ class Batching:
     Attributes
     ----------
     batch_size : int
-        Rows of a batch.
+        Number of rows in a batch.
     drop_last : bool
-        Whether to leave out batches that are not full.
+        Whether to drop batches that are not full.
     num_workers : int
         Number of worker processes that read; 0 to read in the loader's own process.
     by_shard : bool
-        Whether a batch is the rank's part of one shard, of any size. Only the exact order has
-        such batches; in others, and for the state, `batch_size` is the size of the largest one.
+        Whether a batch is the rank's part of one shard, of any size. Only the exact order has such
+        batches; in others, and for the state, `batch_size` is the size of the largest batch.
     """
 
     batch_size: int
@@ -65,7 +66,7 @@ def plan_of(
     start: Position = Position(),  # noqa: B008  # frozen
     ahead: WorkAhead[Any] | None = None,
 ) -> Plan:
-    """Return the plan of this rank from a position on.
+    """Return this rank's plan, starting at a position.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def plan_of(
     start : Position, optional
         Where reading begins or resumes. Its seed takes precedence over the order's.
     ahead : WorkAhead, optional
-        Computes the next epoch in the background while one is read.
+        Computes the next epoch in the background while an epoch is being read.
     """
     plan, _ = _planned(options, batching, start, ahead or WorkAhead())
     return plan
@@ -85,7 +86,7 @@ def plan_of(
 def _planned(
     options: ReaderOptions, batching: Batching, start: Position, ahead: WorkAhead[Any]
 ) -> tuple[Plan, Refill | None]:
-    """Return a plan, and the stage that cuts batches from a transform's rows, if one is needed."""
+    """Return a plan, and the stage that cuts batches from a transform's rows, if needed."""
     assert not options.order.follows_world, "in_world() has not been called"
     return _planned_in(options.order, options, batching, start, ahead)
 
@@ -98,10 +99,10 @@ def _planned_in(
     start: Position,
     ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
-    """Return the result of `_planned`; there is one function below for each type of order.
+    """Return the result of `_planned`, with one implementation below for each type of order.
 
     This is not a method of the orders, because a transform that may drop rows determines the plan
-    together with the stage that cuts its rows. The stage is in `read`, on a floor above `order`.
+    together with the stage that cuts its rows. That stage is in `read`, a layer above `order`.
     """
     raise NotImplementedError(f"no plan is implemented for the order {order!r}")
 
@@ -150,8 +151,8 @@ def _planned_exact(
         groups = kind(*of_rows)
         whole = Refill(groups, dataset, None, False, *slices)
         return groups, None if options.transform is None else whole
-    # Equal batches are possible if only the transform's function drops rows, and no filter or
-    # predicate.
+    # Equal batches are possible if only the transform's function drops rows, rather than a filter
+    # or predicate.
     if order.world_size > 1 and not options.leaves_out_rows:
         even = EvenPlan(*of_rows, size, drop_last)
         return even, EvenRefill(even, dataset, size, False, *slices)
@@ -161,18 +162,18 @@ def _planned_exact(
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A pass or an epoch from a position on, read without interruption. Can be pickled.
+    """A pass or an epoch, starting at a position and read without interruption. Can be pickled.
 
     Attributes
     ----------
     options, batching
-        The data to read, and how batches are made of it.
+        The data to read, and how batches are made from it.
     start : Position
-        Where it begins: see `Plan.start`.
+        Where the segment begins: see `Plan.start`.
     recorder : Recorder or None
         Records the reading in this process; None to record nothing.
     ahead : WorkAhead
-        Computes the next epoch in the background while one is read.
+        Computes the next epoch in the background while an epoch is being read.
     """
 
     options: ReaderOptions
@@ -197,7 +198,7 @@ class Segment:
 
     @property
     def least_rows(self) -> int:
-        """Minimum number of rows of a batch that is yielded; 0 if any batch may have lost rows.
+        """Minimum number of rows in a yielded batch; 0 if any batch may have lost rows.
 
         Batches that lose damaged samples are yielded, since all ranks need the same number.
         """
@@ -207,7 +208,7 @@ class Segment:
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
     ) -> Iterator[Block]:
-        """Read the batches of a part; with `unread`, only plan them: see `Reader.planned`."""
+        """Read the batches of a part, or only plan them if `unread`: see `Reader.planned`."""
         (plan, refill), options = self._planned, self.options
         size = self.batching.batch_size
         arguments = options.read_arguments(block_rows)
@@ -230,15 +231,15 @@ class Segment:
         return blocks.planned(samples) if unread else blocks.blocks(samples)
 
     def following(self) -> Segment | None:
-        """Return the segment of the next epoch, if the pass has one; otherwise None."""
+        """Return the segment of the next epoch, or None if the pass has no further epoch."""
         plan = self.plan.following()
         return None if plan is None else replace(self, start=plan.start)
 
     def with_batches(self) -> Segment | None:
-        """Return this segment; if it is empty, the segment of the next epoch or pass.
+        """Return this segment or, if it is empty, the segment of the next epoch or pass.
 
-        None, with a warning, if there is nothing to read. A pass that ends may have no batches from
-        its beginning, if all of them are dropped.
+        If there is nothing to read, warn and return None. A finite pass may have no batches even
+        from its beginning, if all of them are dropped.
         """
         segment = self
         while segment.is_over:
@@ -252,7 +253,7 @@ class Segment:
 
     @property
     def is_over(self) -> bool:
-        """Whether no batches are left, because the pass or epoch was resumed at its end."""
+        """Whether no batches remain because the pass or epoch was resumed at its end."""
         return self.position.consumed > 0 and self.plan.num_batches() == 0
 
 

@@ -1,9 +1,9 @@
 """`SharedRecord`: a few values that a process shares with the worker processes it starts.
 
-The values are in a file without a name. Processes inherit the open file, so names cannot collide,
-and the file is gone with the last process that has it open, however that process ends. Other
-processes that inherit it, such as the ranks that a program starts, `part` from it before they use
-it.
+The values are stored in an unnamed file. Processes inherit the open file, so names cannot collide,
+and the file disappears with the last process that has it open, however that process ends. Other
+processes that inherit the record, such as the ranks that a program starts, `part` from it before
+they use it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _Result = TypeVar("_Result")
 class SharedRecord:
     """A dict of plain values that this process shares with the workers that inherit it.
 
-    Forked and spawned processes share the record until they `part`. Any other copy, by `copy` or
-    `pickle`, is a separate record with the current content.
+    Forked and spawned processes share the record until they `part`. Any other copy, made with
+    `copy` or `pickle`, is a separate record with the current content.
 
     Parameters
     ----------
     content : dict
-        The initial content; plain values.
+        The initial content, which consists of plain values.
     """
 
     def __init__(self, content: dict[str, Any]) -> None:
@@ -40,29 +40,29 @@ class SharedRecord:
     def _open(self, handle: int | None, owner: int, content: dict[str, Any]) -> None:
         self._handle = handle
         self._owner = owner
-        #: The content while there is no file; later, the content with which `part` continues.
+        #: The content while there is no file; later, the content that `part` continues with.
         self._content = content
         self.unlock()
         self._close = weakref.finalize(self, _close, handle)
         _records[id(self)] = self
 
     def unlock(self) -> None:
-        """Replace the thread lock; in a process that was just forked, no thread holds it."""
-        # Reentrant: while the record is being changed, a signal handler, or the garbage collector
-        # when it ends an iteration, may change it in the same thread.
+        """Replace the thread lock, which no thread holds in a process that was just forked."""
+        # The lock is reentrant: while the record is being changed, a signal handler, or the garbage
+        # collector when it ends an iteration, may also change it in the same thread.
         self._threads = threading.RLock()
 
     def _share(self) -> int:
-        """Return the file descriptor, creating the file if there is none yet."""
+        """Return the file descriptor, creating the file if it does not exist yet."""
         with self._threads:
             if self._handle is None:
                 handle, name = tempfile.mkstemp(prefix="mdstorm-")
                 os.unlink(name)
                 self._close = weakref.finalize(self, _close, handle)
                 written = None
-                # The content is written before the handle is set: after Ctrl-C, a record has no
-                # file, or a file with content. It is written again if a nested call has changed it
-                # meanwhile.
+                # The content is written before the handle is set, so that after Ctrl-C a record has
+                # either no file or a file with content. The content is written again if a nested
+                # call has changed it in the meantime.
                 while written is not self._content:
                     written = self._content
                     os.ftruncate(handle, 0)
@@ -77,9 +77,9 @@ class SharedRecord:
         return SharedRecord, (self.read(),)
 
     def part(self) -> None:
-        """Continue with a separate record that has the content which this process inherited.
+        """Continue with a separate record that has the content this process inherited.
 
-        Does nothing in the process that created the record, and in workers of a ``DataLoader``.
+        Does nothing in the process that created the record or in a ``DataLoader`` worker.
         """
         data = sys.modules.get("torch.utils.data")
         is_worker = data is not None and data.get_worker_info() is not None
@@ -100,7 +100,7 @@ class SharedRecord:
         return self.change(dict)
 
     def change(self, edit: Callable[[dict[str, Any]], _Result]) -> _Result:
-        """Apply `edit` to the content while the record is locked, store it, and return the result.
+        """Apply `edit` to the content with the record locked, store it, and return the result.
 
         This is not a context manager, because Ctrl-C in its methods could leave the record locked.
         Python raises KeyboardInterrupt only after calls, which are inside ``with`` and ``try``
@@ -109,8 +109,8 @@ class SharedRecord:
         Parameters
         ----------
         edit : callable
-            Called with the content. It may replace values, and must not change them in place. It is
-            called again if a nested call has changed the record meanwhile.
+            Called with the content. It may replace values, but must not change them in place. It is
+            called again if a nested call has changed the record in the meantime.
         """
         with self._threads:
             while self._handle is None:
@@ -126,9 +126,9 @@ class SharedRecord:
                     stored = _locked_content(handle)
                     content = json.loads(stored)
                     result = edit(content)
-                    # Padded with spaces, to overwrite the end of a longer previous content.
+                    # Pad with spaces to overwrite the end of a longer previous content.
                     edited = json.dumps(content).encode().ljust(len(stored))
-                    # Locked again, because a nested call unlocks the file at its end.
+                    # Lock again, because a nested call unlocks the file at its end.
                     if _locked_content(handle) == stored:
                         if edited != stored:
                             os.pwrite(handle, edited, 0)  # one call, so Ctrl-C cannot split it
@@ -138,7 +138,7 @@ class SharedRecord:
 
 
 def _locked_content(handle: int) -> bytes:
-    """Lock a file and return its content. The system unlocks it when a process ends."""
+    """Lock a file and return its content. The operating system unlocks it when a process ends."""
     fcntl.lockf(handle, fcntl.LOCK_EX)
     return os.pread(handle, os.fstat(handle).st_size, 0)
 
@@ -155,7 +155,7 @@ def _inherited(handle: Any, owner: int, content: dict[str, Any]) -> SharedRecord
 
 
 def _all_records() -> list[SharedRecord]:
-    # In one call, during which other threads cannot add records.
+    # This is a single call, during which other threads cannot add records.
     found = _records.valuerefs()
     return [record for reference in found if (record := reference()) is not None]
 
@@ -170,7 +170,7 @@ def _unlock_all() -> None:
         record.unlock()
 
 
-#: The records of this process, by their ids: a set cannot be listed while a thread adds to it.
+#: This process's records by id, because a set cannot be listed while a thread adds to it.
 _records: weakref.WeakValueDictionary[int, SharedRecord] = weakref.WeakValueDictionary()
 
 os.register_at_fork(before=_pass_all_on, after_in_child=_unlock_all)

@@ -1,11 +1,11 @@
-"""States of passes: `write_state` makes them from a `Position`, `read_state` checks and reads them.
+"""Pass states: `write_state` makes them from a `Position`, `read_state` checks and reads them.
 
-A state is a dict of plain JSON values, for checkpoints. It has the five keys of a state of MosaicML
-Streaming, and our own values under ``"mdstorm"``. It is the same on all ranks, except where samples
-have no numbers: see `mdstorm_backend.order.row_plans`.
+A state is a dict of plain JSON values, for checkpoints. It has the five keys of a MosaicML
+Streaming state, and our own values under ``"mdstorm"``. It is the same on all ranks, except where
+samples have no numbers: see `mdstorm_backend.order.row_plans`.
 
-`Loader` and the datasets of PyTorch write states. `Epochs.load_state_dict` reads them, and a worker
-process of a plain ``DataLoader`` reads its own.
+`Loader` and the PyTorch datasets write states. `Epochs.load_state_dict` reads them, and a worker
+process of a plain ``DataLoader`` reads its own state.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from mdstorm_backend.loaders.segment import Batching, plan_of
 from mdstorm_backend.order import DEFAULT_SEED, Plan, Position
 from mdstorm_backend.order.lanes import Lanes
 
-#: Version of the states that are written. Older versions counted or shuffled samples differently,
-#: so loading their states raises StateMismatchError.
+#: Version of newly written states. Older versions counted or shuffled samples differently, so
+#: loading their states raises StateMismatchError.
 VERSION = 5
 
 #: State keys that describe how rows are selected and transformed.
 _SELECTION = ("filters", "predicate", "transform")
 
-#: Maximum number of canonical nodes in a state; a damaged state with more could exhaust the memory,
+#: Maximum number of canonical nodes in a state; a damaged state with more could exhaust memory,
 #: because each node gets a sample.
 _MOST_NODES = 1_000_000
-#: Maximum number of changes of the world within the epoch of a state; a damaged state with more
-#: could exceed the recursion limit, because each change is a level of recursion in `EpochLanes`.
+#: Maximum number of world changes within a state's epoch; a damaged state with more could exceed
+#: the recursion limit, because each change is a level of recursion in `EpochLanes`.
 _MOST_LANES = 256
 #: Maximum nesting depth of the mappings and lists in a state; a deeper state is damaged.
 _MOST_LEVELS = 32
 
 
 def write_state(options: ReaderOptions, batching: Batching, position: Position) -> dict[str, Any]:
-    """Return the state of a pass at a position.
+    """Return the state of a pass at the given position.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def read_state(
     Raises
     ------
     StateMismatchError
-        If the state belongs to another dataset or another way of reading, or is not a state.
+        If the state belongs to a different dataset or way of reading, or is not a state.
     NoDataAvailableError
-        If too few rows are left for this world.
+        If too few rows remain for this world.
     """
     state = state_mapping(state)
     ours = _ours(state, options)
@@ -165,7 +165,7 @@ def read_state(
 def _checked_position(
     position: Position, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
 ) -> Position:
-    """Return a position in the exact order, with the rows of this rank if samples have no numbers.
+    """Return a position in the exact order, with this rank's rows if samples have no numbers.
 
     Raises
     ------
@@ -192,25 +192,25 @@ def _checked_position(
 
 
 def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any] | None:
-    """Return mdstorm's part of a state; None if MosaicML Streaming wrote it, in elastic order."""
+    """Return mdstorm's part of a state, or None if MosaicML Streaming wrote it (elastic order)."""
     ours, name = state.get("mdstorm"), options.order.name
     if ours is None and name == "elastic":
         return None
     if not isinstance(ours, Mapping) or ours.get("order") != name:
         raise StateMismatchError(
             f"the state was not taken in the order {name!r}, so it does not determine which "
-            "samples to skip. Load it into a loader with the order of the state"
+            "samples to skip. Load it into a loader with the state's order"
         )
     version = ours.get("version")
     if not is_integer(version) or version < VERSION:
         raise StateMismatchError(
-            "the state was written by an older version of mdstorm, whose states have another form: "
-            "finish that run with that version, or begin the epoch again without the state"
+            "the state was written by an older version of mdstorm, whose states have a different "
+            "format: finish the run with that version, or begin the epoch again without the state"
         )
     if version > VERSION:
         raise StateMismatchError(
             f"the state was written by a newer version of mdstorm: its version is {version!r}, "
-            f"and this one reads {VERSION}. Install that version, or a newer one"
+            f"and this one reads {VERSION}. Install that version of mdstorm or a newer one"
         )
     return ours
 
@@ -233,14 +233,14 @@ def _check_selection(
     if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
         return
     seed, seed_there = order.state_keys(Position())["shuffle_seed"], state.get("shuffle_seed")
-    # States without a rank are the same on all ranks, and usually taken on the first one.
+    # States without a rank are the same on all ranks, and usually taken on the first rank.
     rank, rank_there = order.world.rank, ours.get("rank", 0)
     if rank == rank_there or seed in (seed_there, DEFAULT_SEED):
         return
     wrong = (
         f"the state was taken by rank {rank_there} with seed {seed_there}, and rank {rank} was "
         f"given seed {seed}: if ranks have different seeds, rows are lost and repeated. "
-        "Give all ranks the seed of the state, without adding the rank"
+        "Pass the state's seed on all ranks, without adding the rank"
     )
     if order.is_strict:
         raise StateMismatchError(wrong)
@@ -267,7 +267,7 @@ def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
 
 
 def _check_position(position: Position, options: ReaderOptions, *, is_of_rank: bool) -> None:
-    """Raise StateMismatchError for a position that no pass in the exact order reaches."""
+    """Raise StateMismatchError for a position that no pass in the exact order can reach."""
     num_rows, num_epochs = len(options.dataset), options.num_epochs
     epochs = position.epoch - position.pass_epoch
     if num_epochs is not None and epochs >= num_epochs:
@@ -283,11 +283,11 @@ def _check_position(position: Position, options: ReaderOptions, *, is_of_rank: b
     starts = [lanes.consumed for lanes in position.lanes]
     if starts[0] or starts != sorted(set(starts)) or starts[-1] > position.consumed:
         raise damaged(
-            f"lanes that begin after {starts} samples do not fit a position after "
+            f"lanes that begin after {starts} samples do not match a position after "
             f"{position.consumed} samples"
         )
     if (most := max(lanes.size for lanes in position.lanes)) > num_rows:
-        raise damaged(f"it names {most} ranks, but there are only {num_rows} rows")
+        raise damaged(f"it refers to {most} ranks, but there are only {num_rows} rows")
 
 
 def _of_rank(
@@ -297,11 +297,11 @@ def _of_rank(
     batching: Batching,
     plan: Plan,
 ) -> Position:
-    """Return the position of this rank, for samples without numbers.
+    """Return this rank's position, for samples without numbers.
 
-    A state then usually holds the rows of one rank only. In a pass of a single epoch it holds for
-    all ranks, as long as batches are full: rows are counted after the transform, and each rank has
-    read as many.
+    Such a state usually describes the rows of only one rank. In a pass with a single epoch, it is
+    valid for all ranks as long as batches are full, because rows are counted after the transform,
+    and each rank has read the same number.
     """
     order = options.order
     row, batch_size = number(ours, "row"), number(ours, "batch_size", 1)
@@ -311,20 +311,20 @@ def _of_rank(
     is_unread = not (position.consumed or ours.get("skip"))
     is_mine = there[0] == order.world.rank or is_of_all or is_unread
     if plan.has_equal_batches and position.consumed:
-        is_mine = batch_size == batching.batch_size  # then all ranks had equally many batches
+        is_mine = batch_size == batching.batch_size  # then all ranks had the same number of batches
     if there[1] == order.world_size and is_mine:
         return replace(position, row=row)
     reason = (
         "a transform or predicate may drop rows"
         if options.drops_rows
-        else "batches are row groups, of which ranks have different numbers"
+        else "batches are row groups, and ranks have different numbers of them"
     )
     rank, size = order.world.rank, order.world_size
     raise StateMismatchError(
         f"the state was taken by rank {there[0]} of {there[1]} with batch_size={batch_size}, and "
         f"this is rank {rank} of {size} with batch_size={batching.batch_size}. "
-        f"Because {reason}, a state describes only its own rank: save the state of each rank, and "
-        "load it on the same rank of the same number of ranks, with the same batch_size"
+        f"Because {reason}, a state describes only its own rank: save each rank's state, and load "
+        "it on the same rank, with the same number of ranks and the same batch_size"
     )
 
 
@@ -347,14 +347,14 @@ def state_mapping(state: object) -> Mapping[str, Any]:
     """
     if not isinstance(state, Mapping):
         raise StateMismatchError(
-            f"a state is the dict that state_dict() returned, found {state!r}. To start again, "
+            f"a state must be a dict that state_dict() returned, found {state!r}. To start again, "
             "do not load a state"
         )
     if not state.keys() & {"mdstorm", "sample_in_epoch"}:
         raise StateMismatchError(
             f"this dict, with the keys {list(state)}, is not a state: a state is the whole dict "
-            "that state_dict() of a loader or dataset returned. Save that with the model, and load "
-            "it as it is"
+            "returned by state_dict() of a loader or dataset. Save that dict with the model, and "
+            "load it unchanged"
         )
     _check_plain(state)
     return state
@@ -372,7 +372,7 @@ def _check_plain(value: object, levels: int = _MOST_LEVELS) -> None:
 
 
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
-    """Return the value of a key, an integer of at least `least`.
+    """Return the value of a key, which must be an integer of at least `least`.
 
     Raises
     ------
@@ -386,7 +386,7 @@ def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
 
 
 def flag(state: Mapping[str, Any], key: str) -> bool:
-    """Return the value of a key, a boolean.
+    """Return the value of a key, which must be a boolean.
 
     Raises
     ------
@@ -400,7 +400,7 @@ def flag(state: Mapping[str, Any], key: str) -> bool:
 
 
 def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> None:
-    """Raise if a state belongs to another dataset or another way of reading.
+    """Raise if a state belongs to a different dataset or way of reading.
 
     Parameters
     ----------
@@ -423,12 +423,12 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
         remedy = "Create a loader with the same arguments over the same dataset"
         if there.get("dataset") != here.get("dataset"):
             remedy += (
-                ". A converter that has converted the data again has made another dataset: pass "
-                "the same cache_key= to make_spark_converter in each process, so that all "
+                ". A converter that has converted the data again has created a different dataset: "
+                "pass the same cache_key= to make_spark_converter in each process, so that all "
                 "processes read the first copy"
             )
         raise StateMismatchError(
-            f"the state was taken with other arguments for {url} or from another dataset "
+            f"the state was taken with different arguments for {url} or from a different dataset "
             f"({'; '.join(wrong)}). {remedy}"
         )
 

@@ -97,7 +97,7 @@ def test_damaged_states_raise_error_and_change_nothing(
     state = loader.state_dict()
     (state if key in state else state["mdstorm"])[key] = value
     dataset = dataset_of(url, "elastic")
-    for wrong, expected in ((state, message), ("state", "a state is the dict that state_dict")):
+    for wrong, expected in ((state, message), ("state", "a state must be a dict that state_dict")):
         with pytest.raises(StateMismatchError, match=expected):
             loader_of(dataset).load_state_dict(wrong)  # type: ignore[arg-type]
     assert dataset.next_epoch == 0

@@ -48,7 +48,7 @@ def test_download_rate_counts_worker_processes_in_parallel() -> None:
 def test_verdict_for_evicted_shards_recommends_a_larger_cache() -> None:
     verdict = found(40, "downloads", downloads=10, downloaded_again=5, evictions=9).verdict
     assert verdict.cause == "cache"
-    assert "5 of 10 were of evicted shards: raise cache_limit" in str(verdict)
+    assert "5 of 10 were for evicted shards: raise cache_limit" in str(verdict)
     assert found(40, "downloads", downloads=10, downloaded_again=4).verdict.cause == "downloads"
 
 

@@ -1,7 +1,7 @@
-"""An MDS dataset as a `tf.data.Dataset` of namedtuples, or of the inputs of a model.
+"""An MDS dataset as a `tf.data.Dataset` of namedtuples or model inputs.
 
-`tf_pipeline` has the stages that TensorFlow runs. `TFRuns` begins the iterations, and tracks which
-batches were read and requested.
+`tf_pipeline` contains the stages that TensorFlow runs. `TFRuns` begins the iterations, and tracks
+which batches were read and requested.
 """
 
 from __future__ import annotations
@@ -39,12 +39,11 @@ def make_tf_dataset(
     make_options : callable
         Opens the dataset; called when the TensorFlow dataset is built.
     batch_size : int
-        Rows of a batch. Batches span epochs; only at the very end they may be shorter.
+        Rows per batch. Batches span epochs; only at the very end may they be shorter.
     prefetch : int, optional
         Batches that TensorFlow keeps ready; by default it decides.
     specs : callable, optional
-        Returns the specs of the columns; by default of the stored columns. Required with a
-        transform.
+        Returns the column specs; by default those of the stored columns. Required with a transform.
     type_name : str
         Name of the namedtuple type.
     element : callable, optional
@@ -54,8 +53,8 @@ def make_tf_dataset(
     Returns
     -------
     tf.data.Dataset
-        A ``tf.compat.v1.data.Dataset`` that is also its own context manager, for eager and for
-        graph mode.
+        A ``tf.compat.v1.data.Dataset`` that is also its own context manager, for eager and graph
+        mode.
 
     Raises
     ------
@@ -67,8 +66,8 @@ def make_tf_dataset(
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
         options = make_options()
-        # The pass itself does not log that it is endless: that would be too early, because
-        # TensorFlow reads ahead, or needless, if Keras counts steps.
+        # The pass itself does not log that it is endless, because that would be too early if
+        # TensorFlow reads ahead, or needless if Keras counts steps.
         quiet = replace(options, logs_endless=False)
         ahead = _REQUESTED_AHEAD if has_replicas() else 0
         return TFRuns(quiet, loaders.Batching(batch_size), ahead)
@@ -99,7 +98,7 @@ def _namedtuples(type_name: str, names: tuple[str, ...]) -> Callable[[Mapping[st
 
 
 class ContextDataset(Described, OwnContext):
-    """Adds to TensorFlow's datasets a ``with`` statement, statistics and a state."""
+    """Adds a ``with`` statement, statistics and a state to TensorFlow's datasets."""
 
     element_spec: Any
 
@@ -139,8 +138,8 @@ class ContextDataset(Described, OwnContext):
         """Return the numbers of batches and rows so far, and the causes of waiting.
 
         In a Python loop, ``for batch in dataset``, the time that the loop waits is measured. In
-        Keras and in a ``tf.function``, it is the time that TensorFlow's input pipeline waits, which
-        requests batches ahead of use. Rows count when the pipeline has read them.
+        Keras and in a ``tf.function``, the time that TensorFlow's input pipeline waits is measured,
+        which requests batches ahead of use. Rows count when the pipeline has read them.
 
         Parameters
         ----------
@@ -152,15 +151,15 @@ class ContextDataset(Described, OwnContext):
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`.
 
-        A PyTorch loader of the same order, rank and batch size has the same states, and can load
+        A PyTorch loader with the same order, rank and batch size has the same states, and can load
         them.
 
         Parameters
         ----------
         batches : int, optional
-            Batches used since the iteration began. By default those that Python code has taken,
-            ``for batch in dataset``; batches that TensorFlow has ready are not counted. In Keras or
-            a ``tf.function`` batches cannot be counted, and the number is required.
+            Number of batches used since the iteration began; by default, the number that Python
+            code has taken, ``for batch in dataset``, without batches that TensorFlow has ready. In
+            Keras or a ``tf.function``, batches cannot be counted, and the number is required.
 
         Raises
         ------
@@ -175,21 +174,21 @@ class ContextDataset(Described, OwnContext):
         Raises
         ------
         StateMismatchError
-            If it was taken from another dataset or another way of reading, or is not a state.
+            If the state was taken from a different dataset or way of reading, or is not a state.
         """
         self._runs().load_state_dict(state)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         """Release open shards, since TensorFlow keeps datasets until the process ends.
 
-        The threads of a pass end with its iterator.
+        A pass's threads end with its iterator.
         """
         self._runs().loader.options.dataset.release()
 
 
 @lru_cache(maxsize=1)
 def _dataset_class() -> Any:
-    """Return the class of the datasets: a `ContextDataset` that is also a version 1 dataset."""
+    """Return the datasets' class, a `ContextDataset` that is also a version 1 dataset."""
     return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
@@ -198,7 +197,7 @@ def _counting_class(iterator_class: Any) -> Any:
     """Return a subclass of TensorFlow's iterator class that counts the batches taken."""
 
     class CountingIterator(iterator_class):  # type: ignore[misc]
-        """An iterator that reports to its `TFRun` how many batches were taken."""
+        """An iterator that reports the number of batches taken to its `TFRun`."""
 
         _mdstorm_run: TFRun
         _mdstorm_runs: TFRuns
@@ -237,12 +236,13 @@ _KEPT_BY = ("cache", "map", "prefetch", "repeat", "shuffle", "skip", "take", "wi
 def v1_class() -> Any:
     """Return a subclass of TensorFlow's version 1 datasets whose ``map`` keeps the cardinality.
 
-    In version 1, ``map`` drops it, and Keras then reads until the data run out, with a warning.
+    In version 1, ``map`` drops the cardinality, and Keras then reads until the data run out, with a
+    warning.
     """
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class V1Dataset(adapter):  # type: ignore[misc, valid-type]
-        """A version 1 dataset that keeps its cardinality, as version 2 datasets do."""
+        """A version 1 dataset that keeps its cardinality, like a version 2 dataset."""
 
         def concatenate(self, dataset: Any, name: str | None = None) -> Any:
             first, second = (tf_pipeline.with_known_shapes(part) for part in (self, dataset))
@@ -261,12 +261,13 @@ def v1_class() -> Any:
 
 _WORKERS = ("chief", "worker")
 #: Maximum number of batches that a strategy with several replicas requests ahead. Each of n
-#: replicas has two parts ready, and a thread holds one more: 2n + 1 parts. A batch has n parts.
+#: replicas has two parts ready, and a thread holds one more, which makes 2n + 1 parts. A batch has
+#: n parts.
 _REQUESTED_AHEAD = 3
 
 
 def has_replicas() -> bool:
-    """Whether a strategy may divide batches among several devices of this process."""
+    """Whether a strategy may divide batches among several devices in this process."""
     if not tf.executing_eagerly():
         return False
     names = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
@@ -277,12 +278,13 @@ def has_replicas() -> bool:
 def in_cluster() -> bool:
     """Whether a dataset made now may belong to a TensorFlow strategy for several processes.
 
-    Such a strategy has to be made before any dataset, and joins its cluster then. From then on the
-    devices of all workers are known. Graph mode has no such strategies.
+    Such a strategy has to be created before any dataset, and joins its cluster at that point. From
+    then on, the devices of all workers are known. Graph mode has no such strategies.
 
-    TensorFlow has no function that reports how the strategy will use the dataset. It may leave out
-    batches in each process, so all processes need the same order; split each batch into parts, if
-    sharding is off; or, with ``distribute_datasets_from_function``, read it as it is.
+    TensorFlow has no function that reports how the strategy will use the dataset. The strategy may
+    skip batches in each process, so that all processes need the same order; it may split each batch
+    into parts, if sharding is off; or, with ``distribute_datasets_from_function``, it may read the
+    dataset unchanged.
     """
     if not tf.executing_eagerly():
         return False

@@ -1,4 +1,4 @@
-"""The columns of a batch in TensorFlow: `ColumnSpec` declares one, `to_tf` converts its values."""
+"""Batch columns in TensorFlow: `ColumnSpec` declares a column, `to_tf` converts its values."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
 from mdstorm_backend.read.stacking import Output, check_numbers, output_name
 
-#: Dtypes that Petastorm's adapter promotes, and the dtypes to which it promotes them.
+#: Dtypes that Petastorm's adapter promotes, and what it promotes them to.
 _PROMOTED = {"uint16": "int32", "uint32": "int64"}
 
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """The name, dtype and shape of one column in TensorFlow.
+    """The name, dtype and shape of a column in TensorFlow.
 
     Attributes
     ----------
@@ -36,19 +36,18 @@ class ColumnSpec:
     dtype : str
         Name of the TensorFlow dtype.
     shape : tuple of int or None
-        Shape of one value.
+        Shape of a single value.
     ragged : bool
         Whether values are arrays of varying length, or lists of them.
     dimensions : int
         Number of dimensions of ragged values.
     image : Column or None
-        The stored column, if it holds images: images of a batch share a shape, known only when they
-        are decoded.
+        The stored column, if it holds images. Images in a batch share a shape that is known only
+        once they are decoded.
     stacked : str
-        Name of the NumPy dtype of its values in a matrix, if TensorFlow promotes them; else empty.
+        NumPy dtype of the values in a matrix, if TensorFlow promotes them; else empty.
     stored_at : str
-        URL of the files that hold arrays whose lengths are not known; empty if a transform makes
-        the values.
+        URL of the files that hold arrays of unknown length; empty if a transform makes the values.
     """
 
     name: str
@@ -62,12 +61,12 @@ class ColumnSpec:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether all values of the dataset have the same shape."""
+        """Whether all values in the dataset have the same shape."""
         return not self.ragged and None not in self.shape and self.image is None
 
     @property
     def signature(self) -> Any:
-        """The ``TypeSpec`` of a batch of the column."""
+        """The ``TypeSpec`` for a batch of the column."""
         dtype = tf.as_dtype(self.dtype)
         if self.image is not None:
             return tf.TensorSpec(None, dtype)
@@ -80,7 +79,7 @@ class ColumnSpec:
 
 
 def spec_of_column(column: Column, images: ImageDecoder | None = None) -> ColumnSpec:
-    """Return the spec of a stored column, which `images` may decode.
+    """Return the spec of a stored column, which may be decoded by `images`.
 
     Raises
     ------
@@ -106,7 +105,7 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
 
 
 def _dtype_of(column: Column) -> str | None:
-    """Return the name of the dtype of a column's values or elements; None if there is none."""
+    """Return the dtype name of a column's values or elements, or None if there is none."""
     types, type_ = pa.types, column.element_type
     if column.is_image:
         return "uint8"
@@ -131,18 +130,18 @@ def _no_counterpart(column: Column) -> errors.UnsupportedTypeError:
         found = f"encoding {column.encoding!r}"
     return errors.UnsupportedTypeError(
         f"column {column.name!r} of {found} has no counterpart in TensorFlow. Leave it out with "
-        "schema_fields=[…], or turn it into plain columns before converting",
+        "schema_fields=[…], or split it into plain columns before converting",
         columns={column.name: found},
     )
 
 
 def stored_specs(options: ReaderOptions, names: Sequence[str] | None = None) -> list[ColumnSpec]:
-    """Return the specs of columns without a transform; by default of all output columns.
+    """Return the specs of columns without a transform, by default of all output columns.
 
     Raises
     ------
     NullValueError
-        If columns hold nulls that have no value in TensorFlow.
+        If columns hold nulls that TensorFlow cannot represent.
     """
     specs = []
     for name in options.output_columns if names is None else names:
@@ -164,17 +163,17 @@ def check_nulls_of(options: ReaderOptions) -> None:
 
 
 def needs_value(column: Column) -> bool:
-    """Whether nulls of a column would become arbitrary values; null floats become NaN."""
+    """Whether nulls in a column would become arbitrary values; null floats become NaN."""
     return not column.is_floating or (column.is_array and column.null_count > 0)
 
 
 def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> list[ColumnSpec]:
-    """Return the specs of the outputs of a batch, given the specs of its columns.
+    """Return the specs of a batch's outputs, given the specs of its columns.
 
     Raises
     ------
     InvalidArgumentError
-        If the columns of a matrix are not numbers.
+        If the columns of a matrix are not numeric.
     """
     by_name = {spec.name: spec for spec in specs}
     arranged: list[ColumnSpec] = []
@@ -194,20 +193,20 @@ def arranged_specs(specs: Sequence[ColumnSpec], outputs: Sequence[Output]) -> li
 
 @lru_cache(maxsize=256)
 def row_type(type_name: str, names: tuple[str, ...]) -> Any:
-    """Return the namedtuple type for columns of these names; it is the same for equal names.
+    """Return the namedtuple type for columns with these names; equal names share a type.
 
     Raises
     ------
     InvalidArgumentError
-        If a column name is not a valid field name; the message contains Python's.
+        If a column name is not a valid field name; the message contains Python's message.
     """
     try:
         base = collections.namedtuple(type_name, names)  # type: ignore[misc]
     except ValueError as error:
         raise errors.InvalidArgumentError(
-            f"{error}: batches are namedtuples here, so column names must be valid names of "
-            "fields in Python. Rename the columns before converting, as with df.toDF(…), or "
-            f"select other columns of {list(names)} with schema_fields"
+            f"{error}: batches are namedtuples here, so column names must be valid Python field "
+            "names. Rename the columns before converting, as with df.toDF(…), or select a subset "
+            f"of {list(names)} with schema_fields"
         ) from error
     return type(type_name, (base,), {"__slots__": (), "_from_compatible_tensor_list": made_of})
 
@@ -215,13 +214,13 @@ def row_type(type_name: str, names: tuple[str, ...]) -> Any:
 def made_of(types: Any, tensors: Sequence[Any]) -> Any:
     """Return a namedtuple of tensors; `types` is the namedtuple of their specs.
 
-    TensorFlow's iterators first try ``_from_compatible_tensor_list`` of their element spec.
+    TensorFlow's iterators first try their element spec's ``_from_compatible_tensor_list``.
     Otherwise they walk through the structure, which takes longer than getting the tensors.
 
     Raises
     ------
     AttributeError
-        If not all elements are plain tensors, so that TensorFlow walks through the structure.
+        If not all elements are plain tensors, to make TensorFlow walk through the structure.
     """
     if any(type(one) is not tf.TensorSpec for one in types):
         raise AttributeError(f"{type(types).__name__} has fields that consist of several tensors")
@@ -229,7 +228,7 @@ def made_of(types: Any, tensors: Sequence[Any]) -> Any:
 
 
 def to_tf(values: Values, spec: ColumnSpec) -> Any:
-    """Convert one column of a batch to the TensorFlow type declared by `spec`.
+    """Convert a batch's column to the TensorFlow type declared by `spec`.
 
     Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals their string form,
     strings UTF-8 bytes. Numbers are cast to the declared dtype.
@@ -237,9 +236,9 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     Raises
     ------
     NullValueError
-        If a null has no value in TensorFlow.
+        If TensorFlow cannot represent a null.
     TransformError
-        If a transform has returned values of another type or shape.
+        If a transform has returned values of a different type or shape.
     """
     if spec.image is not None:
         return _images(values, spec.image)
@@ -264,7 +263,7 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
 
 
 def _as_lists(values: npt.NDArray[Any], spec: ColumnSpec) -> Values:
-    """Convert arrays, of one or of varying shapes, to nested lists of the declared depth."""
+    """Convert arrays, of the same or varying shapes, to nested lists of the declared depth."""
     if values.dtype == object:
         if spec.dimensions == 1 or not all(isinstance(value, np.ndarray) for value in values):
             _check_dimensions(values, spec)
@@ -296,7 +295,7 @@ def _check_dimensions(arrays: npt.NDArray[Any], spec: ColumnSpec) -> None:
 
 
 def _images(values: Values, column: Column) -> npt.NDArray[Any]:
-    """Decode the images of a batch, which must share one shape."""
+    """Decode the images in a batch, which must all have the same shape."""
     if isinstance(values, np.ndarray):
         pixels = values
     elif values.null_count:

@@ -1,7 +1,8 @@
 """The stages of a dataset that TensorFlow runs, from blocks that Python reads to counted batches.
 
-Python yields large blocks of rows with the sizes of their batches, into which TensorFlow cuts them,
-since every element that Python yields has a fixed cost. Ragged columns are yielded as batches.
+Python yields large blocks of rows along with batch sizes, and TensorFlow cuts the blocks into
+batches, because every element that Python yields has a fixed cost. Ragged columns are yielded as
+batches.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ def batches_of(
     claim: int | None,
     prefetch: int | None,
 ) -> Any:
-    """Return the dataset of the batches that `runs` reads.
+    """Return a dataset of the batches that `runs` reads.
 
     Parameters
     ----------
     runs : TFRuns
-        Begins the iterations, and reads them.
+        Begins the iterations and reads their batches.
     specs : sequence of ColumnSpec
         The columns of a batch.
     element : callable
@@ -44,7 +45,7 @@ def batches_of(
     prefetch : int or None
         Batches that TensorFlow keeps ready; None if it decides.
     """
-    # Python cuts batches if arrays have the same length only within a batch, not in a block, or
+    # Python cuts batches if arrays have the same length only within a batch rather than a block, or
     # if batches are so large that blocks have no advantage.
     cut_here = runs.loader.batching.batch_size >= BLOCK_ROWS // 2 or any(
         spec.ragged or None in spec.shape for spec in specs
@@ -65,7 +66,7 @@ _MANY = 2
 
 @dataclass(frozen=True)
 class _Kind:
-    """The values that differ between datasets of the same columns.
+    """The values that may differ between datasets with the same columns.
 
     Attributes
     ----------
@@ -122,8 +123,8 @@ def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: 
 
 def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any) -> Any:
     def cut(part: Any, sizes: Any) -> Any:
-        # `rebatch` repeats the sizes without end, so `take` ends it. It also takes an empty batch
-        # after the last row.
+        # `rebatch` repeats the sizes endlessly, so `take` ends the batches. It also takes an empty
+        # batch after the last row.
         repeated = tf.data.Dataset.from_tensors(part).rebatch(sizes)
         return repeated.take(tf.size(sizes, tf.int64))
 
@@ -136,7 +137,7 @@ def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, numbe
 
 
 def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
-    """Return a dataset of the same batches that reports to `TFRuns` when they are requested."""
+    """Return a dataset of the same batches that reports each request to `TFRuns`."""
     zero = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
 
     def zeros(source: Any, number: Any) -> Any:
@@ -153,17 +154,18 @@ def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
 
 
 def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
-    """Return a dataset of the same elements that declares its cardinality.
+    """Return a dataset with the same elements that declares its cardinality.
 
-    Unlike with `tf.data.experimental.assert_cardinality` the dataset may have fewer elements: an
-    iteration that resumes in the middle ends earlier, and so does one that is left.
+    Unlike with `tf.data.experimental.assert_cardinality`, the dataset may have fewer elements,
+    because an iteration that resumes in the middle or is left early ends earlier.
 
     Parameters
     ----------
     dataset : tf.data.Dataset
         A dataset whose cardinality is not known.
     kind : int or None
-        None if the number of elements is not known, 1, `INFINITE`, or another number for any other.
+        None if the number of elements is not known; 1; `INFINITE`; or any other value for any other
+        number.
     batches : tf.Tensor
         Maximum number of elements in any iteration.
     """
@@ -173,9 +175,9 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
         # No iteration has fewer elements. `take` would not request the end, so an iteration would
         # look like a peek.
         return dataset.apply(tf.data.experimental.assert_cardinality(1))
-    # choose_from_datasets is infinite if any of its inputs is. Here it always chooses `dataset`,
-    # and stops when that ends. TensorFlow starts an iterator over `never` as well, so `never` is
-    # small; its elements only need the types of `dataset`.
+    # choose_from_datasets is infinite if any of its inputs is infinite. Here it always chooses
+    # `dataset`, and stops when `dataset` ends. TensorFlow also starts an iterator over `never`, so
+    # `never` is small; its elements only need the types of `dataset`.
     first = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
     never = tf.data.Dataset.from_tensors(tf.nest.map_structure(_value_of, dataset.element_spec))
     endless = tf.data.Dataset.choose_from_datasets(
@@ -185,11 +187,11 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
 
 
 def with_known_shapes(dataset: Any) -> Any:
-    """Return a dataset of the same elements, whose shapes TensorFlow knows at run time.
+    """Return a dataset with the same elements, whose shapes TensorFlow knows at run time.
 
-    TensorFlow's kernel forgets the ranks of a choice among several datasets, such as that of
-    `with_cardinality`, and then cannot concatenate them. A map states them again; the second part
-    of its elements keeps TensorFlow from removing it.
+    TensorFlow's kernel forgets the ranks in a choice among several datasets, such as the one in
+    `with_cardinality`, and then cannot concatenate such datasets. A map states the ranks again; the
+    second part of its elements keeps TensorFlow from removing the map.
     """
     numbers = tf.data.Dataset.from_tensors(0).repeat()
     return tf.data.Dataset.zip((dataset, numbers)).map(lambda element, _: element)

@@ -1,7 +1,7 @@
 """`ReadAhead`: the offsets of batches that TensorFlow has read ahead of use, and their positions.
 
 TensorFlow reads blocks in its own threads before their batches or rows are used. The queue keeps
-the numbers that travel with them, and computes a position only when one is asked for.
+the numbers that travel with them, and computes a position only on request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Segment
 from mdstorm_backend.loaders.state import write_state
 
-#: Number of latest blocks whose offsets are kept, for iterations whose items are not counted.
+#: Number of recent blocks whose offsets are kept, for iterations whose items are not counted.
 _BLOCKS_KEPT = 1024
 
 
@@ -25,13 +25,13 @@ class _Read(NamedTuple):
     Attributes
     ----------
     first : int
-        Items of the iteration before the block.
+        Number of items in the iteration before the block.
     segment : Segment
-        The segment that it was read from.
+        The segment that the block was read from.
     offsets : list of int
         The offset before the block, and the offsets of its batches.
     items : int
-        Items of each batch.
+        Number of items in each batch.
     """
 
     first: int
@@ -41,24 +41,24 @@ class _Read(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Number of items of the iteration up to the end of the block."""
+        """Number of items in the iteration up to the end of the block."""
         return self.first + (len(self.offsets) - 1) * self.items
 
 
 class ReadAhead:
-    """Finds the state of an iteration after a number of the items that it has read.
+    """Finds an iteration's state after a given number of the items that it has read.
 
     Parameters
     ----------
     first : int
-        Number of the first item; negative by the items of the first block that are left out.
+        Number of the first item; negative by the number of items skipped in the first block.
     noun : str
         The name of the items in messages.
 
     Attributes
     ----------
     num_read : int
-        Items that were read, including those ahead of use.
+        Number of items that were read, including items ahead of use.
     is_over : bool
         Whether the end was requested.
     """
@@ -73,7 +73,7 @@ class ReadAhead:
         return bool(self._blocks)
 
     def record(self, segment: Segment, offsets: Sequence[int], items: int = 1) -> None:
-        """Record a block that was read, by the offsets of its batches and the size of each."""
+        """Record a block that was read: the offsets of its batches, and the size of each batch."""
         last = self._blocks[-1] if self._blocks else None
         before = last.offsets[-1] if last is not None and last.segment is segment else 0
         block = _Read(self.num_read, segment, [before, *offsets], items)
@@ -81,19 +81,19 @@ class ReadAhead:
         self.num_read = block.end
 
     def drop_used(self, used: int) -> None:
-        """Forget the blocks before the one of the latest item that was used."""
+        """Forget the blocks before the one that contains the latest used item."""
         while len(self._blocks) > 1 and self._blocks[1].first <= used:
             self._blocks.popleft()
 
     def latest(self, batches: int) -> tuple[Segment, int] | None:
-        """Return the segment and the offset of a batch, counted from 1; None if it is not kept."""
+        """Return the segment and offset of a batch, counted from 1, or None if it is not kept."""
         for block in list(self._blocks):
             if block.first < batches <= block.end:
                 return block.segment, block.offsets[batches - block.first]
         return None
 
     def first_of_next_epoch(self, segment: Segment, epoch: int, latest: int) -> int:
-        """Return the first batch after `latest` that is of another epoch or was not read yet."""
+        """Return the first batch after `latest` that is in another epoch or not read yet."""
         blocks = list(self._blocks)
         for block in blocks:
             if block.segment is segment:
@@ -105,7 +105,7 @@ class ReadAhead:
         return blocks[-1].end + 1
 
     def state_dict(self, used: int) -> tuple[dict[str, Any], int]:
-        """Return the last kept state at or before `used` items, and the number of items after it.
+        """Return the last available state at or before `used` items, and the number of items since.
 
         Raises
         ------
@@ -120,6 +120,6 @@ class ReadAhead:
                 return write_state(block.segment.options, block.segment.batching, position), rest
         raise StateMismatchError(
             f"no state after {used} {self._noun} is available: {self.num_read} were read, and a "
-            f"long iteration keeps only its latest states. Pass the number of {self._noun} that "
-            "were used"
+            f"long iteration keeps only its latest states. Pass the actual number of {self._noun} "
+            "that were used"
         )

@@ -1,14 +1,13 @@
 """Track what iterations over a TensorFlow dataset have read, and which batches were requested.
 
-TensorFlow calls the generators of `TFRuns`, in its own threads. `TFRuns.iterations` begins an
-iteration when its first batch is requested. `TFRuns.segments` reads its blocks, ahead of use.
-`TFRuns.request` is called behind the last stage that reads ahead, so it observes the requests of
-the consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves where the next one
-begins with its second request, or when its end is requested.
+TensorFlow calls the generators of `TFRuns` in its own threads. `TFRuns.iterations` begins an
+iteration when its first batch is requested. `TFRuns.segments` reads its blocks ahead of use.
+`TFRuns.request` is called after the last stage that reads ahead, so it observes the requests of the
+consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves the beginning of the next
+one when its second batch or its end is requested.
 
-A `TFRun` has the queue of the batches that were read (`ReadAhead`), from which it computes the
-position after a number of batches. The Python iterator of the dataset, if there is one, counts
-them.
+A `TFRun` has the queue of batches that were read (`ReadAhead`), from which it computes the position
+after a number of batches. The dataset's Python iterator, if there is one, counts the batches.
 """
 
 from __future__ import annotations
@@ -45,24 +44,24 @@ class TFRun:
     url : str
         URL of the dataset, for messages.
     batches_per_epoch : float
-        Batches after which it is logged that the iteration never ends; infinite if it ends.
+        Number of batches after which to log that the iteration never ends; infinite if it ends.
 
     Attributes
     ----------
     current : Pass or None
-        The pass, at a batch that was requested; None before the first request.
+        The pass, at a requested batch; None before the first request.
     is_counted : bool
-        Whether Python code takes the batches, and not TensorFlow itself.
+        Whether Python code, rather than TensorFlow itself, takes the batches.
     taken : int
-        Batches that Python code has taken.
+        Number of batches that Python code has taken.
     queue : ReadAhead
         The items that were read, including batches ahead of use.
     requested : int
         Number of the batch for which `request` was called last.
     loop : Recorder
-        Records the requests of Python code.
+        Records the requests by Python code.
     pipeline : Recorder or None
-        Records the requests of TensorFlow; None before the first one.
+        Records the requests by TensorFlow; None before the first one.
     is_idle : threading.Event
         Set unless the iteration is reading.
     """
@@ -81,7 +80,7 @@ class TFRun:
     def request(self) -> int:
         """Record the request of a batch, and return after how many batches to call this again.
 
-        It has to be called until the pass counts, and where an epoch begins.
+        It has to be called for each batch until the pass counts, and where an epoch begins.
         """
         assert self.current is not None
         self.requested = number = self._following
@@ -96,7 +95,7 @@ class TFRun:
     def reach(self) -> int:
         """Advance the pass to the batch that was requested last, and return its number.
 
-        A batch may be requested before it is read: until then, that is the last one read.
+        If that batch has not been read yet, advance to the last batch that has been read.
         """
         assert self.current is not None
         latest = min(self.requested, self.queue.num_read)
@@ -114,7 +113,7 @@ class TFRun:
         self.loop.record_batches(0)
         if self.taken >= self._batches_per_epoch:
             log_endless(self._url)
-        self.taken += 1  # last: Ctrl-C before this loses the batch
+        self.taken += 1  # must come last, because Ctrl-C before this loses the batch
 
     def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until reading has stopped.
@@ -123,17 +122,17 @@ class TFRun:
         """
         thread, start = threading.Thread(target=resources.clear), self.loop.clock()
         if not sys.is_finalizing():
-            with suppress(RuntimeError):  # no thread can start as the program ends
+            with suppress(RuntimeError):  # no thread can start while the program is exiting
                 thread.start()
         while thread.is_alive() and not self.is_idle.wait(0.1):
             pass
         if self.pipeline is not None:
-            self.pipeline.record_request()  # the batches that were read ahead are used
+            self.pipeline.record_request()  # the batches that were read ahead have been used
         if self.loop.is_over:
             self.loop.since += self.loop.clock() - start
 
     def state_dict(self, batches: int | None) -> dict[str, Any] | None:
-        """Return the state after some batches; None before the first batch is read.
+        """Return the state after a number of batches, or None before the first batch is read.
 
         Raises
         ------
@@ -157,7 +156,7 @@ class TFRun:
 
 
 class TFRuns:
-    """The iterations over one dataset, and where the next one begins.
+    """The iterations over a dataset, and where the next one begins.
 
     Parameters
     ----------
@@ -166,14 +165,14 @@ class TFRuns:
     batching : Batching
         How batches are made.
     ahead : int
-        Batches that TensorFlow may request ahead of the one that is used.
+        Number of batches that TensorFlow may request ahead of the one in use.
     """
 
     def __init__(self, options: ReaderOptions, batching: Batching, ahead: int = 0) -> None:
         self.loader = Loader(options, batching)
         self._ahead = ahead
         self._run: TFRun | None = None
-        #: Iterations under way, by the numbers that identify them in TensorFlow.
+        #: Running iterations, by the numbers that identify them in TensorFlow.
         self._open: dict[int, TFRun] = {}
         self._numbers = count()
         #: Runs of iterators that Python code holds, some of which have begun.
@@ -183,9 +182,9 @@ class TFRuns:
         self._lock = threading.Lock()
 
     def claim(self, *, may_be_split: bool = False) -> int | None:
-        """Return the number of batches of an iteration: `INFINITE` if endless, None if not known.
+        """Return the maximum number of batches: `INFINITE` if endless, None if not known.
 
-        No iteration will have more.
+        No iteration will have more batches.
 
         Parameters
         ----------
@@ -197,8 +196,8 @@ class TFRuns:
             return INFINITE
         if not may_be_split:
             self._claimed = plan_of(options.in_world(), batching).most_batches()
-        # None for an empty dataset, since TensorFlow would not read a dataset of 0 batches, and the
-        # warning about it would be missing.
+        # Return None for an empty dataset, since TensorFlow would not read a dataset with 0
+        # batches, and the warning about it would be missing.
         return self._claimed or None
 
     def _check_claim(self) -> None:
@@ -221,11 +220,11 @@ class TFRuns:
         return run
 
     def begin_next(self, run: TFRun) -> None:
-        """Use `run` for the iteration that begins next: Python code requests its first batch."""
+        """Use `run` for the next iteration, whose first batch Python code is requesting."""
         self._announced.appendleft(weakref.ref(run))
 
     def iterations(self) -> Iterator[int]:
-        """Begin an iteration and yield its number; TensorFlow resumes the generator at its end."""
+        """Begin an iteration and yield its number; TensorFlow resumes this at its end."""
         with self._lock:
             number, run = next(self._numbers), self._begin()
             self._open[number] = run
@@ -257,7 +256,7 @@ class TFRuns:
     def segments(
         self, number: Any, block_rows: int | None
     ) -> Iterator[tuple[Recorder, Iterator[Block]]]:
-        """Read an iteration, and yield the recorder and the blocks of each of its segments."""
+        """Read an iteration, yielding a recorder and the blocks for each of its segments."""
         run = self._open[int(number)]
         assert run.current is not None
         run.pipeline = recorder = self.loader.new_recorder(PipelineRecorder(run.loop))
@@ -268,7 +267,7 @@ class TFRuns:
                 yield recorder, self._blocks(run, segment, block_rows)
             if run.current.start.consumed and not run.queue.num_read and self._is_alone(run):
                 # The state was taken at the end of a pass, which is known only after reading. No
-                # other rank has remaining batches of that pass, so the next pass begins.
+                # other rank has batches left in that pass, so the next pass begins.
                 run.current.skip_to_next()
                 for segment in run.current.planned(recorder):
                     yield recorder, self._blocks(run, segment, block_rows)
@@ -283,7 +282,7 @@ class TFRuns:
         return run.current.here.order.world_size == 1
 
     def _blocks(self, run: TFRun, segment: Segment, block_rows: int | None) -> Iterator[Block]:
-        """Read the blocks of a segment, ahead of the batches that are taken from them."""
+        """Read a segment's blocks ahead of the batches that are taken from them."""
         reading: Any = segment.blocks(block_rows=block_rows)
         with self.loader.threads.closing(reading) as blocks:
             for block in blocks:
@@ -345,7 +344,7 @@ class PipelineRecorder(Recorder):
 
     @property
     def consumer(self) -> str:
-        """The name of the consumer of the batches."""
+        """The name of the batches' consumer."""
         return LOOP if self._loop.batches else PIPELINE
 
     def totals(self) -> dict[str, float]:

@@ -1,10 +1,9 @@
 """Datasets that call Python, with functions traced once and reused by all datasets of a kind.
 
-To make a dataset of `tf.data` that calls Python, TensorFlow traces a dozen functions, which takes
-longer than to read a small table, and keeps them until the process ends. So the functions are
-traced for a kind of dataset, and are given the number of the object whose methods they call. A
-dataset keeps its object and its functions, TensorFlow's iterators keep the dataset, and nothing
-else does.
+To make a `tf.data` dataset that calls Python, TensorFlow traces a dozen functions, which takes
+longer than reading a small table, and keeps them until the process ends. So the functions are
+traced once for each kind of dataset, and receive the number of the object whose methods they call.
+Only a dataset keeps its object and its functions, and only TensorFlow's iterators keep the dataset.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ import tensorflow as tf
 NUMBER = tf.TensorSpec((), tf.int64)
 #: Returns the object that has a number; datasets call its methods.
 Find: TypeAlias = Callable[[Any], Any]
-#: Makes a dataset from `Find`, the flat specs of its elements, the kind, the number of the object,
-#: and other numbers that are known only after tracing.
+#: Makes a dataset from `Find`, the flat specs of its elements, the kind, the object's number, and
+#: other numbers that are known only after tracing.
 Build: TypeAlias = Callable[..., Any]
 
 #: Number of kinds whose functions are kept for reuse. A dataset keeps its functions in any case.
@@ -34,19 +33,19 @@ _numbers = count()
 def traced_dataset(
     source: object, build: Build, signature: Any, kind: Hashable = None, numbers: Sequence[int] = ()
 ) -> Any:
-    """Return a dataset whose functions are traced once for a kind.
+    """Return a dataset whose functions are traced once for all datasets of its kind.
 
     Parameters
     ----------
     source : object
-        Its methods are called while the dataset is read. Kept by the dataset only.
+        Its methods are called while the dataset is read. Only the dataset keeps it alive.
     build : callable
-        Makes the dataset: ``build(find, specs, kind, number, *numbers)``. A function of a module,
-        which calls only methods of ``find(number)``.
+        Makes the dataset: ``build(find, specs, kind, number, *numbers)``. Must be a module-level
+        function that calls only methods of ``find(number)``.
     signature : structure of TypeSpec
-        The elements of the dataset; those that `build` makes are flat tuples.
+        The elements of the dataset; the elements that `build` makes are flat tuples.
     kind : hashable
-        Whatever else changes what TensorFlow runs.
+        Anything else that changes what TensorFlow runs.
     numbers : sequence of int
         Numbers for `build`, passed as tensors.
     """
@@ -57,7 +56,7 @@ def traced_dataset(
         _sources[number] = source
         variant = traced(*(tf.constant(n, tf.int64) for n in (number, *numbers)))
     else:
-        # In graph mode, the graph has its own functions, and keeps them and the object.
+        # In graph mode, the graph has its own functions, and keeps both them and the object.
         traced, variant = None, _variant(build, lambda _: source, specs, kind, [0, *numbers])
     dataset = tf.data.experimental.from_variant(variant, signature)
     dataset._mdstorm_kept = source, traced
@@ -69,7 +68,7 @@ def _traced(build: Build, specs: tuple[Any, ...], kind: Hashable, count: int) ->
     def made(*numbers: Any) -> Any:
         return _variant(build, _find, specs, kind, numbers)
 
-    # A concrete function, because `tf.config.run_functions_eagerly` does not apply to it.
+    # Use a concrete function, because `tf.config.run_functions_eagerly` does not apply to it.
     function = tf.function(made, autograph=False)
     return function.get_concrete_function(*[NUMBER] * (1 + count))
 
@@ -77,7 +76,7 @@ def _traced(build: Build, specs: tuple[Any, ...], kind: Hashable, count: int) ->
 def _variant(
     build: Build, find: Find, specs: tuple[Any, ...], kind: Hashable, numbers: Sequence[Any]
 ) -> Any:
-    # AutoGraph takes long to convert functions, and leaves files in the temporary folder.
+    # AutoGraph is slow to convert functions, and leaves files in the temporary folder.
     built = tf.autograph.experimental.do_not_convert(build)
     tensors = (tf.convert_to_tensor(number, tf.int64) for number in numbers)
     return tf.data.experimental.to_variant(built(find, specs, kind, *tensors))

@@ -1,12 +1,12 @@
 """Move batches: between processes, into pinned memory, and to a device.
 
-Copies to a device run on a separate stream while the previous batches are used. Three things make
-that safe:
+Copies to a device run on a separate stream while previous batches are in use. Three things make
+this safe:
 
 - The source is pinned memory, which PyTorch keeps until the copy is complete.
 - An event is recorded after the copies, and the stream that uses the batch waits for it.
-- The memory of a copy belongs to the copying stream. `record_stream` marks it as used by the other
-  stream, so that it is not reused for a later batch too early.
+- A copy's memory belongs to the copying stream. `record_stream` marks it as used by the other
+  stream, so that it is not reused too early for a later batch.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LARGE = 1 << 20
 
 
 def check_device(device: torch.device | str | int | None) -> torch.device | None:
-    """Return the device that an argument names; None for None and for the CPU.
+    """Return the device that an argument specifies; None for None and the CPU.
 
     Raises
     ------
     ArgumentTypeError
-        If the argument does not name a device.
+        If the argument does not specify a device.
     """
     if device is None:
         return None
@@ -44,7 +44,7 @@ def check_device(device: torch.device | str | int | None) -> torch.device | None
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ArgumentTypeError(
-            f"device must be one of PyTorch's, such as 'cuda' or 'cuda:1', found {device!r}: "
+            f"device must be a PyTorch device, such as 'cuda' or 'cuda:1', found {device!r}: "
             f"{str(error).splitlines()[0]}"
         ) from error
     return None if found.type == "cpu" else found
@@ -58,19 +58,19 @@ def on_device(batches: NumberedBatches, device: torch.device) -> NumberedBatches
     Parameters
     ----------
     batches : generator
-        Batches with their offsets and sizes. It is closed at the end.
+        Batches with their offsets and sizes. The generator is closed at the end.
     device : torch.device
         The target device; not the CPU.
 
     Raises
     ------
     InvalidArgumentError
-        If PyTorch finds no such device.
+        If PyTorch cannot find the device.
     """
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidArgumentError(
             f"device={str(device)!r}: PyTorch {torch.__version__} finds no CUDA device here. Leave "
-            "device out, or install PyTorch for CUDA on a machine that has one"
+            "device out, or install PyTorch for CUDA on a machine with a GPU"
         )
     module = getattr(torch, device.type, None)
     if not hasattr(module, "Stream"):  # such as Apple's MPS
@@ -86,7 +86,7 @@ def _copied(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
 
 
 def _copied_ahead(batches: NumberedBatches, device: torch.device, module: Any) -> NumberedBatches:
-    """Copy each batch while the previous one is used, as the module docstring describes.
+    """Copy each batch while the previous one is in use, as the module docstring describes.
 
     A batch that is being copied does not count as yielded until it is yielded. `module` is
     ``torch.cuda`` or the module of another accelerator.
@@ -112,7 +112,7 @@ def _copied_ahead(batches: NumberedBatches, device: torch.device, module: Any) -
 
 
 def _copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Begin to copy a tensor to a device on the current stream; a CPU tensor is pinned first."""
+    """Start copying a tensor to a device on the current stream, pinning a CPU tensor first."""
     pinned = tensor.pin_memory() if tensor.device.type == "cpu" else tensor
     return pinned.to(device, non_blocking=True)
 
@@ -120,7 +120,7 @@ def _copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 def _ready(
     batch: Any, copies: list[torch.Tensor], event: Any, offset: int, size: int, current: Any
 ) -> tuple[Any, int, int]:
-    """Make the computing stream wait for a batch, and mark the memory as used by that stream."""
+    """Make the computing stream wait for a batch, and mark its memory as used by that stream."""
     current.wait_event(event)
     for tensor in copies:
         tensor.record_stream(current)
@@ -128,10 +128,10 @@ def _ready(
 
 
 def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
-    """Copy the tensors of batches to pinned memory; `are_dicts` if batches are dicts of columns."""
+    """Copy tensors in batches to pinned memory; `are_dicts` if batches are dicts of columns."""
     with closing(batches):
         for batch, offset, size in batches:
-            if are_dicts:  # skip lists: each of their objects would be visited
+            if are_dicts:  # skip lists, because each of their objects would be visited
                 tensors = {name: v for name, v in batch.items() if not isinstance(v, list)}
                 batch = {**batch, **pin_memory(tensors)}  # type: ignore[no-untyped-call]
             else:
@@ -140,9 +140,9 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
 
 
 class _Packed(NamedTuple):
-    """Batches whose small tensors are in one piece of memory, with slots in place of the tensors.
+    """Batches with slots in place of their small tensors, which are in one piece of memory.
 
-    PyTorch would send each tensor as a separate file, which two processes open and map. For small
+    PyTorch would send each tensor as a separate file that two processes open and map. For small
     tensors, that takes far longer than a copy.
     """
 
@@ -168,13 +168,13 @@ class _Slot(NamedTuple):
 
 
 class _Tuple(NamedTuple):
-    """A tuple, held as a dict because PyTorch would turn a tuple into a list when it pins it."""
+    """A tuple, held as a dict because PyTorch turns tuples into lists when it pins them."""
 
     parts: dict[int, Any]
 
 
 def packed(batches: list[Any]) -> _Packed:
-    """Return a form of batches that is cheaper to send; the receiver calls `unpacked`."""
+    """Return batches in a form that is cheaper to send; the receiver calls `unpacked`."""
     found: list[torch.Tensor] = []
 
     def emptied(value: Any) -> Any:
@@ -192,7 +192,7 @@ def packed(batches: list[Any]) -> _Packed:
     for slot, tensor in enumerate(found):
         alike.setdefault(tensor.dtype, []).append(slot)
     groups, joined = [], []
-    # Largest element size first, so that every tensor is aligned for its dtype.
+    # The largest element size comes first, so that every tensor is aligned for its dtype.
     for dtype, slots in sorted(alike.items(), key=lambda one: -found[one[1][0]].element_size()):
         joined.append(torch.cat([found[slot].reshape(-1) for slot in slots]).view(torch.uint8))
         groups.append(
@@ -221,7 +221,7 @@ def _is_part(value: Any) -> bool:
 
 
 def unpacked(sent: _Packed) -> list[Any]:
-    """Return the batches that `packed` was given; small tensors now share one piece of memory."""
+    """Return the batches passed to `packed`, whose small tensors now share one piece of memory."""
     tensors: dict[int, torch.Tensor] = {}
     begin = 0
     for dtype, nbytes, slots, shapes in sent.groups:
@@ -244,7 +244,7 @@ def unpacked(sent: _Packed) -> list[Any]:
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
-    """Apply `function` to each tensor of a batch, in dicts, lists and tuples of any depth.
+    """Apply `function` to each tensor in a batch, in dicts, lists and tuples of any depth.
 
     Parts without tensors are returned as the same objects.
     """
@@ -281,13 +281,13 @@ def repeated_rows(batch: Any, rows: int, size: int) -> Any:
     Parameters
     ----------
     batch : object
-        Columns of `rows` rows: tensors, and lists with an item for each row, within dicts, lists
-        and tuples. Anything else stays as it is. A list of tensors of `rows` rows is treated as
-        several columns, not as one.
+        Columns with `rows` rows: tensors, and lists with an item for each row, within dicts, lists
+        and tuples. Anything else is not changed. A list of tensors with `rows` rows is treated as
+        several columns rather than one.
     rows : int
-        Number of rows of the batch.
+        Number of rows in the batch.
     size : int
-        Number of rows of the result, more or fewer than in the batch.
+        Number of rows in the result, which may be more or fewer than in the batch.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Single samples: `SampleMaker` makes them, and a `SampleIteration` is an iteration over them.
+"""Single samples: `SampleMaker` makes them, and a `SampleIteration` iterates over them.
 
-Such an iteration has no `Pass`: it counts from its first sample. This process reads it alone, or it
-is a worker of a plain ``DataLoader`` and reads a part.
+Such an iteration has no `Pass`, because it counts from its first sample. This process either reads
+all of it or, as a worker of a plain ``DataLoader``, a part.
 
 Workers of PyTorch's ``DataLoader`` have no state. Torchdata's ``StatefulDataLoader`` requests a
 state from each worker after every batch, and passes it to the same worker on resumption.
@@ -37,11 +37,11 @@ from mdstorm_backend.loaders.state import check_equal, damaged, number, read_sta
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read import Block, block, column_to_numpy, decoded_images, gather_rows
 
-#: Samples that workers of a plain ``DataLoader`` read at a time if no batch size is given.
+#: Number of samples that ``DataLoader`` workers read at a time if no batch size is given.
 SAMPLES_AT_A_TIME = 1024
 #: Key of a worker's number and position in its state.
 _WORKER = "worker"
-#: Id of the process in which `end_with_parent` was called; a forked process has another id.
+#: Id of the process in which `end_with_parent` was called; a forked process has a different id.
 _guarded: list[int] = []
 
 
@@ -51,7 +51,7 @@ class SampleMaker:
     Parameters
     ----------
     options : ReaderOptions
-        How the dataset is read. A transform is not applied: it works on many samples at a time.
+        How the dataset is read. Transforms are not applied, since they work on many samples at once.
     """
 
     def __init__(self, options: ReaderOptions) -> None:
@@ -61,7 +61,7 @@ class SampleMaker:
 
     @cached_property
     def decodes(self) -> bool:
-        """Whether the format's decoder can make samples: there are no nulls or images to decode."""
+        """Whether the format's decoder can make samples, as there are no nulls or images."""
         options = self._options
         if options.fill_nulls or options.null_masks or options.images is not None:
             return False
@@ -69,7 +69,7 @@ class SampleMaker:
 
     @cached_property
     def is_row(self) -> bool:
-        """Whether all columns are numbers: then it is faster to cut samples from whole columns."""
+        """Whether all columns are numeric, so that cutting samples from whole columns is faster."""
         dataset = self._dataset
         parts = dataset.parts if isinstance(dataset, open_streams.JoinedDataset) else [dataset]
         return self.decodes and all(
@@ -99,7 +99,7 @@ class SampleMaker:
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
-        """Functions that convert decoded values as in a block; None if that requires a block."""
+        """Functions that convert decoded values like a block does; None if a block is required."""
         if self.decodes:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
@@ -131,18 +131,18 @@ def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
 
 
 def _is_number(column: Column, dataset: Dataset) -> bool:
-    """Whether all values are NumPy scalars of one type, decoded singly or as a column."""
+    """Whether all values are NumPy scalars of one type, decoded individually or as a column."""
     encoding = column.parsed_encoding
     if encoding.kind not in DTYPES or not is_number(column.arrow_type):
         return False
     if column.spark_type is not None:
         return True
-    # A single value has the type of its shard.
+    # A single value has the type used in its shard.
     return len({shard.column_encodings for shard in dataset.index.shards}) == 1
 
 
 def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
-    """Return a function that converts a value or null as `of_batch` does; None if it is complex."""
+    """Return a function that converts a value or null like `of_batch`, or None if too complex."""
     if column.is_late or column.is_array:
         return None
     type_ = column.arrow_type
@@ -157,7 +157,7 @@ def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
 
 
 def _is_text(column: Column) -> bool:
-    """Whether decoded values are strings or bytes: they need no conversion."""
+    """Whether decoded values are strings or bytes, which need no conversion."""
     type_ = column.arrow_type
     return not column.is_late and (pa.types.is_string(type_) or pa.types.is_binary(type_))
 
@@ -173,9 +173,9 @@ def _exact(name: str, value: Any) -> Any:
 
 
 def plan_of_samples(options: ReaderOptions, epochs: Epochs, start: Position | None = None) -> Plan:
-    """Return the plan of the latest epoch, or of the next one, in batches of one sample.
+    """Return the plan of the latest epoch, or else of the next one, in batches of one sample.
 
-    With `start`, it is the plan of the iteration that began there.
+    With `start`, return the plan of the iteration that began there.
     """
     here, begun = options.in_world(), start or epochs.begun or epochs.next_position
     if start is not None and (segment := Segment(here, Batching(1), start).with_batches()):
@@ -192,7 +192,7 @@ def _begun_segments(
 ) -> Iterator[Segment]:
     """Begin an iteration over samples, without a `StreamingDataLoader`, and yield its segments.
 
-    It counts from its first sample. A worker process takes part in the epochs of its group.
+    The iteration counts from its first sample. A worker process takes part in its group's epochs.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def _begun_segments(
     worker : Worker
         This process among the workers.
     numbering : Numbering, optional
-        Numbers the iterations, to compare them with other ranks; None to not compare.
+        Numbers the iterations, to compare them with other ranks; None for no comparison.
     """
     here, batching = _of_samples(options, worker), _batching(batch_size, worker)
     if batch_size is None:
@@ -246,7 +246,7 @@ def _resumed_segments(
     batch_size: int | None,
     worker: Worker,
 ) -> Iterator[Segment]:
-    """Resume the iteration of a worker from a state of that worker, and yield its segments."""
+    """Resume a worker's iteration from a state of that worker, and yield its segments."""
     here, batching = _of_samples(options, worker), _batching(batch_size, worker)
     position = read_state(state, here, batching, of_worker=True)
     num_epochs, first = here.num_epochs, position.pass_epoch
@@ -261,9 +261,9 @@ def _resumed_segments(
 
 
 def _of_samples(options: ReaderOptions, worker: Worker) -> ReaderOptions:
-    """Return the options of an iteration over samples, where damage is always an error.
+    """Return the options for an iteration over samples, where damage is always an error.
 
-    PyTorch counts the samples that it gets, so a skipped one would shift states and batches.
+    PyTorch counts the samples that it receives, so skipping one would shift states and batches.
     """
     return replace(options.in_world(worker.world), on_corrupt="raise")
 
@@ -290,23 +290,23 @@ class SampleIteration:
     worker : Worker
         This process among the workers.
     state : mapping, optional
-        The state of a worker from which it resumes; without it, a pass begins.
+        The worker state to resume from; without it, a pass begins.
     numbering : Numbering, optional
         See `_begun_segments`.
 
     Attributes
     ----------
     yielded : int
-        Samples yielded since the segment began, and those of its first batch that a state leaves
-        out.
+        Samples yielded since the segment began, including those of its first batch that are skipped
+        because of a state.
     noted : int
         How many of these samples `OpenedDataset.record_items` has accounted for; negative for
-        samples of earlier segments.
+        samples in earlier segments.
 
     Raises
     ------
     StateMismatchError
-        If the state is of another worker, dataset, order or world.
+        If the state belongs to a different worker, dataset, order or world.
     """
 
     options: ReaderOptions
@@ -332,12 +332,12 @@ class SampleIteration:
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of a copy, which has the same position but yields no samples."""
+        """Return the state for a copy that has the same position but yields no samples."""
         return {**self.__dict__, "_segments": iter(())}
 
     def _begin_blocks(self) -> None:
-        #: The offset before the latest block, the samples of the segment up to the beginning and to
-        #: the end of the block, the sizes and offsets of its batches, and their ends if needed.
+        #: The offset before the latest block, the segment's samples up to the beginning and end of
+        #: the block, the sizes and offsets of its batches, and their ends if needed.
         self._offset = self._first = self._end = 0
         self._sizes: list[int] = []
         self._offsets: list[int] = []
@@ -348,7 +348,7 @@ class SampleIteration:
         while self._segment is not None:
             yield self._segment, self._part
             following = next(self._segments, None)
-            if following is None:  # keep the last one: the state is at the end
+            if following is None:  # keep the last segment, since the state is at its end
                 return
             self._segment, self._part = following, self.worker.number
             self.noted -= self.yielded
@@ -376,7 +376,7 @@ class SampleIteration:
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
 
     def _reached(self) -> tuple[int, int]:
-        """Return the offset of the latest whole batch, and the samples of the next one so far."""
+        """Return the latest whole batch's offset, and the samples of the next batch so far."""
         if not self._ends:
             self._ends = list(accumulate(self._sizes))
         within = self.yielded - self._first
@@ -401,7 +401,7 @@ class SampleIteration:
 
 
 def is_of_worker(state: object) -> bool:
-    """Whether a state is of one worker process rather than of a whole loader."""
+    """Whether a state belongs to a single worker process rather than a whole loader."""
     ours = state.get("mdstorm") if isinstance(state, Mapping) else None
     return isinstance(ours, Mapping) and isinstance(ours.get(_WORKER), Mapping)
 
@@ -410,9 +410,9 @@ def end_with_parent() -> None:
     """End this process as soon as its parent process has ended for any reason.
 
     PyTorch's own workers check for their parent every few seconds, when they are idle. Workers that
-    had not begun when the parent ended mistake its successor for it.
+    had not started when the parent ended mistake its successor for the parent.
 
-    Only processes of `multiprocessing` have such a parent; in others, nothing happens.
+    Only `multiprocessing` processes have such a parent; in others, nothing happens.
     """
     parent = parent_process()
     if parent is None or os.getpid() in _guarded:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     """A ``DataLoader`` that takes whole batches from a `StreamingDataset`.
 
-    A batch is a dict from column name to tensor. Columns for which PyTorch has no type (strings,
+    A batch is a dict from column name to tensor. Columns that PyTorch has no type for (strings,
     binaries, decimals, dates, ragged arrays) are lists. Tensors are writable. Consecutive batches
     may share a block of memory, but never an element. If you keep a batch, it keeps its block
     alive, up to 65,536 rows or 8 MiB; ``.clone()`` its tensors to release the block.
@@ -43,19 +43,19 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     the list is empty on a rank that has one row fewer, so that all ranks have the same number of
     batches.
 
-    In the elastic order, batches hold the samples of MosaicML Streaming's loader with the same
-    arguments: no batch spans epochs, worker w reads the batches w, w + n, …, with `drop_last` each
-    worker drops its last batch if it is not full, and PyTorch computes ``len`` from the
-    dataset's length. In the exact order, the number of workers changes nothing.
+    In the elastic order, batches hold the same samples as MosaicML Streaming's loader with the same
+    arguments: no batch spans epochs, worker w reads batches w, w + n, …, each worker drops its last
+    batch if it is not full and `drop_last` is set, and PyTorch computes ``len`` from the dataset's
+    length. In the exact order, the number of workers makes no difference.
 
     You can iterate over a loader more than once, each time with new permutations, and use it in a
     ``with`` statement, whose end stops its threads. Nothing is opened before the first iteration. A
-    copy, or a pickled loader, continues where the original was.
+    copied or pickled loader continues where the original was.
 
-    With ``batch_size=None``, over a dataset that overrides ``__iter__``, and over a dataset of
-    another class, it behaves like PyTorch's own loader. It counts the samples that it yields, and
-    its state is the `StreamingDataset`'s after that many samples; a dataset of another class
-    has no state.
+    With ``batch_size=None``, a dataset that overrides ``__iter__``, or a dataset of a different
+    class, it behaves like PyTorch's own loader. It counts the samples that it yields, and its state
+    is the `StreamingDataset`'s state after that many samples; a dataset of a different class has no
+    state.
 
     Parameters
     ----------
@@ -65,16 +65,16 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     batch_size : int or None
         Rows per batch; None for single samples.
     *arguments
-        Other arguments of ``DataLoader``, in its order.
+        Other positional arguments of ``DataLoader``.
     batch_map : callable, optional
         Function that turns a batch, a dict from column name to tensor or list, into the model's
-        input: ``lambda batch: (batch["x"], batch["y"])``. ``len`` and the state stay the
-        same. If there are worker processes, it is called in them; if they are not forked, it must
-        be picklable. It may modify the batch.
+        input, such as ``lambda batch: (batch["x"], batch["y"])``. It does not affect ``len`` or the
+        state. If there are worker processes, it is called in them, and must be picklable unless
+        they are forked. It may modify the batch.
     device : torch.device or str, optional
-        Device to which the tensors of each batch are copied. They are pinned and copied on a
-        separate stream while the previous batch is used, so one more batch is in memory. ``"cpu"``
-        has no effect. With workers, ``pin_memory=True`` pins in a thread.
+        Device to copy each batch's tensors to. They are pinned and copied on a separate stream
+        while the previous batch is used, so one more batch is in memory. ``"cpu"`` has no effect.
+        With workers, ``pin_memory=True`` pins in a thread.
     num_workers : int
         Number of reading processes; 0, the default, reads in threads and is usually faster.
     **options
@@ -87,8 +87,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     ArgumentTypeError
         If `batch_map` is not a function, or `device` is not a device.
     InvalidArgumentError
-        If `batch_size` is not a positive integer, an argument asks for another order than that of
-        the dataset, or both `batch_map` and ``collate_fn`` are passed.
+        If `batch_size` is not a positive integer, if an argument requests a different order than
+        the dataset's, or if both `batch_map` and ``collate_fn`` are passed.
     """
 
     @overload
@@ -169,7 +169,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
     @property
     def num_samples_yielded(self) -> int:
-        """Number of samples that the most recently advanced iteration yielded on this rank.
+        """Number of samples that the most recently advanced iteration has yielded on this rank.
 
         In the elastic order, the count starts again in each epoch. A subclass that iterates over
         PyTorch's loader itself may set it.
@@ -186,22 +186,24 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.made.samples = count
 
     def _get_batch_size(self, batch: Any) -> int:
-        """Return the number of samples in a batch made by PyTorch, as in MosaicML Streaming."""
+        """Return the number of samples in a batch made by PyTorch, like MosaicML Streaming."""
         batch_size = None if self.batch_sampler is None else self.batch_size or 1
         return loader_passes.rows_of(batch, batch_size)
 
     def __len__(self) -> int:
-        """Number of batches of a pass; the remaining ones if it resumed in another world.
+        """Number of batches in a pass, or remaining batches if it resumed in a different world.
 
         Raises
         ------
         TypeError
-            If epochs are infinite, or a transform may drop rows, or the dataset has no length.
+            If epochs are infinite, a transform may drop rows, or the dataset has no length.
         """
         if not self._mdstorm.reads_blocks or overrides(self.dataset, StreamingDataset, "__len__"):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
-            raise TypeError("this pass resumed in another world, with fewer batches than the next")
+            raise TypeError(
+                "this pass resumed in a different world, with fewer batches than the next pass"
+            )
         return self._mdstorm.of(self).length()
 
     def __iter__(self) -> Iteration[BatchT]:  # type: ignore[override]
@@ -216,14 +218,14 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return kept.threads.follow(batches)
 
     def __getitem__(self, index: object) -> Any:
-        """Raise ArgumentTypeError, since a ``DataLoader`` over this loader would request items."""
+        """Raise ArgumentTypeError, because a ``DataLoader`` over this loader requests items."""
         raise ArgumentTypeError(
             "a StreamingDataLoader yields batches, and has no items. If PyTorch's DataLoader "
             "wraps it, iterate over the StreamingDataLoader instead"
         )
 
     def __copy__(self) -> Self:
-        """Return a loader that continues where this one is, without its running iterations."""
+        """Return a loader that continues from here, without this loader's running iterations."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
@@ -237,7 +239,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self.close()
 
     def close(self) -> None:
-        """End running iterations, their threads and processes. The loader can be iterated again."""
+        """End running iterations, with their threads and processes. The loader remains usable."""
         self._mdstorm.threads.end()
         self._mdstorm.end_workers()
 
@@ -248,13 +250,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch of the next iteration: see `StreamingDataset.set_epoch`.
 
-        The state is the beginning of that epoch, until the next batch is taken. The positions of
-        other loaders over the dataset stay the same.
+        Until the next batch is taken, the state is the beginning of that epoch. The positions of
+        other loaders over the dataset do not change.
         """
         dataset: Any = self.dataset
         kept = self._mdstorm
         if kept.reads_blocks:
-            # Then the dataset moves the position of this loader only.
+            # Make the dataset move only this loader's position.
             dataset._mdstorm.latest = kept.of(self)
         dataset.set_epoch(epoch)
         if kept.reads_blocks:
@@ -263,11 +265,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             kept.made = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the position of the loader, for `load_state_dict` of an equal loader.
+        """Return the loader's position, for `load_state_dict` of an equivalent loader.
 
-        With several iterations in progress, it is the position of the one that was advanced last.
-        The keys are MosaicML Streaming's, plus ``"mdstorm"`` with the needs of this order. A
-        batch that Lightning or Ray Train has fetched ahead does not count as yielded. If the
+        With several iterations in progress, this is the position of the one that was advanced last.
+        The keys are MosaicML Streaming's, plus ``"mdstorm"`` with the values that this order needs.
+        A batch that Lightning or Ray Train has fetched ahead does not count as yielded. If the
         dataset is not a `StreamingDataset`, the state is None.
         """
         kept = self._mdstorm
@@ -289,7 +291,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         )
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return how much was yielded so far, and what training waited for.
+        """Return how much has been yielded so far, and what training waited for.
 
         Worker processes send their counts along with their batches. A copy of the loader, even a
         pickled one, starts from zero, and states do not contain statistics.
@@ -297,24 +299,25 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         Parameters
         ----------
         last_pass : bool
-            Whether to return the statistics of only the iteration that began last, instead of all.
+            Whether to return only the statistics of the iteration that began last.
         """
         return self._mdstorm.recorders.statistics(last_pass=last_pass)
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
-        """Resume the next iteration from a state that was taken on this rank or another one.
+        """Resume the next iteration from a state that was taken on this or another rank.
 
-        All ranks must have received the same number of batches. In another world, or in the exact
-        order with another batch size, the remaining samples are split again. After the last batch
-        of a pass, the next pass begins. Does nothing if the dataset is not a `StreamingDataset`.
+        All ranks must have received the same number of batches. In a different world, or in the
+        exact order with a different batch size, the remaining samples are split again. After the
+        last batch of a pass, the next pass begins. Does nothing if the dataset is not a
+        `StreamingDataset`.
 
         Raises
         ------
         StateMismatchError
-            If the state was taken from another dataset or order, or is not a state; or if it was
-            taken on another rank and a transform may drop rows.
+            If the state was taken from a different dataset or order, or is not a state, or if it
+            was taken on a different rank and a transform may drop rows.
         NoDataAvailableError
-            If the pass has fewer rows left than the world has ranks.
+            If fewer rows remain in the pass than the world has ranks.
         """
         given: Any = state  # the calls below raise for None, which `state_dict` may return
         if self._mdstorm.reads_blocks and not _has_own_states(self.dataset):
@@ -326,13 +329,13 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
 
 
 def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:
-    """Whether a subclass of the loader or dataset counts the samples of batches itself."""
+    """Whether a subclass of the loader or dataset counts the samples in batches itself."""
     own = overrides(loader, StreamingDataLoader, "_get_batch_size")
     return own or _has_own_states(loader.dataset)
 
 
 def _has_own_states(dataset: object) -> bool:
-    """Whether a dataset overrides the state methods of `StreamingDataset`; then its own apply."""
+    """Whether a dataset overrides the state methods of `StreamingDataset`."""
     return isinstance(dataset, StreamingDataset) and overrides(
         dataset, StreamingDataset, "state_dict", "load_state_dict"
     )
@@ -378,8 +381,8 @@ def check_arguments(
         isinstance(dataset, IterableDataset) or hasattr(dataset, "__getitem__")
     ):
         raise ArgumentTypeError(
-            f"a loader takes a dataset, found {dataset!r}: create one with StreamingDataset or "
-            "open_dataset; for a Spark converter, call its make_torch_dataloader()"
+            f"a loader takes a dataset, found {dataset!r}: create a dataset with StreamingDataset "
+            "or open_dataset; for a Spark converter, call its make_torch_dataloader()"
         )
     if batch_size is not None:
         check_batch_size(batch_size)

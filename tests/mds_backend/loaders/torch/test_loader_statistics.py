@@ -248,7 +248,7 @@ class Functions:
 BATCH_MAP = {"batch_map": lambda batch: Functions.batch_map(batch)}
 COLLATE = {"collate_fn": lambda samples: Functions.collate(samples)}
 DOWNLOAD, GATHER = (Location, "download"), (Gatherer, "__call__")
-EVICTED = "were of evicted shards: raise cache_limit"
+EVICTED = "were for evicted shards: raise cache_limit"
 
 
 @pytest.mark.parametrize(
