@@ -1,7 +1,7 @@
-"""The encodings of MDS with the names of MosaicML Streaming: classes to subclass, and functions.
+"""The MDS encodings under MosaicML Streaming's names: classes to subclass, and functions.
 
-The classes are thin wrappers of the engine's encodings, which encode and decode whole columns. Each
-keeps the format's encoding, even if another one is registered under its name.
+The classes are thin wrappers around the engine's encodings, which encode and decode whole columns.
+Each class keeps the format's encoding, even if another encoding is registered under its name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mdstorm_backend.format.encodings.images import join_images
 
 
 class Encoding(ABC):
-    """Base class of encodings that programs define.
+    """Base class for user-defined encodings.
 
     Attributes
     ----------
@@ -43,12 +43,12 @@ class Encoding(ABC):
         """Raise EncodingTypeError, an AttributeError, unless `data` has the expected type."""
         if not isinstance(data, expected_type):
             raise errors.EncodingTypeError(
-                f"a value of type {type(data).__name__} was given, where {expected_type} is needed"
+                f"a value must be of type {expected_type}, found one of type {type(data).__name__}"
             )
 
 
 class OfFormat(Encoding):
-    """An encoding of the MDS format, also if a program has redefined its name."""
+    """An encoding of the MDS format, even if a program has redefined its name."""
 
     _text: ClassVar[str] = ""
     #: The type that `encode` accepts, if the engine's encoding accepts more.
@@ -68,8 +68,8 @@ class OfFormat(Encoding):
         Raises
         ------
         EncodingError
-            If the value does not fit: an EncodingTypeError if it has the wrong type, and an
-            EncodingRangeError if it is out of range.
+            If the value does not fit the encoding: an EncodingTypeError if it has the wrong type,
+            and an EncodingRangeError if it is out of range.
         """
         if self._accepts is not None:
             self._validate(obj, self._accepts)
@@ -99,7 +99,7 @@ class Bytes(OfFormat):
 
 
 class Str(OfFormat):
-    """A string, stored in UTF-8."""
+    """A string, stored as UTF-8."""
 
     _text, _accepts = "str", str
 
@@ -111,7 +111,7 @@ class Int(OfFormat):
 
 
 class NDArray(OfFormat):
-    """A NumPy array, optionally of a fixed dtype and shape."""
+    """A NumPy array, optionally with a fixed dtype and shape."""
 
     def __init__(self, dtype: str | None = None, shape: Sequence[int] | None = None) -> None:
         dimensions = None if shape is None else ",".join(map(str, shape))
@@ -121,13 +121,13 @@ class NDArray(OfFormat):
 
     @classmethod
     def from_str(cls, text: str) -> NDArray:
-        """Return the encoding whose parameters are the string after ``"ndarray:"``."""
+        """Return the encoding for the parameters that follow ``"ndarray:"`` in a name."""
         dtype, _, shape = text.partition(":")
         return cls(dtype or None, tuple(map(int, shape.split(","))) if shape else None)
 
 
 class StrEncoding(Encoding):
-    """Base class of encodings that store numbers as text."""
+    """Base class for encodings that store numbers as text."""
 
 
 class StrInt(OfFormat, StrEncoding):
@@ -179,7 +179,7 @@ class JSON(OfFormat):
 
 
 class List(Encoding):
-    """Base class of lists whose elements have one encoding, which a subclass names."""
+    """Base class for lists whose elements share an encoding, which a subclass defines."""
 
     @abstractmethod
     def underlying_encoder(self) -> Encoding:
@@ -228,7 +228,7 @@ class JPEGArray(OfFormat):
 
 
 class Scalar(OfFormat):
-    """A number of a NumPy type."""
+    """A number with a NumPy type."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -236,7 +236,7 @@ class Scalar(OfFormat):
 
 
 class _Number(Scalar):
-    """A number of the NumPy type after which the class is named."""
+    """A number with the NumPy type that the class is named after."""
 
     def __init__(self) -> None:
         super().__init__(np.dtype(self._text).type)
@@ -308,7 +308,7 @@ class Float64(_Number):
     _text = "float64"
 
 
-#: The class of each encoding of the format, by its name.
+#: The class of each encoding in the format, by name.
 FORMAT_CLASSES: dict[str, type[Encoding]] = {
     "jpegarray": JPEGArray,
     "list[jpeg]": JPEGList,
@@ -325,7 +325,7 @@ FORMAT_CLASSES: dict[str, type[Encoding]] = {
 
 
 class _Encodings(MutableMapping[str, Any]):
-    """A live mapping of the names of all encodings to their classes, over the engine's registry."""
+    """A live mapping from all encoding names to classes, backed by the engine's registry."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in registry.known_names():
@@ -350,8 +350,8 @@ class _Encodings(MutableMapping[str, Any]):
         return len(registry.known_names())
 
 
-#: Programs set a name to a class to define or redefine an encoding, as `register_encoding` does.
-#: Deleting a redefined encoding restores the format's.
+#: Programs set a name to a class to define or redefine an encoding, as with `register_encoding`.
+#: Deleting a redefined encoding restores the format's encoding.
 _encodings = _Encodings()
 
 
@@ -361,7 +361,7 @@ def get_mds_encodings() -> set[str]:
 
 
 def _get_coder(encoding: str) -> Any:
-    """Return an instance of an encoding's class; None if there is no such encoding."""
+    """Return an instance of an encoding's class, or None if there is no such encoding."""
     name, _, parameters = encoding.partition(":")
     kind = _encodings.get(name)
     if kind is None or not parameters:
@@ -373,7 +373,7 @@ def _coder(encoding: str) -> Encoding:
     coder: Encoding | None = _get_coder(encoding)
     if coder is None:
         raise errors.UnsupportedEncodingError(
-            f"there is no encoding {encoding!r}: known are {', '.join(sorted(_encodings))}"
+            f"there is no encoding {encoding!r}: choose one of {', '.join(sorted(_encodings))}"
         )
     return coder
 
@@ -384,7 +384,7 @@ def is_mds_encoding(encoding: str) -> bool:
 
 
 def is_mds_encoding_safe(encoding: str) -> bool:
-    """Whether decoding a value cannot run code in it."""
+    """Whether decoding a value cannot run code contained in it."""
     return not registry.parse_encoding(encoding).is_unsafe
 
 

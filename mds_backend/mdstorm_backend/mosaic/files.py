@@ -1,4 +1,4 @@
-"""Operations of MosaicML Streaming on single files: compress, hash, download and upload."""
+"""MosaicML Streaming's operations on single files: compress, hash, download and upload."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMES = frozenset(codecs.compression_names())
 
 
 def get_compressions() -> set[str]:
-    """Return the names of all compressions, without and with each level, such as ``"zstd:1"``."""
+    """Return the names of all compressions, with and without levels, such as ``"zstd:1"``."""
     return set(_NAMES)
 
 
@@ -99,7 +99,7 @@ class Compression:
 
     @classmethod
     def each(cls) -> Iterator[tuple[str, Self]]:
-        """Yield each name of the compression, without and with a level, and its instance."""
+        """Yield each name of the compression, with and without a level, and its instance."""
         yield cls.extension, cls()
         for level in cls.levels:
             yield f"{cls.extension}:{level}", cls(level)
@@ -167,11 +167,11 @@ def get_hash(algo: str, data: bytes) -> str:
 
 
 class CloudDownloader:
-    """Downloads files from any store. One object serves all stores."""
+    """Downloads files from any store; a single object works for all stores."""
 
     @classmethod
     def get(cls, remote_dir: str | None = None) -> CloudDownloader:
-        """Return a downloader for the files below a URL or a path.
+        """Return a downloader for files under a URL or path.
 
         Raises
         ------
@@ -188,13 +188,13 @@ class CloudDownloader:
     def direct_download(
         cls, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT
     ) -> None:
-        """Download one file: `get`, `download` and `clean_up` in one call."""
+        """Download a file: `get`, `download` and `clean_up` in a single call."""
         cls.get(remote).download(remote, local, timeout)
 
     def download(self, remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
         """Download a file, unless `local` already exists.
 
-        Directories are created as needed. The file appears complete or not at all.
+        Directories are created as needed. The file appears only once it is complete.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ class CloudDownloader:
         local : str
             Path of the copy.
         timeout : float
-            Accepted for compatibility: the clients of object stores have their own time limits.
+            Accepted for compatibility; object store clients have their own time limits.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class CloudDownloader:
         FileNotFoundError
             If `remote` does not exist.
         CredentialsError, StorageError
-            If the storage denies access, or fails.
+            If the storage denies access or fails.
         """
         if os.path.exists(local):
             return
@@ -225,10 +225,10 @@ class CloudDownloader:
         copy_complete(Location.of(directory or "."), name, local)
 
     def clean_up(self) -> None:
-        """Do nothing: connections are closed with the process."""
+        """Do nothing, since connections are closed with the process."""
 
 
-#: The names for each object store: one class serves all.
+#: The names for each object store, all of which share one class.
 AzureDataLakeDownloader = CloudDownloader
 AzureDownloader = CloudDownloader
 DBFSDownloader = CloudDownloader
@@ -239,7 +239,7 @@ S3Downloader = CloudDownloader
 
 
 def download_file(remote: str | None, local: str, timeout: float = DEFAULT_TIMEOUT) -> None:
-    """Download a file from any store to the path `local`, unless that exists already.
+    """Download a file from any store to the path `local`, unless `local` already exists.
 
     See `CloudDownloader.download`.
     """
@@ -251,29 +251,29 @@ class CloudUploader:
 
     Parameters
     ----------
-    out : str, or pair of them
-        A local directory, from which nothing is copied; a URL, to which files are copied from a new
+    out : str or (str, str)
+        A local directory, which nothing is copied from; a URL, which files are copied to from a new
         temporary directory; or a pair of a local directory and a URL or path.
     keep_local : bool
-        Whether files stay in the local directory after they were copied.
+        Whether files stay in the local directory after they have been copied.
     progress_bar : bool
-        Accepted for compatibility: no progress is shown.
+        Accepted for compatibility; no progress is shown.
     retry : int
-        Number of retries after the storage failed.
+        Number of retries after the storage fails.
     exist_ok : bool
-        Whether the local directory may hold files.
+        Whether the local directory may already contain files.
 
     Attributes
     ----------
     local : str
         The local directory, which is created if necessary.
     remote : str or None
-        The URL or path to which files are copied; None if they are not copied.
+        The URL or path that files are copied to; None if they are not copied.
 
     Raises
     ------
     InvalidArgumentError
-        If `out` is none of these. A `ValueError`.
+        If `out` has a different form. A `ValueError`.
     UnsupportedURLError
         If the scheme of the URL is unknown. A `ValueError`.
     MissingDependencyError
@@ -299,8 +299,8 @@ class CloudUploader:
             local, self.remote = map(os.fspath, out)
         else:
             raise InvalidArgumentError(
-                "Invalid `out` argument: it is a path, a URL, or a pair of a path and a URL, found "
-                f"{out!r}"
+                "Invalid `out` argument: it must be a path, a URL, or a pair of a path and a URL, "
+                f"found {out!r}"
             )
         if self.remote is not None:
             try:
@@ -329,13 +329,13 @@ class CloudUploader:
         retry: int = 2,
         exist_ok: bool = False,
     ) -> CloudUploader:
-        """Return an uploader; see the class for arguments and errors."""
+        """Return an uploader; see the class for its arguments and errors."""
         return cls(out, keep_local, progress_bar, retry, exist_ok)
 
     def upload_file(self, filename: str) -> None:
-        """Upload a file of the local directory; do nothing if `remote` is None.
+        """Upload a file from the local directory; do nothing if `remote` is None.
 
-        Without `keep_local` the local file is removed afterwards.
+        Without `keep_local`, the local file is removed afterwards.
 
         Raises
         ------
@@ -357,8 +357,8 @@ class CloudUploader:
     def list_objects(self, prefix: str | None = None) -> list[str]:
         """Return the files whose paths begin with `prefix`, sorted.
 
-        If `remote` is a URL, these are the files below it, by their paths within the bucket or
-        container; otherwise the files of the local directory, by their paths on this machine.
+        If `remote` is a URL, these are the files under it, as paths within the bucket or container;
+        otherwise, they are the files in the local directory, as paths on this machine.
         """
         if self.remote is not None and urlsplit(self.remote).scheme:
             root, location = urlsplit(self.remote).path.lstrip("/"), Location.of(self.remote)
@@ -374,7 +374,7 @@ class CloudUploader:
             os.remove(local)
 
 
-#: The names for each object store: one class serves all.
+#: The names for each object store, all of which share one class.
 AzureDataLakeUploader = CloudUploader
 AzureUploader = CloudUploader
 DBFSUploader = CloudUploader

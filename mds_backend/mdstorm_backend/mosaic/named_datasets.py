@@ -1,4 +1,4 @@
-"""The named datasets of text and images, which keep older defaults of `StreamingDataset`."""
+"""The named text and image datasets, which keep older defaults of `StreamingDataset`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset  # 
 
 #: The older defaults, which determine the order of the samples.
 _DEFAULTS = {"partition_algo": "orig", "shuffle_algo": "py1s", "shuffle_block_size": 1 << 18}
-#: The label of tokens that are not to be predicted.
+#: The label for tokens that should not be predicted.
 _NO_LABEL = -100
 
 
 class FormerDefaults(StreamingDataset):
-    """A `StreamingDataset` with its older defaults: the base of the named datasets."""
+    """A `StreamingDataset` with older defaults, the base class for the named datasets."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{**_DEFAULTS, **settings})
@@ -34,9 +34,9 @@ class TokenizedTexts(FormerDefaults):
     ----------
     tokenizer_name : str
         Name of the tokenizer, for ``transformers.AutoTokenizer.from_pretrained``. A tokenizer
-        without a padding token pads with the token that ends a document.
+        without a padding token pads with its end-of-document token.
     max_seq_len : int
-        Number of tokens of each sample: documents are truncated or padded.
+        Number of tokens in each sample; documents are truncated or padded.
     group_method : str
         ``"truncate"``, the only method.
     **settings
@@ -56,7 +56,7 @@ class TokenizedTexts(FormerDefaults):
         if group_method != "truncate":
             raise InvalidArgumentError(
                 f"group_method is {group_method!r}, but only group_method='truncate' exists: "
-                "override get_item for another way to group documents"
+                "override get_item to group documents in a different way"
             )
         super().__init__(**settings)
         self.tokenizer_name = tokenizer_name
@@ -90,9 +90,9 @@ class StreamingPile(TokenizedTexts):
 class StreamingEnWiki(FormerDefaults):
     """English Wikipedia, prepared for BERT with masked tokens.
 
-    Columns are stored as the bytes of int32 arrays (``masked_lm_weights``: float32). A sample is a
-    dict of the arrays ``input_ids``, ``token_type_ids``, ``attention_mask`` and ``labels``. A label
-    is -100 unless its token is masked.
+    Columns are stored as the bytes of int32 arrays (float32 for ``masked_lm_weights``). A sample is
+    a dict with the arrays ``input_ids``, ``token_type_ids``, ``attention_mask`` and ``labels``. A
+    label is -100 unless its token is masked.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class StreamingEnWiki(FormerDefaults):
     """
 
     def get_item(self, sample_id: int, retry: int = 7) -> Any:
-        """Return sample `sample_id` as the input of a transformers model."""
+        """Return sample `sample_id` as the input to a transformers model."""
         stored = super().get_item(sample_id, retry)
         tokens = np.frombuffer(stored["input_ids"], np.int32).copy()
         labels = np.full(len(tokens), _NO_LABEL)
@@ -116,7 +116,7 @@ class StreamingEnWiki(FormerDefaults):
 
 
 class StandardTransform:
-    """Applies one transform to the image and another one to the label.
+    """Applies one transform to the image and another to the label.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class StandardTransform:
 
 
 class StreamingVisionDataset(FormerDefaults):
-    """A dataset of images in the column ``x``, with labels in ``y``; samples are pairs.
+    """A dataset with images in column ``x`` and labels in column ``y``; samples are pairs.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class StreamingVisionDataset(FormerDefaults):
     Raises
     ------
     InvalidArgumentError
-        If `transforms` is given with one of its alternatives. A `ValueError`.
+        If `transforms` is combined with one of its alternatives. A `ValueError`.
     """
 
     def __init__(
@@ -190,14 +190,14 @@ class StreamingImageNet(StreamingVisionDataset):
 
 
 class StreamingADE20K(FormerDefaults):
-    """ADE20K: images in the column ``x``, their segmentation in ``y``; samples are pairs.
+    """ADE20K: images in column ``x``, their segmentation in column ``y``; samples are pairs.
 
     Parameters
     ----------
     joint_transform : callable, optional
         Called first, with the pair; returns a pair.
     transform, target_transform : callable, optional
-        Called with the image, and with its segmentation.
+        Called with the image and its segmentation, respectively.
     **settings
         Arguments of `StreamingDataset`.
     """
@@ -228,8 +228,9 @@ class StreamingADE20K(FormerDefaults):
 class StreamingCOCO(FormerDefaults):
     """COCO: images with the bounding boxes and labels of the objects in them.
 
-    A sample is the image (RGB), its number, its height and width, the boxes and their labels: the
-    columns ``img``, ``img_id``, ``htot``, ``wtot``, ``bbox_sizes`` and ``bbox_labels``.
+    A sample consists of the image (RGB), its number, its height and width, the boxes and their
+    labels, from columns ``img``, ``img_id``, ``htot``, ``wtot``, ``bbox_sizes`` and
+    ``bbox_labels``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Small functions and constants of MosaicML Streaming, including those of distributed training.
+"""MosaicML Streaming's small functions and constants, including those for distributed training.
 
 Rank and sizes come from torchrun's variables, the only ones that MosaicML Streaming reads, or else
 from the world that the loaders use: see `mdstorm_backend.order.find_world`. Nothing here creates a
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Default number of seconds that a download may wait without receiving data.
 DEFAULT_TIMEOUT = 60.0
 
-#: Seconds between two checks whether a file exists.
+#: Seconds between two checks for whether a file exists.
 TICK = 0.007
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -53,14 +53,14 @@ get_shuffle_py2s = functools.partial(get_shuffle, "py2s")
 
 
 def get_list_arg(text: str) -> list[str]:
-    """Split a list argument of a command line at its commas; an empty string is an empty list."""
+    """Split a command-line list argument at its commas; an empty string is an empty list."""
     return text.split(",") if text else []
 
 
 def bytes_to_int(bytes_str: float | str) -> int:
-    """Return the number of bytes in a size: a number, or a string such as ``"1.5mb"``.
+    """Return the number of bytes in a size, given as a number or a string such as ``"1.5mb"``.
 
-    A kilobyte has 1024 bytes; case and blanks do not matter.
+    A kilobyte has 1024 bytes; case and whitespace do not matter.
 
     Raises
     ------
@@ -74,10 +74,10 @@ def bytes_to_int(bytes_str: float | str) -> int:
 
 
 def number_abbrev_to_int(abbrev_str: float | str) -> int:
-    """Return the integer for a number, or for a string such as ``"1.5m"``.
+    """Return the integer for a number or a string such as ``"1.5m"``.
 
-    ``k``, ``m``, ``b`` and ``t`` are thousands, millions, billions and trillions; case and blanks
-    do not matter. Fractions are cut off.
+    ``k``, ``m``, ``b`` and ``t`` are thousands, millions, billions and trillions; case and
+    whitespace do not matter. Fractions are truncated.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def wait_for_file_to_exist(
     timeout : float
         Seconds after which to give up.
     err_msg : str
-        Beginning of the error's message.
+        Beginning of the error message.
 
     Raises
     ------
@@ -135,20 +135,20 @@ def retry(
     initial_backoff: float = 1.0,
     max_jitter: float = 0.5,
 ) -> Any:
-    """Decorate a function to be called again when it fails; also usable without parentheses.
+    """Decorate a function so that it is retried when it fails; also usable without parentheses.
 
     Parameters
     ----------
     exc_class : exception class or sequence of exception classes
-        The errors after which to try again.
+        The errors to retry after.
     clean_up_fn : callable, optional
         Called after each of these errors.
     num_attempts : int
-        Maximum number of calls of the function. The last error is raised.
+        Maximum number of calls to the function. The last error is raised.
     initial_backoff : float
-        Seconds to wait after the first failure; twice as long after each further one.
+        Seconds to wait after the first failure; doubled after each further failure.
     max_jitter : float
-        Maximum number of seconds that are added to each wait, at random.
+        Maximum number of random seconds added to each wait.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def retry(
 
 @functools.cache
 def clean_stale_shared_memory() -> None:
-    """Do nothing: mdstorm keeps nothing in shared memory that could be left behind.
+    """Do nothing, because mdstorm does not keep anything in shared memory.
 
     Processes coordinate through files and locks, which are released when a process ends. The first
     call logs a message at debug level.
@@ -192,7 +192,7 @@ def clean_stale_shared_memory() -> None:
 
 
 def get_import_exception_message(package_name: str, extra_deps: str) -> str:
-    """Return the message that a library is missing, and which extra of mdstorm installs it."""
+    """Return a message that a library is missing and which mdstorm extra installs it."""
     install = f'pip install "mdstorm[{extra_deps}]"'
     return f"{package_name} is not installed. Install it with: {install}"
 
@@ -205,12 +205,12 @@ def get_index_basename() -> str:
 def infer_dataframe_schema(
     dataframe: DataFrame, user_defined_cols: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Return the encodings in which `dataframe_to_mds` stores a DataFrame, or check given ones.
+    """Return the encodings that `dataframe_to_mds` stores a DataFrame in, or check given ones.
 
     Parameters
     ----------
     dataframe : pyspark.sql.DataFrame
-        The DataFrame, of which only the schema is used.
+        The DataFrame, whose schema is all that is used.
     user_defined_cols : dict of str to str, optional
         Encodings to check.
 
@@ -222,8 +222,8 @@ def infer_dataframe_schema(
     Raises
     ------
     InvalidArgumentError
-        If a column is unknown, has a type that no encoding stores, or one that its encoding does
-        not store. A `ValueError`.
+        If a column is unknown, or has a type that no encoding, or not its own encoding, can store.
+        A `ValueError`.
     """
     fields = dataframe.schema.jsonValue()["fields"]
     try:
@@ -257,27 +257,27 @@ _Object = TypeVar("_Object")
 
 
 def get_rank() -> int:
-    """Return the rank of this process, 0 without a launcher."""
+    """Return the rank of this process, or 0 without a launcher."""
     return int(os.environ.get("RANK") or find_world().rank)
 
 
 def get_world_size() -> int:
-    """Return the number of processes that train together, 1 without a launcher."""
+    """Return the number of processes that train together, or 1 without a launcher."""
     return int(os.environ.get("WORLD_SIZE") or find_world().size)
 
 
 def get_local_rank() -> int:
-    """Return the rank of this process on its node, 0 without a launcher."""
+    """Return the rank of this process on its node, or 0 without a launcher."""
     return int(os.environ.get("LOCAL_RANK") or find_world().local_rank)
 
 
 def get_local_world_size() -> int:
-    """Return the number of processes on this node, 1 without a launcher."""
+    """Return the number of processes on this node, or 1 without a launcher."""
     return int(os.environ.get("LOCAL_WORLD_SIZE") or find_world().local_size)
 
 
 def barrier() -> None:
-    """Wait for all processes of the group; do nothing without a group."""
+    """Wait for all processes in the group; do nothing without a group."""
     if (group := _group()) is not None:
         group.barrier()
 

@@ -167,7 +167,11 @@ def test_state_with_different_columns_raises_error(tmp_path: Path) -> None:
         ("lanes", [[0, 0, 0]], "'size' must be an integer of at least 1"),
         ("lanes", [[1, 1, 0]], "lanes that begin after"),
         ("lanes", [[0, 1, 0], [4, 2, 0], [4, 3, 0]], "lanes that begin after"),
-        ("lanes", [[0, ROWS + 1, 0]], f"it refers to {ROWS + 1} ranks, but there are only {ROWS} rows"),
+        (
+            "lanes",
+            [[0, ROWS + 1, 0]],
+            f"it refers to {ROWS + 1} ranks, but there are only {ROWS} rows",
+        ),
         ("lanes", [], "does not contain the lanes"),
     ],
 )

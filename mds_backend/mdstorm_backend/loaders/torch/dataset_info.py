@@ -1,8 +1,8 @@
-"""Attributes of a `StreamingDataset`, under the names of MosaicML Streaming.
+"""Attributes of a `StreamingDataset`, under MosaicML Streaming's names.
 
 Subclasses may use any attribute names, so a dataset keeps its whole state in ``_mdstorm``. A
 subclass may shadow the read-only attributes. It may also set an `Argument` before it calls the
-constructor, whose arguments then take precedence.
+constructor, although the constructor's arguments then take precedence.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Argument:
 
 
 class DatasetInfo:
-    """Arguments of a dataset; counts and offsets of its samples, shards and streams.
+    """A dataset's arguments, and counts and offsets for its samples, shards and streams.
 
     Samples and shards are numbered consecutively across all streams. A subclass may use the names
-    of read-only attributes for its own.
+    of read-only attributes for its own attributes.
     """
 
     #: The whole state of a dataset.
@@ -106,7 +106,7 @@ class DatasetInfo:
         return self.num_samples
 
     def __len__(self) -> int:
-        """Number of samples of this rank in one epoch."""
+        """Number of samples that this rank reads in one epoch."""
         return self.length
 
     @fact
@@ -116,7 +116,7 @@ class DatasetInfo:
 
     @fact
     def initial_physical_nodes(self) -> int | None:
-        """Number of nodes when the loaded state's epoch began; None without a loaded state."""
+        """Number of nodes when the loaded state's epoch began, or None without a loaded state."""
         begun = self._mdstorm.epochs.begun
         return None if begun is None else begun.initial_physical_nodes
 
@@ -127,7 +127,7 @@ class DatasetInfo:
 
     @fact
     def num_samples(self) -> int:
-        """Number of samples of all streams, each counted once."""
+        """Number of samples in all streams, each counted once."""
         return len(self._mdstorm.dataset)
 
     @fact
@@ -142,7 +142,7 @@ class DatasetInfo:
 
     @fact
     def shards(self) -> list[StoredShard]:
-        """The shards, with their samples and the metadata of their indexes."""
+        """The shards, with their samples and their indexes' metadata."""
         infos = [shard for part in self._mdstorm.parts for shard in part.index.shards]
         return [StoredShard(info, self._mdstorm.dataset, i) for i, info in enumerate(infos)]
 
@@ -193,7 +193,7 @@ class DatasetInfo:
     def cache_usage(self) -> int:
         """Bytes that the streams use in their cache directories on this machine.
 
-        Shards that are read in place use none.
+        Shards that are read in place do not use any.
         """
         return sum(map(_cached, self._mdstorm.parts))
 

@@ -1,4 +1,4 @@
-"""`LoaderPasses`: the passes over the data of a `StreamingDataLoader`, and the loader's state.
+"""`LoaderPasses`: the passes of a `StreamingDataLoader` over its data, and the loader's state.
 
 PyTorch makes the batches if the dataset is not a `StreamingDataset` or overrides ``__iter__``, or
 if there is no batch size. The rows of these batches are counted for the state, and each row counts
@@ -37,18 +37,18 @@ from mdstorm_backend.order import Position
 
 @dataclass
 class CountedPass:
-    """The position of an iteration whose batches PyTorch makes, counted by their samples.
+    """The position of an iteration whose batches PyTorch makes, counted in samples.
 
     Attributes
     ----------
     start : Position or None
-        Where it began; None for the beginning of the epoch that was begun last.
+        Where the iteration began; None for the beginning of the epoch that began last.
     consumer : Consumer
         The code that takes the batches.
     samples : int
-        Samples of the batches since `start`.
+        Number of samples in batches since `start`.
     latest : deque of int
-        Samples of each of the latest batches.
+        Number of samples in each of the latest batches.
     is_over : bool
         Whether the end was requested.
     """
@@ -61,12 +61,12 @@ class CountedPass:
 
     @property
     def used(self) -> int:
-        """Samples of the batches that are used."""
+        """Number of samples in batches that have been used."""
         return self.samples - sum(islice(reversed(self.latest), self.consumer.num_unused))
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the end was requested, and all batches before it are used."""
+        """Whether the end was requested, and all batches before it have been used."""
         return self.is_over and not self.consumer.num_unused
 
     def copied(self) -> CountedPass:
@@ -76,16 +76,16 @@ class CountedPass:
 
 @dataclass
 class LoaderPasses:
-    """The settings and passes of a loader, in one object so that subclasses can use other names.
+    """A loader's settings and passes, in one object so that subclasses can use other names.
 
     Attributes
     ----------
     options : mapping
-        Arguments of ``DataLoader`` as they were given.
+        Arguments of ``DataLoader``, as given.
     batch_map : callable or None
         The function applied to each batch.
     device : torch.device or None
-        The device to which tensors are copied.
+        The device that tensors are copied to.
     collates : bool
         Whether batches are collated from lists of samples rather than made from whole columns.
     reads_blocks : bool
@@ -95,10 +95,10 @@ class LoaderPasses:
     workers : Workers or None
         The persistent worker processes.
     made : CountedPass or None
-        The pass that was advanced last, if PyTorch makes its batches; None if it is one of
+        The pass that was advanced last, if PyTorch makes its batches; None if that pass belongs to
         `passes`.
     has_length : bool
-        Whether ``len`` is available to callers that assume the same length for all passes.
+        Whether ``len`` is available to callers that assume that all passes have the same length.
     """
 
     options: Mapping[str, Any]
@@ -124,7 +124,7 @@ class LoaderPasses:
 
     @property
     def counted(self) -> CountedPass | None:
-        """The position of the latest pass, if the samples of its batches are counted."""
+        """The position of the latest pass, if the samples in its batches are counted."""
         if self.made is not None or self.passes is None:
             return self.made
         if (found := self.passes.counted_position()) is None:
@@ -139,7 +139,7 @@ class LoaderPasses:
             workers.shutdown()
 
     def of(self, loader: DataLoader[Any]) -> Loader:
-        """Return the passes over the dataset of a loader."""
+        """Return the passes over a loader's dataset."""
         opened = source_of(loader)._mdstorm
         options, epochs = opened.options, opened.epochs
         if self.passes is None:
@@ -153,7 +153,7 @@ class LoaderPasses:
         return self.passes
 
     def load_state_dict(self, loader: DataLoader[Any], state: object) -> None:
-        """Resume the next pass over the dataset of a loader from a state."""
+        """Resume the next pass over a loader's dataset from a state."""
         passes = self.of(loader)
         passes.load_state_dict(state)
         self.made, source_of(loader)._mdstorm.latest = None, passes
@@ -168,7 +168,7 @@ class LoaderPasses:
         loader : DataLoader
             A loader whose dataset is a `StreamingDataset`.
         count_rows : callable, optional
-            Returns how many samples a batch counts as; by default the number read for it.
+            Returns how many samples a batch counts as; by default, the number read for it.
         """
         self.recorders.record_request()
         self.made = None
@@ -188,7 +188,7 @@ class LoaderPasses:
             stages.append(self._from_workers(loader, made))
         if self.device is not None:
             stages.append(moved_batches.on_device(stages[-1], self.device))
-        # The batches of workers are pinned by PyTorch.
+        # PyTorch pins the workers' batches.
         elif loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
             are_dicts = not self.collates and self.batch_map is None
             stages.append(moved_batches.pinned(stages[-1], are_dicts=are_dicts))
@@ -222,7 +222,7 @@ def source_of(loader: DataLoader[Any]) -> StreamingDataset:
 def counted_batches(
     loader: DataLoader[Any], kept: LoaderPasses, count_rows: Callable[[Any], int]
 ) -> Generator[Any, None, None]:
-    """Iterate with PyTorch's own loader and count the rows that it yields."""
+    """Iterate with PyTorch's own loader, counting the rows that it yields."""
     is_ours = isinstance(loader.dataset, StreamingDataset)
     counted = CountedPass(source_of(loader)._mdstorm.epochs.next_position if is_ours else None)
     batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
@@ -236,11 +236,11 @@ def counted_batches(
     try:
         for batch, _, _ in recorder.consumed(batches):
             rows = count_rows(batch)
-            # Called before the batch is counted: Ctrl-C in a later call would drop the batch.
+            # Call this before the batch is counted, since Ctrl-C in a later call would drop it.
             recorder.record_batches(rows)
             counted.latest.append(rows)
             counted.samples += rows
-            kept.made = counted  # another iteration may have been advanced meanwhile
+            kept.made = counted  # another iteration may have been advanced in the meantime
             yield batch
             recorder.record_request()
         counted.is_over, kept.made = True, counted
@@ -258,7 +258,7 @@ def rows_of(batch: Any, batch_size: int | None) -> int:
         A mapping of columns, a tensor, a list of samples, or a list or tuple of columns. Anything
         else counts as a full batch.
     batch_size : int or None
-        Number of rows of a full batch; None if batches are single samples.
+        Number of rows in a full batch; None if batches are single samples.
 
     Raises
     ------

@@ -39,35 +39,34 @@ if TYPE_CHECKING:
 
 #: Settings that take effect when the dataset is opened.
 _OPENED_WITH = ("streams", "cache_limit", "allow_unsafe_types")
-#: Settings that the first epoch determines if they were not given, or that a state may contain.
+#: Settings that are determined by the first epoch if they were not given, or by a state.
 _SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
 
 
 class OpenedDataset:
-    """The data, settings and position of a `StreamingDataset`; the data are opened on first use.
+    """A `StreamingDataset`'s data, settings and position; the data are opened on first use.
 
     Parameters
     ----------
     settings : DatasetSettings
-        The arguments of the dataset.
+        The dataset's arguments.
 
     Attributes
     ----------
     settings : DatasetSettings
-        The current settings: the arguments, and changes made since.
+        The current settings: the arguments, with any changes made since.
     order : ExactOrder or ElasticShare
         The order of the samples, and this process's share of them.
     """
 
-    #: The latest iteration over samples; None if there was none since a state was loaded.
+    #: The latest iteration over samples; None if there has been none since a state was loaded.
     samples: SampleIteration | None = None
-    #: In a worker process of a plain ``DataLoader``: the state from which the next iteration
-    #: resumes.
+    #: In a worker process of a plain ``DataLoader``, the state to resume the next iteration from.
     _worker_state: Mapping[str, Any] | None = None
-    #: The loader that began the latest iteration, or loaded a state or set the epoch since; None
+    #: The loader that began the latest iteration, or has since loaded a state or set the epoch; None
     #: for iterations over samples.
     latest: loaders.Loader | None = None
-    #: The process id and the world of the process that sent this copy to a worker it spawned.
+    #: The process id and world of the process that sent this copy to a worker it spawned.
     _sent: tuple[int, World] | None = None
 
     def __init__(self, settings: loaders.DatasetSettings) -> None:
@@ -80,7 +79,7 @@ class OpenedDataset:
         self._numbering = Numbering()
 
     def description(self, *, full: bool) -> Description:
-        """Return the description of the dataset; at most a local index is opened for it."""
+        """Return a description of the dataset, for which at most a local index is opened."""
         opened, order = self.__dict__.get("dataset"), self.order
         if opened is not None:
             found, size = loaders.describe_data(opened, full=full), len(opened)
@@ -124,7 +123,7 @@ class OpenedDataset:
         """The options for reading the data."""
         settings = self.settings
         self.order, weights = self.order.of_streams(self._stream_shapes)
-        # `weights` is empty if the order has its streams already, or needs none.
+        # `weights` is empty if the order already has its streams, or does not need any.
         for stream, weight in zip(settings.streams, weights, strict=False):
             stream._mdstorm.derive(weight)
         options = loaders.ReaderOptions(self.dataset, self.order, **settings.read_options)
@@ -139,17 +138,17 @@ class OpenedDataset:
 
     @property
     def is_opened(self) -> bool:
-        """Whether the data were opened, as happens when they are read or a state is loaded."""
+        """Whether the data have been opened, which happens when reading or loading a state."""
         return "options" in self.__dict__
 
     @property
     def epochs(self) -> Epochs:
-        """Where the next iteration begins; the options determine the first one."""
+        """Where the next iteration begins; the options determine the first iteration."""
         self._epochs.follow(self.options)
         return self._epochs
 
     def plan(self) -> Plan:
-        """Return the plan of a first pass that begins now, in batches of one sample."""
+        """Return the plan for a first pass that begins now, in batches of one sample."""
         return plan_of(self.options.in_world(), Batching(1))
 
     def set_epoch(self, epoch: int) -> None:
@@ -164,14 +163,14 @@ class OpenedDataset:
         return SampleMaker(self.options)
 
     def in_order(self, order: ExactOrder | ElasticShare) -> Self:
-        """Return a copy that reads from the beginning in another order or share of the order."""
+        """Return a copy that reads from the beginning, in a different order or share of it."""
         other = copy(self)
         other.order, other._epochs, other.latest, other.samples = order, Epochs(), None, None
         other.__dict__.pop("options", None)
         return other
 
     def shown(self, name: str) -> Any:
-        """Return the value of a setting as the public attribute of the same name shows it."""
+        """Return a setting's value as shown by the public attribute of the same name."""
         if name == "epoch_size":
             return self.plan().num_samples
         if name == "predownload":
@@ -185,7 +184,7 @@ class OpenedDataset:
         return getattr(self.settings if settled is None else settled, name)
 
     def change(self, name: str, value: Any) -> None:
-        """Change a setting for the iterations that begin from now on.
+        """Change a setting for iterations that begin from now on.
 
         Raises
         ------
@@ -211,7 +210,7 @@ class OpenedDataset:
             _ = self.options  # raises here if the setting cannot be used
 
     def _settled(self) -> ElasticOrder | None:
-        """Return the elastic order with the settings of the latest epoch; None before the first."""
+        """Return the elastic order with the latest epoch's settings; None before the first."""
         begun, order = self._epochs.begun, self.order
         if begun is None:
             return None
@@ -266,29 +265,29 @@ class OpenedDataset:
         """Return the state after the same number of samples on each rank.
 
         In the last step of a pass, some ranks may have fewer samples than others. Their states are
-        not at the end until it is requested: other ranks may still load them.
+        not at the end until it is requested, because other ranks may still load them.
 
         Parameters
         ----------
         samples : int
-            Samples since the iteration began.
+            Number of samples since the iteration began.
         start : Position, optional
-            Where it began; by default, at the beginning of its latest epoch.
+            Where the iteration began; by default, the beginning of its latest epoch.
         is_over : bool
             Whether the end of the iteration was requested.
         batch_size : int, optional
-            Batch size of the loader; by default the dataset's.
+            Batch size of the loader; by default, the dataset's batch size.
         num_workers : int
-            Worker processes that the loader starts.
+            Number of worker processes that the loader starts.
 
         Raises
         ------
         StateMismatchError
-            If worker processes may have yielded other samples than the first ones of the plan.
+            If worker processes may have yielded other samples than the first ones in the plan.
         """
         size = self._samples_at_a_time
         num_workers = max(num_workers, self.epochs.num_joined)
-        #: After a multiple of this many samples, all workers have yielded equally many batches.
+        #: After a multiple of this many samples, all workers have yielded equal numbers of batches.
         even = lcm(size, batch_size or size) * num_workers if num_workers > 1 else 1
         whole = even if batch_size not in (None, size) else min(size, even)
 
@@ -320,11 +319,11 @@ class OpenedDataset:
         num_samples: int,
         start: Position | None = None,
     ) -> dict[str, Any]:
-        """Return the state at a position of a plan, after `num_samples` of all ranks.
+        """Return the state at a position in a plan, after `num_samples` samples on all ranks.
 
-        The plan begins at `start`, by default at the beginning of the latest epoch, and its batches
-        are single samples. With several iterations of a loader, that is the epoch of the one that
-        was advanced last.
+        The plan begins at `start`, by default the beginning of the latest epoch, and its batches
+        are single samples. If a loader has several iterations, the latest epoch is the epoch of the
+        iteration that was advanced last.
         """
         if start is None and self.latest is not None:
             start = self.latest.begun
@@ -339,7 +338,7 @@ class OpenedDataset:
     def _state_of_latest(self, samples: int, start: Position | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration; if it is over samples, after `samples` of them.
 
-        These are of this rank, and counted from `start`, by default from the beginning of the
+        Samples are this rank's samples, counted from `start`, by default the beginning of the
         latest epoch.
         """
         if self.epochs.num_joined:
@@ -354,7 +353,7 @@ class OpenedDataset:
         return write_state(self.options.in_world(), Batching(1), position)
 
     def record_items(self, count: int) -> None:
-        """Record if `count` items yielded by an overridden ``__iter__`` are not single samples."""
+        """Record whether `count` items from an overridden ``__iter__`` are not single samples."""
         samples = self.samples
         if samples is None or samples.yielded - samples.noted != count:
             self.epochs.record_packs()
@@ -363,11 +362,11 @@ class OpenedDataset:
 
     @property
     def _samples_at_a_time(self) -> int:
-        """Samples that a worker process reads at a time."""
+        """Number of samples that a worker process reads at a time."""
         return self.settings.batch_size or SAMPLES_AT_A_TIME
 
     def _check_whole(self, samples: int, whole: int) -> None:
-        """Raise StateMismatchError if `samples` ends within the batches of worker processes."""
+        """Raise StateMismatchError if `samples` ends within worker processes' batches."""
         if samples % whole:
             raise StateMismatchError(
                 f"{samples} samples on this rank end in the middle of the batches of "
@@ -417,7 +416,7 @@ class OpenedDataset:
         return self._begin_samples(worker, state=state)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle; for a process being spawned, it includes the world."""
+        """Return the state to pickle, which includes the world if a process is being spawned."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         place = (os.getpid(), find_world()) if sent else None
         fresh = {"latest": None, "_numbering": Numbering(), "samples": copy(self.samples)}

@@ -51,7 +51,7 @@ class SampleMaker:
     Parameters
     ----------
     options : ReaderOptions
-        How the dataset is read. Transforms are not applied, since they work on many samples at once.
+        How the dataset is read. Its transform is not applied, as it works on many samples at once.
     """
 
     def __init__(self, options: ReaderOptions) -> None:

@@ -1,4 +1,4 @@
-"""`StreamingDataset`: one or more MDS datasets in PyTorch; `LocalDataset`: a single local one."""
+"""`StreamingDataset` for one or more MDS datasets in PyTorch; `LocalDataset` for a local one."""
 
 from __future__ import annotations
 
@@ -40,32 +40,33 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
     every epoch, rank and batch. Datasets and processes share only the files; no process group is
     created or needed.
 
-    Copies in the workers of a ``DataLoader`` read one epoch together. If the loader has the
-    `batch_size` of the dataset, batch i comes from worker i modulo their number, and the number of
-    workers does not change the order.
+    Copies in the workers of a ``DataLoader`` read an epoch together. If the loader has the same
+    `batch_size` as the dataset, batch i comes from worker i modulo the number of workers, and that
+    number does not change the order.
 
     Parameters
     ----------
     streams : sequence of Stream, optional
-        The datasets to read together. Without it, `remote`, `local` or both name a single dataset.
+        The datasets to read together. Without it, `remote`, `local` or both specify a single
+        dataset.
     remote : str, optional
         URL or path of the dataset.
     local : str, optional
         Local directory: the dataset itself or, with `remote`, the directory in which its shards are
         cached. Without it, shards on a local disk are read in place, and others are cached in the
-        default cache directory, see `CacheOptions`.
+        default cache directory: see `CacheOptions`.
     split : str, optional
-        Sub-directory to read.
+        Subdirectory to read.
     download_retry : int
         Number of attempts at a download, including the first.
     download_timeout : float
-        Seconds that a download may wait without receiving data.
+        Number of seconds that a download may wait without receiving data.
     validate_hash : str, optional
-        Hash with which shards are verified; the index must record it.
+        Hash to verify shards with, which the index must record.
     keep_zip : bool
-        Whether to keep compressed files next to the decompressed shards.
+        Whether to keep compressed files alongside the decompressed shards.
     epoch_size : int or str, optional
-        Samples of an epoch over all ranks, also as ``"10k"``; by default all.
+        Number of samples in an epoch over all ranks, also as ``"10k"``; by default all.
     predownload : int, optional
         Number of samples whose shards are opened ahead of use; it never slows down reading. By
         default, and always in the exact order, 128 MiB of shards are downloaded ahead, in 2 to 64
@@ -74,46 +75,46 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Maximum size in bytes of the cached shards of each stream, also as ``"10gb"``.
     sampling_method, sampling_granularity, partition_algo, num_canonical_nodes, batch_size, shuffle,
     shuffle_algo, shuffle_seed, shuffle_block_size, batching_method, replication
-        See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is the loader's; with a
+        See `mdstorm_backend.elastic.ElasticOrder`. `batch_size` is the loader's batch size; with a
         `StreamingDataLoader`, which has its own, you can leave it out.
     allow_unsafe_types : bool
         Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
         this machine.
     stream_name : str
-        The kind of the single stream, a name in `streams_registry`.
+        The kind of the single stream, as a name in `streams_registry`.
     stream_config : dict, optional
         Other arguments of the single `Stream`.
     order : ExactOrder or ElasticOrder, optional
-        The order of the samples and the share of this process, instead of the arguments for them;
+        The order of the samples and this process's share, instead of the arguments for them;
         by default elastic. Unless the order sets them, rank and world size come from
-        ``torch.distributed`` or the environment of the launcher, see `find_world`. They are
-        determined by ``len``, by states, and at the beginning of each iteration, for all of it.
-        With an order, nothing is opened before the first use.
+        ``torch.distributed`` or the launcher's environment: see `find_world`. They are determined
+        by ``len``, by states, and at the beginning of each iteration, for the whole iteration. With
+        an order, nothing is opened before the first use.
     columns : sequence of str, optional
         Columns to read; all by default.
     num_epochs, transform, fill_nulls, null_masks, check_ranks, workers, prefetch
         See `ReaderOptions`.
     on_corrupt : {"raise", "skip"}
-        Whether a damaged shard, sample or image is a `CorruptDatasetError`, or its samples are left
-        out of their batches, with a line in the log and a number in ``statistics()``. The number of
-        batches stays the same; a batch of damaged samples is empty. Indexing and iteration over
-        samples always raise.
+        Whether a damaged shard, sample or image raises a `CorruptDatasetError`, or its samples are
+        dropped from their batches, logged, and counted in ``statistics()``. The number of batches
+        stays the same; a batch of damaged samples is empty. Indexing and iteration over samples
+        always raise.
     decode : str or list of str, optional
         Columns of images (encodings ``bytes``, ``jpeg``, ``png`` and ``pil``) to return as uint8
-        arrays ``(height, width, 3)``, which batches stack. A transform gets them decoded.
+        arrays ``(height, width, 3)``, which batches stack. A transform receives them decoded.
     size : int or (int, int), optional
-        Height and width of these images. Each is resized until it covers the size, and its centre
-        is cut out. Without it, all images of a batch must have the same shape. As an attribute,
-        `size` is the number of samples.
+        Height and width of these images. Each image is resized to cover the size, and its center is
+        cropped. Without it, all images in a batch must have the same shape. As an attribute, `size`
+        is the number of samples.
     max_image_bytes : int
-        Bytes that one of these images may decode to, by default 256 MiB: a small file can declare
-        any size.
+        Maximum number of bytes that one of these images may decode to, by default 256 MiB, because
+        a small file can declare any size.
     storage_options : dict, optional
-        Arguments of the fsspec file system.
+        Arguments for the fsspec file system.
     world : (int, int), DeviceMesh or (DeviceMesh, str), optional
         Rank and number of ranks that read different rows, if some processes read the same rows, as
-        in tensor-parallel training: a pair, a ``DeviceMesh`` with one dimension, or one with the
-        name of its data-parallel dimension. By default the world is found when a pass begins.
+        in tensor-parallel training: a pair, a ``DeviceMesh`` with one dimension, or a mesh with the
+        name of its data-parallel dimension. By default, the world is found when a pass begins.
 
     Attributes
     ----------
@@ -188,7 +189,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         world: Any = None,
     ) -> None:
         super().__init__()
-        given = dict(locals())  # all arguments, which include the fields of `DatasetSettings`
+        given = dict(locals())  # all arguments, including the fields of `DatasetSettings`
         of_stream = {name: given[name] for name in ("remote", "local", *stream_files.INHERITED)}
         given["streams"] = find_streams(
             streams, stream_name, {**of_stream, **(stream_config or {})}
@@ -204,7 +205,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
             )
         self._mdstorm = OpenedDataset(settings)
         if order is None:
-            _ = self._mdstorm.options  # raises the errors of opening the data
+            _ = self._mdstorm.options  # opens the data, to raise any errors here
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         return self._mdstorm.description(full=full)
@@ -218,7 +219,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
-        # In a worker, the iteration begins here, and otherwise with its first sample.
+        # In a worker, the iteration begins here; otherwise, it begins with its first sample.
         return samples_of_iteration(self, None if info is None else self._mdstorm.begin_part(info))
 
     def __copy__(self) -> Self:
@@ -228,12 +229,12 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch with which the next iteration begins, over samples or by a loader.
+        """Set the epoch that the next iteration begins with, over samples or by a loader.
 
-        Call it between iterations: states that an iteration returns after its next batch ignore it.
-        An iteration that resumes from a loaded state still does so if the state is of this epoch.
-        In the exact order, workers of a plain ``DataLoader`` begin with the epoch of the dataset
-        that they were copied from.
+        Call this between iterations, because states after an iteration's next batch ignore it. An
+        iteration that resumes from a loaded state still does so if the state is in this epoch. In
+        the exact order, workers of a plain ``DataLoader`` begin with the epoch of the dataset that
+        they were copied from.
         """
         self._mdstorm.set_epoch(epoch)
 
@@ -249,19 +250,19 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Parameters
         ----------
         num_samples : int, optional
-            Number of samples of the epoch that all ranks together have received; in the exact
-            order, of the pass, which may have several epochs.
+            Number of samples that all ranks together have received in the epoch or, in the exact
+            order, in the pass, which may have several epochs.
         from_beginning : bool
-            Whether `num_samples` counts from the beginning, or from the loaded state.
+            Whether `num_samples` counts from the beginning rather than from the loaded state.
 
         Raises
         ------
         StateMismatchError
-            If the position is not known: workers of a plain ``DataLoader`` read the samples, a
-            transform may have dropped some, or a loader counts the items of an overridden
+            If the position is not known, because workers of a plain ``DataLoader`` read the
+            samples, a transform may have dropped some, or a loader counts items of an overridden
             ``__iter__`` that are not one sample each. A worker knows its own part, which is what
             torchdata's ``StatefulDataLoader`` requests. In the exact order, the process that
-            started the workers does not notice them: its state covers only what it read itself.
+            started the workers does not notice them, so its state covers only what it read itself.
         """
         if num_samples is not None:
             check_items_are_samples(self)
@@ -276,7 +277,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Raises
         ------
         StateMismatchError
-            If the state was taken from another dataset or order, or is not a state.
+            If the state was taken from a different dataset or order, or is not a state.
         """
         self._mdstorm.load_state_dict(obj)
 
@@ -293,7 +294,7 @@ def check_items_are_samples(dataset: StreamingDataset) -> None:
 
 
 def samples_of_iteration(dataset: StreamingDataset, begun: SampleIteration | None) -> Iterator[Any]:
-    """Yield the samples of `begun`, or of an iteration that begins with the first request."""
+    """Yield the samples of `begun`, or of an iteration that begins on the first request."""
     iteration = begun or dataset._mdstorm.begin_samples()
     for segment, part in iteration.segments():
         if part == 0:
@@ -315,8 +316,8 @@ def blocks_of(
     Raises
     ------
     InvalidArgumentError
-        If a subclass overrides ``__getitem__`` and there is a transform, whose rows have no sample
-        numbers.
+        If a subclass overrides ``__getitem__`` and there is a transform, because transformed rows
+        have no sample numbers.
     """
     if not _is_read_by_sample(dataset):
         return segment.blocks(part, block_rows=block_rows)
@@ -331,7 +332,7 @@ def blocks_of(
 def samples_of(dataset: StreamingDataset, block: Block) -> Iterator[Any]:
     """Yield the samples of a block one by one, from ``__getitem__`` if it is overridden.
 
-    Keep a reference to the block meanwhile: it keeps the shards open.
+    Keep a reference to the block during iteration, since the block keeps the shards open.
     """
     if _is_read_by_sample(dataset):
         yield from map(dataset.__getitem__, block.numbers())
@@ -349,22 +350,22 @@ def _is_read_by_sample(dataset: StreamingDataset) -> bool:
 
 
 def makes_samples(dataset: object) -> bool:
-    """Whether a dataset overrides how single samples are made; whole batches would bypass that."""
+    """Whether a dataset overrides how single samples are made, which whole batches would bypass."""
     return overrides(dataset, StreamingDataset, "__getitem__", "get_item")
 
 
 class LocalDataset(Array, Dataset[Any]):
-    """A map-style dataset over a local MDS directory, as MosaicML Streaming's `LocalDataset`.
+    """A map-style dataset over a local MDS directory, like MosaicML Streaming's `LocalDataset`.
 
     It can be subclassed, pickled, and read by a ``DataLoader`` with any sampler and any number of
-    workers. Subclasses override ``__getitem__`` or `get_item`, and may use every other name.
+    workers. Subclasses override ``__getitem__`` or `get_item`, and may use any other name.
 
     Parameters
     ----------
     local : str
-        Directory of the dataset.
+        The dataset directory.
     split : str, optional
-        Sub-directory to read.
+        Subdirectory to read.
     allow_unsafe_types : bool
         Whether to unpickle columns with the encoding ``pkl``. Whoever wrote them can run code on
         this machine.
@@ -408,7 +409,7 @@ class LocalDataset(Array, Dataset[Any]):
 
     @fact
     def shards(self) -> list[StoredShard]:
-        """The shards, with their samples and the metadata of the index."""
+        """The shards, with their samples and the index's metadata."""
         infos = self._mdstorm.index.shards
         return [StoredShard(info, self._mdstorm, i) for i, info in enumerate(infos)]
 
@@ -418,5 +419,5 @@ class LocalDataset(Array, Dataset[Any]):
         return Spanner(np.asarray(self._mdstorm.shard_sizes, np.int64))
 
     def get_item(self, sample_id: int) -> Any:
-        """Return one sample, as it was written: a dict from column to value."""
+        """Return one sample as it was written: a dict from column to value."""
         return self._mdstorm.sample(sample_id)

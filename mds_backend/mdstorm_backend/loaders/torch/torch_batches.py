@@ -1,4 +1,4 @@
-"""Make the batches of a segment of a pass, in this process or in worker processes."""
+"""Make a segment's batches, in this process or in worker processes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_colla
 from mdstorm_backend.read import Block
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
-#: Turns a batch into the inputs of a model.
+#: Turns a batch into model inputs.
 BatchMap: TypeAlias = Callable[[Any], Any]
-#: Worker processes send consecutive batches of a table in messages of about this many bytes, as
+#: Worker processes send a table's consecutive batches in messages of about this many bytes, because
 #: sending a message takes more processor time than reading a batch.
 _MESSAGE_BYTES = 1 << 20
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     class TorchBatch(dict[Any, torch.Tensor | Any]):
-        """A dict from column to tensor, or to a list where PyTorch has no type for a column.
+        """A dict from column to tensor, or to a list if PyTorch has no type for the column.
 
-        A dataset may define its own samples, such as tuples, and its batches then have another
-        type. What fits only those is typed as `Any`.
+        A dataset may define its own samples, such as tuples, and its batches then have a different
+        type. Anything that is valid only for such batches is typed as `Any`.
         """
 
         def __getitem__(self, column: Any, /) -> torch.Tensor | Any: ...
@@ -57,7 +57,7 @@ else:
 
 @dataclass(frozen=True, eq=False)
 class OutputBatches:
-    """The batches of a segment of a pass, and how they are made. It can be pickled.
+    """A segment's batches, and how they are made. Can be pickled.
 
     Attributes
     ----------
@@ -77,16 +77,16 @@ class OutputBatches:
     batch_map: BatchMap | None
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
-        """Return the blocks of a part; they are not read if samples are made one by one."""
+        """Return the blocks of a part, which are not read if samples are made one by one."""
         if self.collate is None:
             return self.segment.blocks(part, block_rows=block_rows)
         return blocks_of(self.source, self.segment, part, block_rows=block_rows)
 
     @property
     def rows_per_message(self) -> int:
-        """Rows of a block whose batches a worker process sends together; 1 to send each alone.
+        """Rows in a block whose batches a worker process sends together; 1 to send each alone.
 
-        Each batch is sent alone if it takes time to make, so that the next ones do not delay it.
+        Batches that take time to make are sent alone, so that later batches do not delay them.
         """
         options = self.segment.options
         is_made_by_user = self.collate or self.batch_map or options.transform
@@ -113,7 +113,7 @@ class OutputBatches:
 def _collated(
     source: StreamingDataset, blocks: Iterator[Block], collate: Collate, recorder: Recorder
 ) -> NumberedBatches:
-    """Collate the samples of each batch; None for an empty batch that padding will replace."""
+    """Collate each batch's samples, yielding None for an empty batch that padding will replace."""
     pads = _pads(source)
     made: Callable[[Iterator[Any]], list[Any]] = recorder.called(list, Cause.DECODING)
     collated = recorder.called(collate, Cause.TRANSFORMS)
@@ -136,7 +136,7 @@ def _mapped(batches: NumberedBatches, batch_map: BatchMap, *, pads: bool) -> Num
 
 
 def mapped(batch_map: BatchMap, batch: Any) -> Any:
-    """Return the result of the user's function for a batch.
+    """Return the result of calling the user's function with a batch.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def mapped(batch_map: BatchMap, batch: Any) -> Any:
     if found is None:
         name = getattr(batch_map, "__qualname__", repr(batch_map))
         raise TransformError(
-            f"batch_map returned None for a batch: {name} must return the inputs of the model; a "
+            f"batch_map returned None for a batch: {name} must return the model's inputs; a "
             "function that changes the batch in place must end with `return batch`"
         )
     return found
@@ -159,7 +159,7 @@ def _pads(source: StreamingDataset) -> bool:
 
 
 def _without_rows(batch: Any) -> Any:
-    """Return an empty batch with the structure that `default_collate` gave `batch`."""
+    """Return an empty batch with the same structure as `batch`, made by `default_collate`."""
     if isinstance(batch, torch.Tensor):
         return batch[:0]
     if isinstance(batch, Mapping):
@@ -183,7 +183,7 @@ class NotedItems:
     by_one: bool
 
     def __call__(self, items: Any) -> Any:
-        """Return the batch of a list of items, or the converted item if `by_one`."""
+        """Return the batch for a list of items, or the converted item if `by_one`."""
         worker = get_worker_info()
         dataset: Any = self.dataset if worker is None else worker.dataset
         dataset._mdstorm.record_items(1 if self.by_one else len(items))
@@ -191,7 +191,7 @@ class NotedItems:
 
 
 class Workers:
-    """Worker processes that make the batches of one pass after another.
+    """Worker processes that make the batches for one pass after another.
 
     Each process receives what to read next through its own queue.
 
@@ -206,7 +206,7 @@ class Workers:
     def __init__(self, batches: OutputBatches, options: Mapping[str, Any]) -> None:
         self._options = batches.segment.options
         self.is_busy = False
-        # The columns of streams may differ if samples are made one by one.
+        # Streams may have different columns if samples are made one by one.
         if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
         context, count = _context_of(options), batches.segment.batching.num_workers
@@ -222,7 +222,7 @@ class Workers:
         )
 
     def can_read(self, segment: Segment) -> bool:
-        """Whether a pass is read like earlier ones, except that the world may differ."""
+        """Whether a pass is read in the same way as earlier ones, apart from the world."""
         order = self._options.order.share_of(segment.options.order.world)
         return segment.options == replace(self._options, order=order)
 
@@ -236,8 +236,8 @@ class Workers:
             iterator: Any = iter(self._loader)  # always the same iterator, which is reset
             if not has_begun:
                 # In a reference cycle, such as an error and its traceback, the garbage collector
-                # could close the queues of PyTorch first. Then nothing would notify the processes,
-                # and PyTorch would wait seconds for each one before it kills it.
+                # could close PyTorch's queues first. The processes would then not be notified, and
+                # PyTorch would wait seconds for each process before killing it.
                 queues = [*iterator._index_queues, iterator._worker_result_queue]
                 weakref.finalize(iterator, queues.clear).atexit = False
             assert segment.recorder is not None
@@ -258,7 +258,7 @@ def same(batch: Any) -> Any:
 
 
 def _context_of(options: Mapping[str, Any]) -> Any:
-    """Return the `multiprocessing` context in which worker processes are started."""
+    """Return the `multiprocessing` context that worker processes are started in."""
     context = options.get("multiprocessing_context")
     if context is None or isinstance(context, str):
         return get_context(context)
@@ -290,10 +290,10 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
 
 
 class Message(NamedTuple):
-    """Consecutive batches of a worker process; none if it has sent all of its part."""
+    """Consecutive batches from a worker process; none if it has sent its whole part."""
 
     worker: int
-    #: Messages that the worker has sent before.
+    #: Number of messages that the worker has sent before.
     number: int
     #: The batches, packed in a list.
     batches: Any
@@ -305,15 +305,15 @@ class Message(NamedTuple):
 
 @dataclass(eq=False)
 class _Part(IterableDataset[Any]):
-    """The part of each pass that a worker process makes; its queue provides where to begin."""
+    """The part of each pass that a worker process makes; its queue specifies where to begin."""
 
     batches: OutputBatches
     queues: Sequence[Any]
 
     def __iter__(self) -> Generator[Message, None, None]:
-        """Yield the batches of each block in a message.
+        """Yield one message for each block, with its batches.
 
-        All workers cut their parts into blocks of the same numbers of batches.
+        All workers cut their parts into blocks with the same numbers of batches.
         """
         worker = get_worker_info()
         assert worker is not None
@@ -349,7 +349,7 @@ class _Part(IterableDataset[Any]):
 
 
 def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> NumberedBatches:
-    """Yield the batches of worker processes in turn, and add their statistics to `recorder`.
+    """Yield worker processes' batches in turn, and add their statistics to `recorder`.
 
     The time spent waiting for a message is attributed in proportion to the work on it.
 
@@ -367,9 +367,9 @@ def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> N
             message = next(messages, None)
             if message is None or message.number != num_received[message.worker]:
                 raise LostBatchesError(
-                    "batches of a worker process did not arrive. Shared memory (/dev/shm) was "
-                    "probably full: give the container more, as by docker run --shm-size=8g, lower "
-                    "prefetch_factor or num_workers, or pass num_workers=0"
+                    "batches from a worker process did not arrive. Shared memory (/dev/shm) was "
+                    "probably full: give the container more, as with docker run --shm-size=8g, "
+                    "lower prefetch_factor or num_workers, or pass num_workers=0"
                 )
             worker, _, batches, offsets, sizes, recorded = message
             num_received[worker] += 1

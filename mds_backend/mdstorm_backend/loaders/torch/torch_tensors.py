@@ -1,4 +1,4 @@
-"""Convert blocks to batches of PyTorch tensors: `tensor_batches`, and `to_torch` for a column."""
+"""Convert blocks (`tensor_batches`) and columns (`to_torch`) to PyTorch tensors."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
 from mdstorm_backend.loaders.nulls import check_exact, check_nulls, nanoseconds, null_error
 from mdstorm_backend.read import Block, LateDecoder, scalars_to_numpy
 
-#: A column of a batch: a tensor, or a list where PyTorch has no type for it.
+#: A batch column: a tensor, or a list if PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
 #: Result of PyTorch's default collation of Python objects: nested, with tensors for numbers.
 Collated: TypeAlias = TorchValues | Mapping[str, Any]
 #: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 
-#: Encodings of the format whose values are Python objects.
+#: Format encodings whose values are Python objects.
 _OBJECTS = ("json", "pkl")
-#: Types with which PyTorch cannot compute, and the types to which Petastorm promotes them.
+#: Types that PyTorch cannot compute with, and the types that Petastorm promotes them to.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
-#: Whether PyTorch has tensors of these types (2.3 and later).
+#: Whether PyTorch (2.3 and later) has tensors of these types.
 HAS_UNSIGNED = hasattr(torch, "uint16")
 
 
@@ -43,9 +43,9 @@ def check_columns(options: ReaderOptions) -> None:
 
 
 def needs_value(column: Column) -> bool:
-    """Whether nulls of the column would become an arbitrary number.
+    """Whether nulls in the column would become an arbitrary number.
 
-    Nulls of floats and integers become NaN, and nulls in lists become None.
+    Null floats and integers become NaN, and nulls in lists become None.
     """
     type_ = column.element_type if column.is_array else column.arrow_type
     if not _has_tensor(type_):
@@ -56,32 +56,32 @@ def needs_value(column: Column) -> bool:
 def to_torch(
     values: Values, column: Column | None, name: str, *, promotes: bool = True
 ) -> TorchValues:
-    """Return one column of a block as a tensor, or as a list.
+    """Return a block's column as a tensor or a list.
 
     Booleans become uint8, timestamps int64 nanoseconds since 1970 UTC, day-time intervals int64
-    microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors, nested
-    arrays a list of lists of tensors where inner arrays of the column have several lengths;
-    strings, binaries, decimals, dates and nested values become lists of Python objects. Images
-    become one uint8 tensor ``(rows, height, width[, channels])`` if all have the same shape,
-    otherwise a list of tensors. The same holds for arrays without a Spark type, as in PyTorch's
-    default collation, and for arrays of Parquet, as in Petastorm. Tensors share the memory of
-    `values` where the types allow.
+    microseconds, integers with nulls float64 with NaN, ragged arrays a list of tensors, and nested
+    arrays a list of lists of tensors if the column's inner arrays have several lengths. Strings,
+    binaries, decimals, dates and nested values become lists of Python objects. Images become one
+    uint8 tensor ``(rows, height, width[, channels])`` if all have the same shape, and otherwise a
+    list of tensors. The same applies to arrays without a Spark type, as in PyTorch's default
+    collation, and to Parquet arrays, as in Petastorm. Tensors share the memory of `values` if the
+    types allow it.
 
     Parameters
     ----------
     values : numpy.ndarray or pyarrow.Array
-        The column; NumPy arrays have to be writable.
+        The column's values; NumPy arrays have to be writable.
     column : Column or None
         The column in the schema; None for a column that a transform has made.
     name : str
         Name of the column, for error messages.
     promotes : bool
-        Whether uint16 becomes int32, and uint32 int64.
+        Whether uint16 becomes int32, and uint32 becomes int64.
 
     Raises
     ------
     NullValueError
-        If the column holds nulls that no tensor can express.
+        If the column holds nulls that no tensor can represent.
     OverflowError
         If a timestamp does not fit into nanoseconds.
     UnsafeTypeError
@@ -118,11 +118,11 @@ def to_torch(
 
 
 def to_collated(values: Values, column: Column | None, name: str) -> TorchValues:
-    """Return a column as `to_torch` does, but with the types of PyTorch's default collation.
+    """Return a column like `to_torch`, but with the types of PyTorch's default collation.
 
-    This concerns unsigned integers, JSON, pickles and the values of users' encodings, which then
-    are as in the batches of MosaicML Streaming. `split_values` collates each batch separately.
-    Objects that cannot be collated stay a list, and so do columns with a Spark type.
+    This affects unsigned integers, JSON, pickles and values with user-defined encodings, which then
+    match MosaicML Streaming's batches. `split_values` collates each batch separately. Objects that
+    cannot be collated remain a list, and so do columns with a Spark type.
     """
     if column is None or column.spark_type is not None:
         return to_torch(values, column, name)
@@ -148,8 +148,8 @@ def tensor_batches(
             for name, values in block.batch.items()
         }
 
-    # Images are decoded while earlier batches are used. Other conversions take less time than the
-    # threads would wait for each other.
+    # Images are decoded while earlier batches are in use. Other conversions take less time than the
+    # threads would spend waiting for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
     with Prefetcher(ahead, 2, recorder) as prefetcher:
         made = prefetcher.map(converted, blocks) if ahead else map(converted, blocks)
@@ -162,17 +162,17 @@ def tensor_batches(
 
 
 def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
-    """Split a column of a block into batches; tensors are views.
+    """Split a block's column into batches; tensors are views.
 
     Images or arrays that have the same shape within a batch become one tensor, even if other
-    batches of the block have other shapes.
+    batches in the block have different shapes.
     """
     if isinstance(values, torch.Tensor):
         if len(sizes) == 1:
             return [values]
-        # Autograd treats these views as independent tensors, as their base is not used elsewhere.
-        # They are faster to create, and changing one batch in place does not count as changing
-        # another.
+        # Autograd treats these views as independent tensors, which is safe because their base is
+        # not used elsewhere. They are faster to create, and modifying a batch in place does not
+        # count as modifying another batch.
         return list(torch.unsafe_split_with_sizes(values, sizes))
     ends = np.cumsum(sizes)
     cut: Callable[[list[Any]], Collated] = list
@@ -182,11 +182,11 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
 
 
 class _Alike(list[Any]):
-    """Tensors, None for null, to be stacked if all tensors of a batch have the same shape."""
+    """Tensors, or None for null, to be stacked if all tensors in a batch have the same shape."""
 
 
 class _Objects(list[Any]):
-    """Python objects to be collated, each batch separately."""
+    """Python objects, to be collated separately for each batch."""
 
 
 def _collated(objects: list[Any]) -> Collated:
@@ -216,7 +216,7 @@ def _to_list(values: pa.Array) -> list[Any]:
 
 
 def _object_to_torch(value: Any, name: str, promotes: bool) -> Any:
-    """Return an array, or a list of arrays, as tensors, and any other object as it is."""
+    """Return an array or list of arrays as tensors, and any other object unchanged."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "buif":
         return _array_to_torch(value, name, promotes)
     if isinstance(value, list) and all(isinstance(item, np.ndarray) for item in value):
