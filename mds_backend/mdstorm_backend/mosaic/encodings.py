@@ -43,7 +43,7 @@ class Encoding(ABC):
         """Raise EncodingTypeError, an AttributeError, unless `data` has the expected type."""
         if not isinstance(data, expected_type):
             raise errors.EncodingTypeError(
-                f"a value must be of type {expected_type}, found one of type {type(data).__name__}"
+                f"found a value of type {type(data).__name__}, but {expected_type} is required"
             )
 
 

@@ -1,12 +1,12 @@
-"""The ``exact`` order: every row once per epoch, shared out among the ranks of the world.
+"""The ``exact`` order: every row once per epoch, divided among the ranks of the world.
 
 `find_world` finds this process's rank. An `ExactOrder` holds the settings: seed, shuffling, rank.
-An `ExactPlan` turns them into the sample numbers and batches of one rank, from any `Position` of a
-pass on. It is a `Plan`, the interface through which loaders read in any order; the ``elastic``
-order has its own in `mdstorm_backend.elastic`.
+An `ExactPlan` turns them into the sample numbers and batches of one rank, starting from any
+`Position` in a pass. It is a `Plan`, the interface through which loaders read in any order; the
+``elastic`` order has its own plan in `mdstorm_backend.elastic`.
 
-All of this is computed from a few numbers, without reading data and without communication, so that
-every rank can work out where the whole world is.
+All of this is computed from a few numbers, without reading data and without communication, so every
+rank can work out where the whole world is.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""`ExactOrder`: settings of the order in which the ranks together read each row once per epoch.
+"""`ExactOrder`: settings for the order in which the ranks together read each row once per epoch.
 
 Each rank reads a contiguous lane of the stored order, for any seed: see
 `mdstorm_backend.order.lanes`. Within a lane, shards can be shuffled, and rows can be shuffled
 within windows of whole shards. Both are shuffled differently in each epoch. A `ShardWindow` is a
-few consecutive shards, which can be kept open together; one `Permutation` shuffles all of its rows.
+few consecutive shards that can be kept open together; one `Permutation` shuffles all of its rows.
 
-Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read the lane of a rank.
+Users pass an `ExactOrder` to readers. `ExactPlan` calls `chunks` to read a rank's lane.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from mdstorm_backend.order.lanes import EpochLanes, Lanes
 from mdstorm_backend.order.plan import Chunk, Position, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.order.world import World
 
-#: The seed of all ranks if none is given. All ranks must have the same one, or a state taken on one
-#: rank would lose and repeat rows on another. MosaicML Streaming has the same default.
+#: The default seed. All ranks must have the same seed, or a state taken on one rank would lose and
+#: repeat rows on another. MosaicML Streaming has the same default.
 DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
 
-#: Up to this many numbers, a permutation is drawn as a whole, in a millisecond or two.
+#: Up to this many numbers, a permutation is drawn as a whole in a millisecond or two.
 FEW_NUMBERS = 1 << 17
 #: Rounds of the Feistel network, each of which replaces both coordinates of a number.
 _ROUNDS = 3
@@ -42,14 +42,14 @@ _Numbers = npt.NDArray[np.int64]
 @suggests_fields
 @dataclass(frozen=True)
 class ExactOrder:
-    """The order in which one rank reads its rows.
+    """The order in which a rank reads its rows.
 
     Attributes
     ----------
     seed : int or None
-        Seed of all permutations. For None and 0, see `resolved`.
+        Seed for all permutations. For None and 0, see `resolved`.
     shuffle_shards : bool
-        Whether to shuffle the shards of the rank.
+        Whether to shuffle the rank's shards.
     shuffle_rows : bool
         Whether to shuffle the rows within each shard.
     window : int
@@ -61,8 +61,8 @@ class ExactOrder:
         Whether the share is determined when a pass begins: see `share_of`. None, the default, means
         yes for a `StreamingDataset` unless `world_size` is passed, and no for everything else.
     padded_to : int
-        Batch size if only the last global batch of a one-epoch pass may need padding: its rows
-        fill the batch of one rank after the other. 0: the ranks' numbers of rows differ by at most
+        Batch size if only the last global batch of a one-epoch pass may need padding, because its
+        rows fill one rank's batch after another. If 0, the ranks' numbers of rows differ by at most
         one.
 
     Examples
@@ -91,7 +91,7 @@ class ExactOrder:
         check_integer("seed", self.seed, lowest=0)
         for name in ("seed", "window", "rank", "world_size"):
             value = getattr(self, name)
-            if isinstance(value, np.integer):  # JSON, in which states are saved, cannot hold it
+            if isinstance(value, np.integer):  # states are saved as JSON, which cannot hold it
                 object.__setattr__(self, name, int(value))
         World(self.rank, self.world_size)  # raises if they are invalid
 
@@ -123,14 +123,14 @@ class ExactOrder:
         return f"exact order, {' and '.join(shuffled)} shuffled, seed {seed}"
 
     def check_batches_unknown(self, num_workers: int) -> None:
-        """Do nothing: samples do not depend on the batch size."""
+        """Do nothing, since samples do not depend on the batch size."""
 
     def rows_of_rank(self, num_rows: int) -> int | None:
         """Return how many rows this rank reads, or None if there are fewer rows than ranks."""
         return None if num_rows < self.world_size else len(self.rows(num_rows))
 
     def state_keys(self, position: Position) -> dict[str, Any]:
-        """Return MosaicML Streaming's keys of a state, with their nearest equivalents here."""
+        """Return MosaicML Streaming's state keys, with the nearest equivalents here."""
         size, seed = self.world_size, self.seed if position.seed is None else position.seed
         return {"num_canonical_nodes": size, "shuffle_seed": seed, "initial_physical_nodes": size}
 
@@ -157,41 +157,41 @@ class ExactOrder:
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
 
     def contiguous_share(self) -> ExactOrder | None:
-        """Return this order if its share is one contiguous range of rows."""
+        """Return this order if its share is a contiguous range of rows, else None."""
         return self if self.world_size > 1 else None
 
     def of_streams(self, shapes: Callable[[], object]) -> tuple[ExactOrder, tuple[()]]:
-        """Return this order, and no weights: it does not depend on the streams' shapes."""
+        """Return this order, which does not depend on the streams' shapes, and no weights."""
         return self, ()
 
     def padded(self, batch_size: int) -> ExactOrder:
-        """Return the same order, with samples dealt for padding a one-epoch pass at its end."""
+        """Return the same order, with samples dealt out to allow padding at a pass's end."""
         return replace(self, padded_to=batch_size)
 
     def resumed(self, position: Position) -> None:
-        """Return None: except for the seed, no setting depends on where an epoch resumes."""
+        """Return None, as no setting but the seed depends on where an epoch resumes."""
 
     def with_window(self, window: int) -> ExactOrder:
-        """Return the same order, with rows shuffled in windows of that many rows."""
+        """Return the same order, with rows shuffled in windows of `window` rows."""
         return replace(self, window=window)
 
     def resolved(self) -> ExactOrder:
         """Return the same order with a fixed seed.
 
-        If none was given, it is `DEFAULT_SEED` where several ranks share the rows, which must all
-        have the same one; otherwise it is drawn from the operating system.
+        If no seed was given, it is `DEFAULT_SEED` if several ranks share the rows, which must all
+        have the same seed; otherwise, it is drawn from the operating system.
         """
         if self.seed:
             return self
         return replace(self, seed=DEFAULT_SEED if self.is_share else secrets.randbits(63) | 1)
 
     def rows(self, num_rows: int, first_position: int = 0) -> range:
-        """Return this rank's rows of an epoch that begins at `first_position` of its pass.
+        """Return this rank's rows in an epoch that begins at `first_position` in its pass.
 
         Raises
         ------
         NoDataAvailableError
-            If there are rows, but fewer than ranks.
+            If there are rows, but fewer of them than ranks.
         """
         if 0 < num_rows < self.world_size:
             raise NoDataAvailableError(
@@ -209,9 +209,9 @@ class ExactOrder:
         Parameters
         ----------
         bounds : numpy.ndarray
-            int64, number of the first row of each shard, then the number of all rows.
+            int64, number of each shard's first row, then the total number of rows.
         rows : range
-            The rows of the rank, as the method `rows` returns them.
+            The rank's rows, as returned by the method `rows`.
         epoch : int
             Number of the epoch.
         """
@@ -221,7 +221,7 @@ class ExactOrder:
     def _pieces(
         self, bounds: _Numbers, rows: range, epoch: int
     ) -> tuple[_Numbers, _Numbers, _Numbers]:
-        """Return the shard, the start and the stop of each of the `pieces`."""
+        """Return the shard, start and stop of each of the `pieces`."""
         first = max(int(np.searchsorted(bounds, rows.start, side="right")) - 1, 0)
         last = int(np.searchsorted(bounds, rows.stop, side="left"))
         cuts = np.clip(bounds[first : last + 1], rows.start, rows.stop)
@@ -256,7 +256,7 @@ class ExactOrder:
     def _windows(
         self, bounds: _Numbers, rows: range, epoch: int, used: range
     ) -> Iterator[ShardWindow]:
-        """Yield the windows that contain used rows; if `window` is 0, each shard is a window."""
+        """Yield the windows that contain `used` rows; if `window` is 0, each shard is a window."""
         shards, starts, stops = self._pieces(bounds, rows, epoch)
         sizes = stops - starts
         ends = np.cumsum(sizes)
@@ -272,7 +272,7 @@ class ExactOrder:
             begin, first, number = end, last + 1, number + 1
 
     def permutation(self, num_rows: int, epoch: int, number: int) -> _Numbers:
-        """Return the permutation of the rows of window `number` of `epoch`."""
+        """Return the permutation of the rows in window `number` of `epoch`."""
         generator = np.random.default_rng(self._seed(epoch, _ROWS, number))
         return Permutation(num_rows, generator).numbers(range(num_rows))
 
@@ -288,13 +288,13 @@ class ShardWindow:
     Attributes
     ----------
     begin : int
-        Number of rows of the lane before the window.
+        Number of rows in the lane before the window.
     shards : numpy.ndarray
-        int64, number of the shard of each part.
+        int64, number of each part's shard.
     firsts : numpy.ndarray
-        int64, number of the first sample of that shard.
+        int64, number of the first sample in that shard.
     starts, sizes : numpy.ndarray
-        int64, number of the first sample of each part, and how many samples it has.
+        int64, number of each part's first sample, and number of samples in it.
     seed : tuple of int
         Seeds the permutation.
     """
@@ -314,7 +314,7 @@ class ShardWindow:
         return int(self._ends[-1])
 
     def rows(self, part: range) -> ShardRows:
-        """Return the samples at some positions of the permuted window."""
+        """Return the samples at the given positions in the permuted window."""
         rows = self._permutation.numbers(part)
         owners = self._owners(rows)
         return ShardRows(self.shards, self.firsts, owners, rows - self._offsets[owners])
@@ -340,7 +340,7 @@ class ShardWindow:
 
     @cached_property
     def _coarse(self) -> tuple[int, npt.NDArray[np.integer[Any]]]:
-        """A coarse index: a shift, and the part that contains every 2^shift-th row."""
+        """A coarse index: a shift, and the parts that contain every 2^shift-th row."""
         most = max(FEW_NUMBERS, 4 * len(self.shards))
         shift = max((len(self) - 1).bit_length() - most.bit_length() + 1, 0)
         every = np.arange(0, len(self), 1 << shift)
@@ -351,17 +351,17 @@ class ShardWindow:
 class Permutation:
     """A permutation of the numbers below `size`, any part of which can be computed on its own.
 
-    Small permutations are drawn as a whole. In large ones the numbers are the cells of a grid with
+    Small permutations are drawn as a whole. In large ones, the numbers are the cells of a grid with
     about as many rows as columns, and go through a Feistel network: each row of the grid is rotated
     by a random distance from a table, then each column, and so on. Six such steps are hard to tell
-    from a permutation drawn at random (Patarin, "Security of random Feistel schemes with 5 or more
-    rounds", 2004). A table is as long as a side of the grid and stays in the processor's cache, so
-    this takes at most half the time of drawing.
+    apart from a randomly drawn permutation (Patarin, "Security of random Feistel schemes with 5 or
+    more rounds", 2004). A table is as long as a side of the grid and stays in the processor's
+    cache, so this takes at most half as long as drawing.
 
     Parameters
     ----------
     size : int
-        How many numbers are permuted.
+        Number of numbers to permute.
     generator : numpy.random.Generator
         Draws the permutation, or the tables.
     """
@@ -377,11 +377,11 @@ class Permutation:
             (generator.integers(columns, size=rows), generator.integers(rows, size=columns))
             for _ in range(_ROUNDS)
         ]
-        #: Table that wraps rows rotated past the end: faster than comparing and subtracting.
+        #: Table that wraps rows rotated past the end, faster than comparing and subtracting.
         self._wrapped = np.tile(np.arange(rows), 2)
 
     def numbers(self, part: range) -> _Numbers:
-        """Return the permuted numbers at some positions, as int64 that must not be modified."""
+        """Return the permuted numbers at the given positions, as int64; do not modify them."""
         if self._drawn is not None:
             return self._drawn[part.start : part.stop]
         numbers = self._permuted(np.arange(part.start, part.stop))

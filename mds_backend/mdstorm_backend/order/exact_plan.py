@@ -1,10 +1,10 @@
 """`ExactPlan`: the batches of one rank in the ``exact`` order.
 
-It counts how many samples of the pass the whole world has consumed, see
-`mdstorm_backend.order.lanes`. In one *step* each rank reads one batch. Batches may span epochs;
-only the last ones of a pass may be smaller than the others.
+It counts how many samples of the pass the whole world has consumed: see
+`mdstorm_backend.order.lanes`. In one *step*, each rank reads one batch. Batches may span epochs;
+only the last batches of a pass may be smaller than the others.
 
-Nothing here is as long as an epoch: chunks, sizes and lengths are computed lazily.
+No array or list here is as long as an epoch: chunks, sizes and lengths are computed lazily.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ExactPlan(Plan):
-    """The batches of one rank in the exact order: a `Plan` up to the end of the pass.
+    """One rank's batches in the exact order: a `Plan` up to the end of the pass.
 
-    The offset of a batch is its number, from 1. Positions are numbers of samples in the pass, see
+    The offset of a batch is its number, from 1. Positions are numbers of samples in the pass: see
     `mdstorm_backend.order.lanes`.
 
     Attributes
@@ -37,13 +37,13 @@ class ExactPlan(Plan):
     order : ExactOrder
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
-        int64, number of the first sample of each shard, then the number of all samples.
+        int64, number of each shard's first sample, then the total number of samples.
     batch_size : int
-        Samples in a batch of one rank.
+        Number of samples in a rank's batch.
     num_epochs : int or None
-        Epochs of a pass; None for a pass that never ends.
+        Number of epochs in a pass; None for a pass that never ends.
     drop_last : bool
-        Leave out batches that are not full.
+        Whether to drop batches that are not full.
     num_parts : int
         Number n of processes that share the batches: part k reads batches k, k + n, …
     start : Position
@@ -60,7 +60,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def num_samples(self) -> int:
-        """Number of samples of an epoch, over all ranks."""
+        """Number of samples in an epoch, over all ranks."""
         return int(self.bounds[-1])
 
     @cached_property
@@ -70,7 +70,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def _step(self) -> int:
-        """Samples of a step in which every rank has a full batch."""
+        """Number of samples in a step in which every rank has a full batch."""
         return self.order.world_size * self.batch_size
 
     @cached_property
@@ -85,13 +85,13 @@ class ExactPlan(Plan):
         Raises
         ------
         NoDataAvailableError
-            If too few rows are left for the ranks.
+            If too few rows remain for the ranks.
         """
         position = self.start
         self.order.rows(self.num_samples)  # checks the number of ranks
         lanes, own = position.lanes, self._own_lanes
         is_recut = bool(lanes) and lanes[-1][1:] != own[1:]
-        if is_recut:  # drop lanes that nobody has read from
+        if is_recut:  # drop lanes that no rank has read from
             read = (one for one in lanes if one.consumed < position.consumed)
             lanes = (*read, own._replace(consumed=position.consumed))
         begin = replace(
@@ -100,12 +100,12 @@ class ExactPlan(Plan):
         if begin.is_end or self._stop is None:
             return begin
         left, size = self._stop - self._done(begin), self.order.world_size
-        # With batches of one row any pass may get here: the last batch of some ranks is empty.
+        # With one-row batches any pass may get here, because some ranks' last batch is empty.
         is_refused = is_recut or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
                 f"only {left} rows remain in this pass, for {size} ranks: resume on at most {left} "
-                "ranks, or begin the next epoch on all ranks, without this state"
+                "ranks, or begin the next epoch on all ranks without this state"
             )
         return begin
 
@@ -115,7 +115,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def _first(self) -> int:
-        """The number of consumed samples at which the plan begins."""
+        """The number of consumed samples when the plan begins."""
         return self._done(self.begin)
 
     def _position_at(self, done: int) -> Position:
@@ -155,7 +155,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def _num_full(self) -> int | None:
-        """Number of full batches before the last ones; None in an endless pass, all being full."""
+        """Number of full batches before the last ones; None if the pass never ends."""
         if self._stop is None:
             return None
         full = (self._stop - self._first) // self._step
@@ -164,8 +164,8 @@ class ExactPlan(Plan):
     def _stepped(self, done: int) -> int:
         """Return the consumed samples after one more batch on each rank.
 
-        If fewer samples than ranks would be left after the last full batch, all ranks halve that
-        batch, so that no rank has an empty one.
+        If fewer samples than ranks would remain after the last full batch, all ranks halve that
+        batch, so that no rank has an empty batch.
         """
         after, stop, size = done + self._step, self._stop, self.order.world_size
         if stop is None or after + size <= stop:
@@ -178,7 +178,7 @@ class ExactPlan(Plan):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Samples of this rank in the first epoch; other epochs may have one more or less."""
+        """Number of this rank's samples in the first epoch; other epochs may differ by one."""
         return len(self.order.rows(self.num_samples))
 
     @property
@@ -187,7 +187,7 @@ class ExactPlan(Plan):
         return self.order.world_size
 
     def num_batches(self) -> int | None:
-        """Return the number of batches, equal on all ranks; None if the pass never ends."""
+        """Return the number of batches, the same on all ranks; None if the pass never ends."""
         if self.begin.is_end or not self.num_samples:
             return 0
         return None if self._stop is None else self._steps_to(self._stop, self._first)
@@ -197,12 +197,12 @@ class ExactPlan(Plan):
         return left // self._step if self.drop_last else ceil_div(left, self._step)
 
     def length(self) -> int:
-        """Return the number of batches of a whole pass.
+        """Return the number of batches in a whole pass.
 
         Raises
         ------
         TypeError
-            If epochs never end.
+            If the pass never ends.
         """
         self.order.rows(self.num_samples)  # checks the number of ranks
         if self._stop is None:
@@ -213,11 +213,11 @@ class ExactPlan(Plan):
         return self._steps_to(self._stop, 0)
 
     def most_batches(self) -> int | None:
-        """Return the number of batches of a whole pass; None if it never ends."""
+        """Return the number of batches in a whole pass, or None if it never ends."""
         return None if self._stop is None else self.length()
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return the number of batches up to the first one with samples after an epoch."""
+        """Return the number of batches up to the first one with samples from after an epoch."""
         stop = (epoch + 1 - self.begin.pass_epoch) * self.num_samples
         return (stop - self._first) // self._step + 1
 
@@ -229,7 +229,7 @@ class ExactPlan(Plan):
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
         after = samples if from_beginning else self._first + samples
-        # `samples` may be too large: a rank that has one more sample than others multiplies it.
+        # `samples` may be too large if a rank with one more sample than others has computed it.
         return self._position_at(after if self._stop is None else min(after, self._stop))
 
     def reached_here(self, samples: int) -> Position:
@@ -244,7 +244,7 @@ class ExactPlan(Plan):
         return self._position_at(stop if is_end else min(after, stop))
 
     def samples(self, part: int = 0) -> Samples:
-        """Return the samples and batches of one part."""
+        """Return the samples and batches of a part."""
         chunks, parts = self._chunks(), self.num_parts
         if parts > 1:
             chunks = cut(chunks, self._sizes(), part, parts)
@@ -256,7 +256,7 @@ class ExactPlan(Plan):
         return chain(repeat(self.batch_size, self._num_full), self._last_sizes())
 
     def _last_sizes(self) -> Iterator[int]:
-        """Yield the sizes of the batches after those that are certain to be full."""
+        """Yield the sizes of the batches after the ones that are certain to be full."""
         if self._num_full is None or self._stop is None or self.drop_last:
             return
         done = self._first + self._num_full * self._step
@@ -267,7 +267,7 @@ class ExactPlan(Plan):
             done = after
 
     def _lanes_at(self, done: int) -> EpochLanes:
-        """Return the lanes of the epoch that contains the sample after the first `done` ones."""
+        """Return the lanes of the epoch that contains the sample after the first `done` samples."""
         begin, epoch = self.begin, done // max(self.num_samples, 1)
         is_begun = epoch + begin.pass_epoch == begin.epoch
         lanes = (begin.lanes if is_begun else ()) or (self._own_lanes,)
@@ -288,7 +288,7 @@ class ExactPlan(Plan):
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:
-    """Yield the samples of every `parts`-th batch, beginning with batch number `part`."""
+    """Yield the samples in every `parts`-th batch, beginning with batch number `part`."""
     chunk: Chunk = range(0)
     for number, size in enumerate(sizes):
         while size:

@@ -1,18 +1,18 @@
-"""How the samples of a pass are dealt out to ranks, and the lanes of an epoch that ranks read.
+"""How a pass's samples are dealt out to ranks, and the lanes in an epoch that ranks read.
 
-The samples of a pass are numbered through all of its epochs, and their numbers are dealt out to the
-ranks in turn. So one count describes how far all ranks are: the number of consumed samples. Each
-epoch is cut into contiguous *lanes*, one for each rank that began it, and a rank takes its samples
-from its own lane, in reading order. If a pass resumes in the middle of an epoch on another number
-of ranks, the unread ends of all lanes are joined, one after the other, and cut into lanes for the
-new ranks.
+The samples in a pass are numbered across all of its epochs, and their numbers are dealt out to the
+ranks in turn. So a single count, the number of consumed samples, describes how far all ranks are.
+Each epoch is cut into contiguous *lanes*, one for each rank that began it, and a rank takes its
+samples from its own lane, in reading order. If a pass resumes in the middle of an epoch on a
+different number of ranks, the unread ends of all lanes are joined, one after another, and cut into
+lanes for the new ranks.
 
 Of W ranks, rank r takes the numbers K with ``K mod W == r·g mod W``. The stride g is coprime to W
-and near 0.618 W, which spreads out the ranks that have one sample more than others. So the borders
+and near 0.618 W, which spreads out the ranks that have one more sample than others. So the borders
 of lanes move by only a few samples from epoch to epoch, and hosts keep reading the same shards.
 
 `Deal` determines which numbers belong to which rank or lane, `Layout` cuts samples into lanes, and
-`EpochLanes` follows one epoch through all changes of the world.
+`EpochLanes` follows an epoch through all world changes.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Lanes(NamedTuple):
     Attributes
     ----------
     consumed : int
-        Samples of the epoch that the world had consumed before.
+        Number of samples in the epoch that the world had consumed before.
     size : int
-        Number of lanes: as many as there were ranks.
+        Number of lanes, which is the number of ranks at that time.
     padded_to : int
-        Batch size if only the last step of the pass may need padding: its samples then fill the
-        batch of one rank after the other. 0 if they are dealt out like all others.
+        Batch size if only the last step of the pass may need padding, because its samples fill one
+        rank's batch after another. 0 if its samples are dealt out like all others.
     """
 
     consumed: int
@@ -49,7 +49,7 @@ class Lanes(NamedTuple):
 
 
 class LaneRange(NamedTuple):
-    """Samples `start` to `stop` of a lane of the epoch's first layout, in reading order."""
+    """Samples `start` to `stop` of a lane in the epoch's first layout, in reading order."""
 
     lane: int
     start: int
@@ -63,7 +63,7 @@ def ceil_div(dividend: int, divisor: int) -> int:
 
 @lru_cache(maxsize=256)
 def stride(count: int) -> int:
-    """Return a number coprime to `count` and near 0.618 of it."""
+    """Return a number that is coprime to `count` and near 0.618 times `count`."""
     wanted = round(count * 0.618)
     near = (g for away in range(count + 1) for g in (wanted - away, wanted + away))
     return next(g for g in near if 0 < g <= count and gcd(g, count) == 1)
@@ -71,17 +71,17 @@ def stride(count: int) -> int:
 
 @dataclass(frozen=True)
 class Deal:
-    """Assigns numbers to `count` members, that is, ranks or lanes.
+    """Assigns numbers to `count` members, which are ranks or lanes.
 
     Attributes
     ----------
     count : int
         Number of members.
     tail : int or None
-        Where the last step begins, if its samples fill the batch of one member after the other;
-        None if they are dealt out like all others.
+        Where the last step begins, if its samples fill one member's batch after another; None if
+        they are dealt out like all others.
     padded_to : int
-        Rows of a batch of that step.
+        Number of rows in a batch of that step.
     """
 
     count: int
@@ -89,7 +89,7 @@ class Deal:
     padded_to: int = 0
 
     def num_dealt(self, member: int, start: int, stop: int) -> int:
-        """Return how many of the numbers `start` to `stop` belong to one member."""
+        """Return how many of the numbers `start` to `stop` belong to a member."""
         if self.tail is None:
             residue = member * stride(self.count) % self.count
             return ceil_div(max(stop - start - (residue - start) % self.count, 0), self.count)
@@ -111,14 +111,14 @@ class Deal:
 
 
 class Layout:
-    """The unread samples of an epoch when lanes begin: consecutive ranges, cut into lanes.
+    """The unread samples in an epoch when lanes begin: consecutive ranges, cut into lanes.
 
     Parameters
     ----------
     lanes, starts, stops : numpy.ndarray
         int64, the fields of each `LaneRange`.
     sizes : numpy.ndarray
-        int64, number of samples of each new lane.
+        int64, number of samples in each new lane.
     """
 
     def __init__(self, lanes: Counts, starts: Counts, stops: Counts, sizes: Counts) -> None:
@@ -127,18 +127,18 @@ class Layout:
         self.bounds = np.concatenate(([0], np.cumsum(sizes)))
 
     def remaining(self, lane: int, taken: int) -> Iterator[LaneRange]:
-        """Yield the ranges of a lane after the first `taken` of its samples."""
+        """Yield the ranges of a lane after its first `taken` samples."""
         lows = self.bounds[[lane]] + taken
         found = self._chosen(lows, self.bounds[[lane + 1]])
         for values in zip(*(array.tolist() for array in found), strict=True):
             yield LaneRange(*values)
 
     def after(self, taken: Counts, sizes: Counts) -> Layout:
-        """Return a layout in new lanes, without the first `taken` samples of each old lane."""
+        """Return a layout with new lanes, without the first `taken` samples of each old lane."""
         return Layout(*self._chosen(self.bounds[:-1] + taken, self.bounds[1:]), sizes)
 
     def _chosen(self, lows: Counts, highs: Counts) -> tuple[Counts, Counts, Counts]:
-        """Return ascending ranges of samples as lane ranges, in which adjacent ones are joined."""
+        """Return ascending ranges of samples as lane ranges, joining adjacent ones."""
         inner = self._ends[(self._ends > lows[0]) & (self._ends < highs[-1])]
         edges = np.concatenate((lows, highs, inner))
         edges.sort(kind="stable")  # fast on ascending runs
@@ -158,18 +158,18 @@ class Layout:
 
 @dataclass(frozen=True)
 class EpochLanes:
-    """The lanes of one epoch, through all changes of the world within it.
+    """The lanes of an epoch, through all world changes within it.
 
     Attributes
     ----------
     num_samples : int
-        Samples of the epoch.
+        Number of samples in the epoch.
     first_number : int
         Number of the epoch's first sample in the pass.
     stop : int or None
-        Number of samples of the pass; None if the pass never ends.
+        Number of samples in the pass; None if the pass never ends.
     lanes : tuple of Lanes
-        The first layout, then one for each change of the world. The last one is current.
+        The first layout, then one for each world change. The last one is current.
     """
 
     num_samples: int
@@ -187,12 +187,12 @@ class EpochLanes:
         return Deal(lanes.size, start + (stop - start) // step * step, lanes.padded_to)
 
     def first_lane(self, lane: int) -> range:
-        """Return the samples of a lane of the first layout, numbered within the epoch."""
+        """Return the samples of a lane in the first layout, numbered within the epoch."""
         bounds = _layout(replace(self, lanes=self.lanes[:1])).bounds
         return range(int(bounds[lane]), int(bounds[lane + 1]))
 
     def remaining(self, lane: int, consumed: int) -> Iterator[LaneRange]:
-        """Yield the remaining ranges of a lane once `consumed` samples of the epoch were read."""
+        """Yield a lane's remaining ranges once `consumed` samples in the epoch have been read."""
         first = self.first_number
         taken = self.deal.num_dealt(lane, first + self.lanes[-1].consumed, first + consumed)
         return _layout(self).remaining(lane, taken)
@@ -200,7 +200,7 @@ class EpochLanes:
 
 @lru_cache(maxsize=64)
 def _layout(epoch: EpochLanes) -> Layout:
-    """Return the layout of the samples that were unread when the current lanes began."""
+    """Return the layout for the samples that were unread when the current lanes began."""
     first, lanes = epoch.first_number, epoch.lanes[-1]
     begins = first + lanes.consumed
     sizes = epoch.deal.num_of_each(begins, first + epoch.num_samples)

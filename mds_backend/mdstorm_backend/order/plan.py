@@ -1,15 +1,15 @@
-"""`Plan`: the batches of one rank in any order; `Position`: a position in a pass; `Chunk`.
+"""`Plan`: a rank's batches in any order; `Position`: a position in a pass; `Chunk`: its samples.
 
-A plan begins at a `Position` and lists the batches of one rank from there on: which samples, and
-where they are cut. `Plan.position` computes the position after any of them, which is the content of
-a state. It is the same on all ranks, so that another number of ranks can resume from it.
+A plan begins at a `Position` and lists one rank's batches from there on: which samples they have,
+and where they are cut. `Plan.position` computes the position after any batch, which is the content
+of a state. It is the same on all ranks, so a different number of ranks can resume from it.
 
-A plan yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers
-where rows are read in stored order, an array of numbers, or `RowsOnDemand`, whose order is computed
-when a block is filled.
+A plan yields chunks, which readers cut into batches. A `Chunk` is a range of sample numbers, if
+rows are read in stored order; an array of numbers; or `RowsOnDemand`, whose order is computed when
+a block is filled.
 
-`ExactPlan` and `ElasticPlan` number the samples of all ranks. The plans of `row_plans` count the
-rows of one rank, where samples cannot be numbered. Loaders use only this interface, for any order.
+`ExactPlan` and `ElasticPlan` number the samples across all ranks. The plans in `row_plans` count
+one rank's rows if samples cannot be numbered. For any order, loaders use only this interface.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Position:
     epoch : int
         Number of the epoch, from 0.
     consumed : int
-        Samples of the epoch that all ranks together have read. At the end of an epoch, all of them.
+        Number of samples that all ranks together have read in the epoch; at its end, all of them.
     first_epoch : int or None
-        Epoch with which the pass began; None if a pass is to begin here.
+        First epoch of the pass; None if a pass is to begin here.
     lanes : tuple of Lanes
         Layouts of the epoch in the ``exact`` order, one for each world that has read some of it.
         Empty at the beginning or end of an epoch.
@@ -44,14 +44,14 @@ class Position:
     num_canonical_nodes, initial_physical_nodes : int or None
         Values of the ``elastic`` order from a state; None for the order's and the world's values.
     end : int or None
-        Value of `consumed` at the end of the epoch, padding included; None if not known. In the
-        ``exact`` order it is set only at the end of a pass.
+        Value of `consumed` at the end of the epoch, including padding; None if not known. In the
+        ``exact`` order, it is set only at the end of a pass.
     row : int
-        Rows of this rank's share that it has read in the epoch, if samples cannot be numbered.
+        Number of rows that this rank has read in the epoch, if samples cannot be numbered.
     skip : int
-        Samples of its part that this worker process has already returned.
+        Number of samples in its part that this worker process has already returned.
     reason : str
-        Why no pass can resume here; empty if one can.
+        Why no pass can resume here; empty if a pass can resume.
     """
 
     epoch: int = 0
@@ -68,7 +68,7 @@ class Position:
 
     @property
     def pass_epoch(self) -> int:
-        """Epoch with which the pass began, or would begin here."""
+        """The epoch that the pass began with, or would begin with here."""
         return self.epoch if self.first_epoch is None else self.first_epoch
 
     @property
@@ -77,7 +77,7 @@ class Position:
         return self.end is not None and self.consumed >= self.end
 
     def resumes_with(self, epoch: int, num_epochs: int | None) -> bool:
-        """Whether a pass that resumes here has remaining samples, and contains `epoch`."""
+        """Whether a pass that resumes here has samples left and contains `epoch`."""
         epochs = range(self.pass_epoch, self.pass_epoch + (num_epochs or 1))
         return self.consumed > 0 and not self.is_end and epoch in epochs
 
@@ -92,14 +92,14 @@ class Position:
 
 
 class Samples(NamedTuple):
-    """The samples that one process reads, in order, and the batches into which they are cut.
+    """The samples that a process reads, in order, and the batches that they are cut into.
 
     Attributes
     ----------
     chunks : iterator of Chunk
         The samples.
     sizes : iterator of int
-        Number of samples of each batch.
+        Number of samples in each batch.
     offsets : iterator of int
         Offset of each batch in its plan.
     """
@@ -110,16 +110,16 @@ class Samples(NamedTuple):
 
 
 class Plan(Protocol):
-    """The batches of one rank, from a position to the end of the pass, or of its epoch.
+    """One rank's batches, from a position to the end of the pass or epoch.
 
-    A plan is pure and can be pickled. Each batch has an *offset*, an integer: how far the plan is
-    once that batch was taken. It travels with the batch, and `position` computes the rest from it.
-    A *part* is the share of one worker process.
+    A plan is pure and can be pickled. Each batch has an *offset*, an integer that records how far
+    the plan is once that batch has been taken. The offset travels with the batch, and `position`
+    computes the position from it. A *part* is the share of one worker process.
 
     Attributes
     ----------
     start : Position
-        Where the plan begins, as it was given: see `begin`.
+        Where the plan begins, as given: see `begin`.
     num_parts : int
         Number of worker processes that share the batches.
     has_equal_batches : bool
@@ -132,11 +132,11 @@ class Plan(Protocol):
 
     @property
     def num_samples(self) -> int:
-        """Number of samples of an epoch, over all ranks."""
+        """Number of samples in an epoch, over all ranks."""
 
     @property
     def rows_per_epoch(self) -> int:
-        """Samples of this rank in one epoch; other epochs may have one more or less."""
+        """Number of this rank's samples in one epoch; other epochs may differ by one."""
 
     @property
     def num_ranks(self) -> int:
@@ -153,23 +153,23 @@ class Plan(Protocol):
         """
 
     def samples(self, part: int = 0) -> Samples:
-        """Return the samples and batches of one part."""
+        """Return the samples and batches of a part."""
 
     def position(self, offset: int) -> Position:
-        """Return the position after the batch with an offset; for offset 0, `begin`."""
+        """Return the position after the batch with the given offset; for offset 0, `begin`."""
 
     def end(self) -> Position:
-        """Return the position once the end of the pass was requested; `begin` if it never ends."""
+        """Return the position once the pass's end is requested; `begin` if it never ends."""
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
-        """Return where a worker process resumes after a batch, and its part from there on."""
+        """Return where a worker process resumes after a batch, and its part after that."""
         return self.position(offset), self.num_parts - 1
 
     def num_batches(self) -> int | None:
-        """Return the number of batches of all parts; None if that is not known, or infinite."""
+        """Return the number of batches in all parts; None if it is not known or infinite."""
 
     def length(self) -> int:
-        """Return the number of batches of a whole pass.
+        """Return the number of batches in a whole pass.
 
         Raises
         ------
@@ -178,11 +178,11 @@ class Plan(Protocol):
         """
 
     def most_batches(self) -> int | None:
-        """Return the largest number of batches of a whole pass with any seed; None if not known."""
+        """Return the largest number of batches in a whole pass for any seed; None if not known."""
         return None
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return the offset from which on batches contain samples of epochs after `epoch`."""
+        """Return the offset at which batches begin to contain samples from after `epoch`."""
 
     def num_read(self, offset: int) -> int | None:
         """Return how many samples this rank has read up to an offset; None if unknown."""
@@ -190,8 +190,8 @@ class Plan(Protocol):
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples.
 
-        They are counted from `begin`, or from the beginning of the pass, or of its epoch where no
-        batch spans two.
+        Samples are counted from `begin`, or else from the beginning of the pass, or of its epoch if
+        no batch spans two epochs.
 
         Raises
         ------
@@ -209,34 +209,34 @@ class Plan(Protocol):
         """
 
     def rows_of_rank(self, position: Position) -> dict[str, int]:
-        """Return the values of a state that concern this rank alone, if samples have no numbers."""
+        """Return the state values that apply only to this rank, if samples have no numbers."""
         return {}
 
     def following(self) -> Plan | None:
-        """Return the plan of the next epoch of the pass.
+        """Return the plan for the next epoch of the pass.
 
-        None if it is the last epoch, or if batches may span epochs.
+        None if this is the last epoch, or if batches may span epochs.
         """
         return None
 
     def prepare(self) -> None:
-        """Start computing the next epoch in the background, if that takes long."""
+        """Start computing the next epoch in the background, if it takes a long time."""
         return
 
 
 @dataclass(frozen=True)
 class ShardRows:
-    """The shard and the row of each sample of a selection, in any order.
+    """The shard and row of each sample in a selection, in any order.
 
     Attributes
     ----------
     shards : numpy.ndarray
         int64, numbers of the shards that hold the samples.
     firsts : numpy.ndarray
-        int64, number of the first sample of each shard.
+        int64, number of each shard's first sample.
     owners : numpy.ndarray
-        For each sample, the position of its shard in `shards`. Of a short unsigned type if that
-        is enough, because NumPy's stable sort is a radix sort then.
+        For each sample, the position of its shard in `shards`. A short unsigned type is used if
+        possible, because NumPy's stable sort is then a radix sort.
     rows : numpy.ndarray
         int64, for each sample, its row within the shard.
     """
@@ -265,7 +265,7 @@ class RowsOnDemand:
     Attributes
     ----------
     find : callable
-        Returns the shards and rows of the samples at some positions.
+        Returns the shards and rows of the samples at given positions.
     part : range
         The positions of these samples.
     """
@@ -284,5 +284,5 @@ class RowsOnDemand:
         return self.find(self.part)
 
 
-#: Samples in reading order, by number or as rows of shards. A range is read at memory speed.
+#: Samples in reading order, by number or as rows in shards. A range is read at memory speed.
 Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand

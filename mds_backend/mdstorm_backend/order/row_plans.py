@@ -1,14 +1,14 @@
-"""Plans that count the rows of one rank, because samples cannot be numbered across ranks.
+"""Plans that count one rank's rows, because samples cannot be numbered across ranks.
 
 That is the case if each batch is a row group, or if a transform may return any number of rows. Only
-the rank itself knows how far it has read then, and ranks may have different numbers of batches.
+the rank itself then knows how far it has read, and ranks may have different numbers of batches.
 
 - `RowGroupPlan`: each batch is this rank's part of a shard, or a window of such parts.
 - `RefilledPlan`: the rows that a transform returns fill batches, or each of its windows is a batch.
-- `EvenPlan`: the rows are spread over batches that are planned by the rows that the transform is
-  given, so that all ranks have the same number of batches.
+- `EvenPlan`: the rows that a transform returns are spread over batches that are planned by the rows
+  that it receives, so that all ranks have the same number of batches.
 
-The offset of a batch combines its epoch and the rows of that epoch: see `RowGroupPlan.offset`.
+The offset of a batch combines its epoch and the rows read in that epoch: see `RowGroupPlan.offset`.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
 
-#: More rows than any epoch has, to combine an epoch and a number of rows in an offset.
+#: More rows than any epoch has, used to combine an epoch and a number of rows in an offset.
 _MOST_ROWS = 1 << 40
 
 
 @dataclass(frozen=True, eq=False)
 class RowGroupPlan(Plan):
-    """A `Plan` whose batches are the parts of shards, or the windows, of one rank.
+    """A `Plan` whose batches are one rank's parts of shards, or windows of such parts.
 
     Attributes
     ----------
     order : ExactOrder
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
-        int64, number of the first sample of each shard, then the number of all samples.
+        int64, number of each shard's first sample, then the total number of samples.
     num_epochs : int or None
-        Epochs of a pass; None never ends.
+        Number of epochs in a pass; None for a pass that never ends.
     num_parts : int
         Number n of processes that share the batches: part k reads batches k, k + n, …
     start : Position
@@ -58,17 +58,17 @@ class RowGroupPlan(Plan):
 
     @cached_property
     def num_samples(self) -> int:
-        """Number of samples of an epoch, over all ranks."""
+        """Number of samples in an epoch, over all ranks."""
         return int(self.bounds[-1])
 
     @cached_property
     def rows(self) -> range:
-        """The samples of this rank."""
+        """Samples that belong to this rank."""
         return self.order.rows(self.num_samples)
 
     @property
     def rows_per_epoch(self) -> int:
-        """Rows of this rank in one epoch."""
+        """Number of this rank's rows in one epoch."""
         return len(self.rows)
 
     @property
@@ -78,13 +78,13 @@ class RowGroupPlan(Plan):
 
     @cached_property
     def begin(self) -> Position:
-        """The position where the plan begins, with the seed of the order."""
+        """The position where the plan begins, with the order's seed."""
         _ = self.rows  # checks the number of ranks
         return replace(self.start, first_epoch=self.start.pass_epoch, seed=self.order.seed)
 
     @property
     def epochs(self) -> Iterator[int]:
-        """The epochs from the beginning of the plan on."""
+        """The epochs from the beginning of the plan onward."""
         first = self.begin.epoch
         return (
             count(first) if self._last_epoch is None else iter(range(first, self._last_epoch + 1))
@@ -96,7 +96,7 @@ class RowGroupPlan(Plan):
 
     @staticmethod
     def offset(epoch: int, row: int) -> int:
-        """Return the offset of a batch that ends in `epoch`, after `row` rows of this rank."""
+        """Return the offset of a batch that ends in `epoch` after `row` of this rank's rows."""
         return epoch * _MOST_ROWS + row
 
     def position(self, offset: int) -> Position:
@@ -109,7 +109,7 @@ class RowGroupPlan(Plan):
         return replace(self.begin, epoch=epoch, consumed=consumed, row=row, end=end, skip=0)
 
     def _is_over(self, epoch: int, row: int) -> bool:
-        """Whether the last batch has certainly been read, and no rank has remaining batches."""
+        """Whether the last batch has certainly been read, and no rank has batches left."""
         is_alone = self.order.world_size == 1
         return is_alone and epoch == self._last_epoch and row >= self.rows_per_epoch
 
@@ -121,13 +121,13 @@ class RowGroupPlan(Plan):
         return replace(position, end=position.consumed)
 
     def num_batches(self) -> int | None:
-        """Return 0 if no batches remain; otherwise None, because their number is not known."""
+        """Return 0 if no batches remain, otherwise None because their number is not known."""
         begin = self.begin
         is_over = begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row)
         return 0 if is_over else None
 
     def length(self) -> int:
-        """Raise TypeError: the number of batches is not known."""
+        """Raise TypeError, because the number of batches is not known."""
         if self.num_epochs is None:
             raise TypeError("the number of batches is not known: num_epochs=None never ends")
         raise TypeError(f"the number of batches is not known: {self._reason}")
@@ -141,26 +141,26 @@ class RowGroupPlan(Plan):
         return self.offset(epoch + 1, 1)
 
     def rows_of_rank(self, position: Position) -> dict[str, int]:
-        """Return the number of this rank, and the number of rows that it has read."""
+        """Return this rank's number, and the number of rows that it has read."""
         return {"rank": self.order.rank, "row": position.row}
 
     def num_read(self, offset: int) -> int | None:
-        """Return None: the rows of batches are counted as they are read."""
+        """Return None, because rows are counted as batches are read."""
         return None
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
-        """Raise StateMismatchError: numbers of samples do not determine a position."""
+        """Raise StateMismatchError, since numbers of samples do not determine a position."""
         raise StateMismatchError(
             "a transform may drop rows, so a number of samples does not determine a position in "
             "the dataset: take the state from a StreamingDataLoader over it, loader.state_dict()"
         )
 
     def reached_here(self, samples: int) -> Position:
-        """Raise StateMismatchError: numbers of samples do not determine a position."""
+        """Raise StateMismatchError, since numbers of samples do not determine a position."""
         return self.reached(samples)
 
     def samples(self, part: int = 0) -> Samples:
-        """Return the row groups of one part, each of which is a batch."""
+        """Return the row groups of a part, each of which is a batch."""
         chunks, sized, ended = tee(islice(self._groups(), part, None, self.num_parts), 3)
         return Samples(
             (chunk for chunk, _ in chunks),
@@ -169,7 +169,7 @@ class RowGroupPlan(Plan):
         )
 
     def _groups(self) -> Iterator[tuple[Chunk, int]]:
-        """Yield the row groups, or windows, each with its offset."""
+        """Yield the row groups or windows, each with its offset."""
         skipped, rows, order = self.begin.row, self.rows, self.order
         for epoch in self.epochs:
             row = 0
@@ -187,7 +187,7 @@ class RowGroupPlan(Plan):
 
 
 class RefilledPlan(RowGroupPlan):
-    """A `Plan` of batches of the rows that a transform returns, whose number is not known."""
+    """A `Plan` for batches of the rows that a transform returns, whose number is not known."""
 
     def _is_over(self, epoch: int, row: int) -> bool:
         return False
@@ -199,16 +199,16 @@ class RefilledPlan(RowGroupPlan):
 
 @dataclass(frozen=True, eq=False)
 class EvenPlan(RowGroupPlan):
-    """A `Plan` of a known number of batches, over which a transform's rows are spread.
+    """A `Plan` with a known number of batches, over which a transform's rows are spread.
 
-    Its rows are those that the transform is given: each batch ends after `batch_size` of them.
+    It counts the transform's input rows: each batch ends after `batch_size` of them.
 
     Attributes
     ----------
     batch_size : int
-        Input rows per batch.
+        Number of input rows per batch.
     drop_last : bool
-        Leave out the last batch if it is not full.
+        Whether to drop the last batch if it is not full.
     """
 
     batch_size: int = 1
@@ -217,7 +217,7 @@ class EvenPlan(RowGroupPlan):
 
     @property
     def rows_per_epoch(self) -> int:
-        """Number of rows of each rank in an epoch, rounded up to be the same on all ranks."""
+        """Number of each rank's rows in an epoch, rounded up to be the same on all ranks."""
         return max(ceil_div(self.num_samples, self.order.world_size), 1)
 
     def _is_over(self, epoch: int, row: int) -> bool:
@@ -228,12 +228,12 @@ class EvenPlan(RowGroupPlan):
         return epoch == self._last_epoch and row >= rows - dropped
 
     def length(self) -> int:
-        """Return the number of batches of a whole pass, the same on all ranks.
+        """Return the number of batches in a whole pass, which is the same on all ranks.
 
         Raises
         ------
         TypeError
-            If epochs never end.
+            If the pass never ends.
         """
         if self.num_epochs is None:
             return super().length()
@@ -241,11 +241,11 @@ class EvenPlan(RowGroupPlan):
         return rows // size if self.drop_last else ceil_div(rows, size)
 
     def most_batches(self) -> int | None:
-        """Return the number of batches of a whole pass; None if it never ends."""
+        """Return the number of batches in a whole pass, or None if it never ends."""
         return None if self.num_epochs is None else self.length()
 
     def num_batches(self) -> int | None:
-        """Return the number of batches; None if the pass never ends."""
+        """Return the number of batches, or None if the pass never ends."""
         begin, found = self.begin, super().num_batches()
         if self.num_epochs is None or found == 0:
             return found
@@ -253,7 +253,7 @@ class EvenPlan(RowGroupPlan):
         return self.length() - done // self.batch_size
 
     def ends(self, start: int, stop: int) -> list[int]:
-        """Return the ends of batches after `start` and up to `stop`, in rows of the pass."""
+        """Return the ends of batches after `start` up to `stop`, counted in rows of the pass."""
         size = self.batch_size
         ends = list(range((start // size + 1) * size, stop + 1, size))
         is_last = self.num_epochs is not None and stop == self.num_epochs * self.rows_per_epoch
@@ -262,6 +262,6 @@ class EvenPlan(RowGroupPlan):
         return ends
 
     def offset_of_row(self, row: int) -> int:
-        """Return the offset of a batch that ends after some rows of the pass."""
+        """Return the offset of a batch that ends after `row` rows of the pass."""
         epoch = (row - 1) // self.rows_per_epoch
         return self.offset(self.begin.pass_epoch + epoch, row - epoch * self.rows_per_epoch)

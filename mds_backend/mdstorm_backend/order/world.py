@@ -19,7 +19,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 
 
 class _Pair(NamedTuple):
-    """Environment variables of a launcher: rank, world size and, if any, ranks per node."""
+    """A launcher's environment variables: rank, world size and, if any, ranks per node."""
 
     launcher: str
     rank: str
@@ -40,7 +40,7 @@ _MPI = (
     _Pair("PMI", "PMI_RANK", "PMI_SIZE"),
 )
 _SLURM = _Pair("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
-#: Higher step ids are not ``srun`` steps: they are batch scripts, interactive shells and others.
+#: Higher step ids are not ``srun`` steps, but batch scripts, interactive shells and others.
 _LAST_STEP_OF_SRUN = 0xFFFFFFF0
 
 
@@ -99,8 +99,8 @@ class World:
     def replicated(self, replication: int | None) -> World:
         """Return the world in which every `replication` consecutive ranks count as one.
 
-        Nodes keep their number of ranks if that divides the remaining world size; otherwise all
-        ranks count as one node. None and 1 change nothing.
+        Nodes keep their number of ranks if it divides the remaining world size; otherwise, all
+        ranks count as one node. None and 1 have no effect.
 
         Raises
         ------
@@ -120,19 +120,19 @@ class World:
 
 
 def given_world(world: object) -> World:
-    """Return the world that a user has passed, as to `StreamingDataset`.
+    """Return the world that a user has passed, for example to `StreamingDataset`.
 
     Parameters
     ----------
     world : World, (int, int), DeviceMesh or (DeviceMesh, str or sequence of str)
-        Rank and size; or a ``DeviceMesh`` of PyTorch with one dimension; or one with several
-        dimensions, and the names of those along which processes read different rows, such as
-        ``(mesh, "dp")`` and ``(mesh, ("dp_replicate", "dp_shard"))``.
+        Rank and size; a PyTorch ``DeviceMesh`` with one dimension; or a mesh with several
+        dimensions, and the names of the dimensions along which processes read different rows, such
+        as ``(mesh, "dp")`` and ``(mesh, ("dp_replicate", "dp_shard"))``.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no such rank, or the mesh has no such dimension, or this process is not in it.
+        If there is no such rank, the mesh has no such dimension, or this process is not in it.
     """
     if isinstance(world, World):
         return world
@@ -162,8 +162,8 @@ def _of_mesh(mesh: Any, names: Any) -> World:
     coordinate = mesh.get_coordinate()
     if coordinate is None:
         raise InvalidArgumentError(
-            "this process is not in the mesh of world=…, so it has no share of the rows: pass a "
-            "mesh of all processes that read"
+            "this process is not in the mesh passed as world=…, so it has no share of the rows: "
+            "pass a mesh of all processes that read"
         )
     rank, size = 0, 1
     for name in wanted:
@@ -176,18 +176,19 @@ def _of_mesh(mesh: Any, names: Any) -> World:
 def find_world() -> World:
     """Return the rank and world size that the innermost launcher assigned to this process.
 
-    The first of these that is present decides: an initialised ``torch.distributed``; the variables
-    of torchrun, Horovod, Open MPI and PMI; those of SLURM within an ``srun`` step of more than one
-    task; ``TF_CONFIG``. Nothing is imported and no process group is created.
+    The first of these that is present decides: an initialized ``torch.distributed``; the variables
+    of torchrun, Horovod, Open MPI and PMI; SLURM's variables within an ``srun`` step with more than
+    one task; ``TF_CONFIG``. Nothing is imported and no process group is created.
 
-    ``WORLD_SIZE`` alone is ignored: Lightning sets it in processes that get their rank later, with
-    their process group. The number of ranks per node is the launcher's, or 1 if it gives none.
+    ``WORLD_SIZE`` alone is ignored, because Lightning sets it in processes that get their rank
+    later, with their process group. The number of ranks per node is the launcher's, or 1 if the
+    launcher does not set it.
 
     Raises
     ------
     InvalidArgumentError
         If a launcher's variables are inconsistent: a rank without a size or beyond it, a variable
-        that is not an integer, a ``TF_CONFIG`` that does not describe a cluster.
+        that is not an integer, or a ``TF_CONFIG`` that does not describe a cluster.
     """
     torch = sys.modules.get("torch")
     distributed = getattr(torch, "distributed", None)
@@ -201,14 +202,14 @@ def find_world() -> World:
     if _is_in_step_of_srun():
         per_node = os.environ.get("SLURM_STEP_TASKS_PER_NODE", "")
         found = re.fullmatch(r"(\d+)(\(x\d+\))?", per_node)
-        # 1 if nodes have different numbers of tasks.
+        # Use 1 if nodes have different numbers of tasks.
         return _from_pair(_SLURM, 1 if found is None else int(found[1]))
     return _from_tf_config(os.environ.get("TF_CONFIG", ""))
 
 
 def _of_group(rank: int, size: int) -> World:
     source, local_size = "the process group of torch.distributed", 1
-    # The variables may describe an outer world, one of whose processes started this one.
+    # The variables may describe an outer world, in which a process has started this one.
     if os.environ.get(_TORCH.size, str(size)) == str(size) and _TORCH.local_size in os.environ:
         local_size = _integer(_TORCH.local_size)
     return _checked(source, _TORCH.local_size, rank, size, local_size)
@@ -239,7 +240,7 @@ def _checked(source: str, variables: str, rank: int, size: int, local_size: int)
 
 
 def _is_in_step_of_srun() -> bool:
-    """Whether SLURM started this process as one of several tasks, not as a shell for them."""
+    """Whether SLURM started this process as one of several tasks rather than a shell for them."""
     step, tasks = (os.environ.get(name, "") for name in ("SLURM_STEP_ID", _SLURM.size))
     is_of_srun = step.isdecimal() and int(step) <= _LAST_STEP_OF_SRUN
     return is_of_srun and tasks.isdecimal() and int(tasks) > 1
@@ -256,7 +257,7 @@ def _integer(variable: str) -> int:
 
 
 def _from_tf_config(text: str) -> World:
-    """Return the world of TensorFlow's ``TF_CONFIG``, in which the chief has rank 0."""
+    """Return the world described by TensorFlow's ``TF_CONFIG``, where the chief has rank 0."""
     if not text:
         return World()
     try:
@@ -274,8 +275,8 @@ def _from_tf_config(text: str) -> World:
     if not 0 <= index < jobs[kind]:
         raise InvalidArgumentError(
             f"the environment variable TF_CONFIG describes this process as {kind} number {index}, "
-            f"but lists {jobs[kind]} of this kind, numbered from 0: correct it, or unset it to "
-            "read all rows"
+            f"but lists {jobs[kind]} tasks of this kind, numbered from 0: correct it, or unset it "
+            "to read all rows"
         )
     rank = index if kind == "chief" else jobs["chief"] + index
     return World(rank, sum(jobs.values()), source="TensorFlow's variable TF_CONFIG")

@@ -63,8 +63,8 @@ class OpenedDataset:
     samples: SampleIteration | None = None
     #: In a worker process of a plain ``DataLoader``, the state to resume the next iteration from.
     _worker_state: Mapping[str, Any] | None = None
-    #: The loader that began the latest iteration, or has since loaded a state or set the epoch; None
-    #: for iterations over samples.
+    #: The loader that began the latest iteration, or has since loaded a state or set the epoch.
+    #: None for iterations over samples.
     latest: loaders.Loader | None = None
     #: The process id and world of the process that sent this copy to a worker it spawned.
     _sent: tuple[int, World] | None = None
