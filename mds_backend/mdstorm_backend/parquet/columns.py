@@ -1,7 +1,7 @@
-"""The columns of a Parquet dataset: one schema, even if names and types in its files differ.
+"""The columns of a Parquet dataset: one schema, even if names and types differ between files.
 
-The files of a table may store columns under other names, in narrower types, or not at all. Hive
-partitions are columns whose values are in directory names, ``year=2024/month=1``.
+A table's files may store columns under other names, in narrower types, or not at all. Hive
+partitions are columns whose values are in directory names, such as ``year=2024/month=1``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mdstorm_backend.tables.snapshot import TableField
 def columns_of(
     fields: pa.Schema, footers: Sequence[Footer], row_groups: Sequence[RowGroup], url: str
 ) -> tuple[Schema, dict[str, pa.DataType]]:
-    """Return the columns that the data would have in MDS, and the types of unsupported ones.
+    """Return the columns that the data would have in MDS, and the types of unsupported columns.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def columns_of(
     footers : sequence of Footer
         The footers of all files, with null counts and array lengths.
     row_groups : sequence of RowGroup
-        All row groups, with their values of partition columns.
+        All row groups, with their partition values.
     url : str
         The dataset, for error messages.
 
@@ -79,8 +79,8 @@ def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
         left_out = {name: fields.field(name).type for name in error.columns}
         kept = [field for field in fields if field.name not in left_out]
         planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
-    # Nested lists of unsigned numbers are unsupported: they have no Spark type, and nothing else
-    # would record how deep they are nested.
+    # Nested lists of unsigned numbers are unsupported, because they have no Spark type, and nothing
+    # else would record how deeply they are nested.
     types = {column.name: fields.field(column.name).type for column in planned}
     flat = {c.name for c in planned if depth_of(c.arrow_type) < depth_of(plain_type(types[c.name]))}
     left_out |= {name: types[name] for name in flat}
@@ -88,22 +88,22 @@ def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
 
 
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
-    """Return the schema of the first file, with columns widened to fit all files.
+    """Return the first file's schema, with columns widened to fit all files.
 
-    Files may differ in the order of columns and the width of numbers; a column without values may
-    have type null. A column of several types gets a plain type, see `plain_type`.
+    Files may differ in column order and the width of numbers; a column without values may have type
+    null. A column with several types gets a plain type: see `plain_type`.
 
     Parameters
     ----------
     schemas : sequence of pyarrow.Schema
-        One per file, at least one.
+        One schema per file, at least one.
     urls : sequence of str
         The files, for error messages.
 
     Raises
     ------
     CorruptDatasetError
-        If a file has other columns than the first one, or a column of an incompatible type.
+        If a file has different columns than the first one, or a column has an incompatible type.
     """
     first = schemas[0]
     types = {field.name: field.type for field in first}
@@ -118,7 +118,7 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
             if missing is not None:
                 there, here = (urls[0], url) if of_first else (url, urls[0])
                 raise _mixed(
-                    f"{here} has no column {missing!r}, which {there} has, of type {has[missing]}",
+                    f"{here} has no column {missing!r}, which {there} has with type {has[missing]}",
                     url,
                 )
         for name, type_ in found.items():
@@ -134,17 +134,17 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
 
 def _mixed(what: str, url: str) -> CorruptDatasetError:
     return CorruptDatasetError(
-        f"{what}: all files of a dataset need the same columns. Pass the matching files as a "
-        "list, or write the others again",
+        f"{what}: all files in a dataset need the same columns. Pass the matching files as a list, "
+        "or rewrite the others",
         url=url,
     )
 
 
 def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return whichever of two types holds all values of both exactly; None if neither does.
+    """Return whichever of two types exactly holds all values of both, or None if neither does.
 
-    Fixed-size lists become lists, as lengths may differ. Tensors of differing shapes have no such
-    type.
+    Fixed-size lists become lists, because lengths may differ. There is no such type for tensors
+    with different shapes.
     """
     if one == other or pa.types.is_null(other):
         return one
@@ -180,14 +180,14 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 def partition_columns(
     names: Sequence[str], url: str
 ) -> tuple[list[pa.Field], list[dict[str, Any]]]:
-    """Return the partition columns in the paths of files, and their values for each file.
+    """Return the partition columns in file paths, and their values for each file.
 
-    A column has integers if all of its values are integers or null, otherwise strings.
+    A column holds integers if all of its values are integers or null, otherwise strings.
 
     Parameters
     ----------
     names : sequence of str
-        Paths of the files relative to the dataset.
+        File paths relative to the dataset.
     url : str
         The dataset, for error messages.
 
@@ -202,8 +202,8 @@ def partition_columns(
         if list(found) != first:
             raise CorruptDatasetError(
                 f"{url}/{name} is partitioned by {list(found)}, but {url}/{names[0]} by {first}: "
-                "all files of a dataset need the same partition columns. Move it, or pass the "
-                "files as a list to read them without partition columns",
+                "all files in a dataset need the same partition columns. Move the file, or pass "
+                "the files as a list to read them without partition columns",
                 url=f"{url}/{name}",
             )
     fields = []
@@ -232,7 +232,7 @@ def _is_integer(text: str) -> bool:
 
 
 def partition_texts(name: str) -> dict[str, str | None]:
-    """Return the partition values in the directory names of a path, as strings by column.
+    """Return the partition values in a path's directory names, as strings by column.
 
     None means null.
     """
@@ -246,27 +246,27 @@ _FIELD_ID = b"PARQUET:field_id"
 
 @dataclass(frozen=True)
 class StoredColumns:
-    """How the columns of a dataset are stored in its files.
+    """How a dataset's columns are stored in its files.
 
     Attributes
     ----------
     schema : pyarrow.Schema
-        The columns of the dataset.
+        The dataset's columns.
     fields : mapping of str to TableField
-        The columns of a table, which files may store by other names, in narrower types, or not at
-        all. If empty, the files have exactly the columns of the dataset.
+        The columns of a table, which files may store under other names, in narrower types, or not
+        at all. If empty, the files have exactly the dataset's columns.
     """
 
     schema: pa.Schema
     fields: Mapping[str, TableField]
 
     def names_in(self, file: pa.Schema, columns: Sequence[str], url: str) -> dict[str, str]:
-        """Map columns of the dataset to their names in a file; omit columns that it does not have.
+        """Map the dataset's columns to their names in a file, omitting columns that are not in it.
 
         Parameters
         ----------
         file : pyarrow.Schema
-            The columns of the file.
+            The file's columns.
         columns : sequence of str
             The columns.
         url : str
@@ -275,7 +275,7 @@ class StoredColumns:
         Raises
         ------
         CorruptDatasetError
-            If the table finds columns by field id, and the file's columns have none.
+            If the table finds columns by field id, but the file's columns have no ids.
         """
         if not self.fields:
             return {name: name for name in columns}
@@ -284,8 +284,8 @@ class StoredColumns:
         by_number = by_number and not any(field.names_without_id for field in fields)
         if by_number and all(_number(field) is None for field in file):
             raise CorruptDatasetError(
-                f"{url} has columns without field ids, by which the table identifies its columns. "
-                "Write the table again",
+                f"{url} has columns without field ids, but the table identifies its columns by "
+                "field id. Write the table again",
                 url=url,
             )
         found = {name: _find(file, self.fields[name]) for name in columns}
@@ -305,12 +305,12 @@ class StoredColumns:
     def completed(
         self, stored: Mapping[str, pa.Array], columns: Sequence[str], rows: int, url: str
     ) -> dict[str, pa.Array]:
-        """Convert columns of a file to the dataset's columns: all of them, in the dataset's types.
+        """Convert a file's columns to all of the dataset's columns, with the dataset's types.
 
         Parameters
         ----------
         stored : mapping of str to pyarrow.Array
-            Columns of the file, by their names in the dataset.
+            The file's columns, by their names in the dataset.
         columns : sequence of str
             The columns to return; columns that are not in the file are filled with null.
         rows : int
@@ -321,7 +321,7 @@ class StoredColumns:
         Raises
         ------
         CorruptDatasetError
-            If values of a column cannot be converted to its type.
+            If a column's values cannot be converted to its type.
         """
         if not self.fields:
             return {name: stored[name] for name in columns if name in stored}
@@ -333,7 +333,7 @@ class StoredColumns:
         }
 
     def repeated(self, name: str, value: Any, rows: int) -> pa.Array:
-        """Repeat the value of a partition column for `rows` rows."""
+        """Repeat a partition column's value for `rows` rows."""
         return pa.repeat(pa.scalar(value, self.schema.field(name).type), rows)
 
 
@@ -348,7 +348,7 @@ def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
 
 
 def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | None:
-    """Find a field of a table among the fields of a file, or of a struct in it."""
+    """Find a table's field among the fields of a file or of a struct in it."""
     for field in file:
         number = None if wanted.field_id is None else _number(field)
         names = (wanted.stored_name,) if wanted.field_id is None else wanted.names_without_id
@@ -358,7 +358,7 @@ def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | Non
 
 
 def _number(field: pa.Field) -> int | None:
-    """Return the field id that a file stores, None if it has none."""
+    """Return the field id that a file stores, or None if there is none."""
     text = (field.metadata or {}).get(_FIELD_ID)
     return None if text is None else int(text)
 
@@ -369,7 +369,7 @@ def _in_type(values: pa.Array, field: TableField, url: str) -> pa.Array:
     except (pa.ArrowException, NotImplementedError) as error:
         raise CorruptDatasetError(
             f"{url} holds column {field.name!r} as {values.type}, not {field.type} ({error}). Copy "
-            "it again, or write the table again",
+            "the file again, or write the table again",
             url=url,
         ) from error
 
@@ -400,7 +400,7 @@ def _conform(values: pa.Array, field: TableField) -> pa.Array:
 
 
 def _offsets(lists: pa.Array, nulls_of: pa.Array) -> pa.Array:
-    """Return the offsets of flattened lists; a null offset, as in `nulls_of`, makes a null list."""
+    """Return the offsets of flattened lists, with a null offset for each null in `nulls_of`."""
     lengths = np.asarray(lists.value_lengths().fill_null(0))
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     mask = np.concatenate([np.asarray(nulls_of.is_null()), [False]])

@@ -1,8 +1,8 @@
 """Read Parquet footers, which describe files and their row groups.
 
-A footer is a struct of Thrift's compact protocol. pyarrow also reads footers, but for damaged
-statistics of a column its library throws an exception that nothing catches, which ends the process.
-So the statistics of columns are read here.
+A footer is a struct in Thrift's compact protocol. pyarrow also reads footers, but for damaged
+column statistics, its library throws an exception that nothing catches, which ends the process. So
+column statistics are read here.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
-#: Extensions of files of other formats, which other libraries read.
+#: Extensions of files in other formats, which other libraries read.
 _OTHER_FORMATS = (".csv", ".csv.gz", ".tsv", ".json", ".jsonl", ".avro", ".orc")
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetFileInfo:
-    """A file of a Parquet dataset.
+    """A file in a Parquet dataset.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class ParquetFileInfo:
         Size in bytes.
     identity : str
         State of the content according to the storage: a modification time, a tag, or both; "" if
-        the storage gives neither.
+        the storage provides neither.
     """
 
     name: str
@@ -50,7 +50,7 @@ class ParquetFileInfo:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """One shard: a row group, or all row groups of a small file of a table.
+    """One shard: a row group, or all row groups in a small table file.
 
     Attributes
     ----------
@@ -59,14 +59,14 @@ class RowGroup:
     path : str
         Path of the file relative to the dataset's location.
     ordinal : int or None
-        Number of the row group in the file; None for all row groups of the file.
+        Number of the row group in the file; None for all row groups in the file.
     num_rows : int
-        Rows that are part of the data: deleted ones are not counted.
+        Number of rows that are part of the data, without deleted rows.
     partition : mapping of str to value
         Values of the partition columns, None for null: integers or strings for Hive partitions,
-        the Python values of the columns' types for tables.
+        Python values of the columns' types for tables.
     nbytes : int
-        Uncompressed bytes of the values.
+        Uncompressed size of the values in bytes.
     dead : array of int64, or None
         Positions within the shard of rows that a deletion vector removed, ascending.
     """
@@ -80,7 +80,7 @@ class RowGroup:
     dead: npt.NDArray[np.int64] | None = field(default=None, compare=False)
 
     def alive(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the rows that the file holds, False for deleted ones."""
+        """Return a mask of the rows in the file, False for deleted rows."""
         if self.dead is None:
             return np.ones(self.num_rows, np.bool_)
         mask = np.ones(self.num_rows + len(self.dead), np.bool_)
@@ -89,13 +89,13 @@ class RowGroup:
 
 
 #: Numbers of the fields to keep, each with its type: ``int``, ``bytes``, a mapping of the fields to
-#: keep of a struct, or a list of one such mapping for a list of structs. Fields of another type are
-#: left out.
+#: keep in a struct, or a list of one such mapping for a list of structs. Fields with other types
+#: are left out.
 Wanted: TypeAlias = Mapping[int, Any]
-#: The fields of a struct by their numbers: integers, bytes, structs and lists of structs.
+#: The fields of a struct by number: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
 
-#: Errors of the operating system if a path in a log does not lead to a file.
+#: Operating system errors if a path in a log does not lead to a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Field numbers in a ``ColumnMetaData`` and in its ``Statistics``.
 VALUES, STATISTICS = 5, 12
@@ -103,25 +103,25 @@ NULLS, MAX, MIN = 3, 5, 6
 _CHUNK: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
 #: Row groups, their columns, and the metadata of each column.
 _FOOTER_FIELDS: Wanted = {4: [{1: [{3: _CHUNK}]}]}
-#: Bytes at the end of a file to read first: nearly all footers are shorter.
+#: Number of bytes to read first at the end of a file; nearly all footers are shorter.
 _TAIL = 64 << 10
 
 
 @dataclass(frozen=True)
 class Footer:
-    """The parts of one file's footer that readers need.
+    """The parts of a file's footer that readers need.
 
     Attributes
     ----------
     schema : pyarrow.Schema
-        The columns of the file.
+        The file's columns.
     rows, nbytes : tuple of int
-        Rows and uncompressed bytes of each row group.
+        Number of rows and uncompressed bytes in each row group.
     nulls : dict of str to (int or None)
         Null counts of the columns that have nulls; None if the statistics do not have them, and for
         arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of int
-        Lengths of a column's arrays: the mean lengths in the row groups, rounded down and up.
+        Lengths of a column's arrays: the mean length in each row group, rounded down and up.
     """
 
     schema: pa.Schema
@@ -139,7 +139,7 @@ def read_footers(
     Parameters
     ----------
     location : Location
-        The directory of the files.
+        The directory that contains the files.
     files : sequence of ParquetFileInfo
         The files.
     options : CacheOptions
@@ -150,7 +150,7 @@ def read_footers(
     DatasetNotFoundError
         If a file is missing.
     CorruptDatasetError
-        If one is not a Parquet file.
+        If a file is not a Parquet file.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
@@ -160,15 +160,15 @@ def read_footers(
 def read_chunks(
     location: Location, file: ParquetFileInfo, options: CacheOptions
 ) -> tuple[pq.FileMetaData, list[list[Struct]]]:
-    """Read a footer, and the statistics of the columns of each row group; raises as `read_footers`.
+    """Read a footer and the column statistics of each row group; for errors see `read_footers`.
 
     Returns
     -------
     metadata : pyarrow.parquet.FileMetaData
-        The footer. Do not ask it for columns of row groups: if those are damaged, pyarrow ends the
-        process.
+        The footer. Do not access columns of its row groups, because pyarrow ends the process if
+        they are damaged.
     chunks : list of list of Struct
-        For each row group the ``ColumnMetaData`` of its columns, with the fields above.
+        For each row group, the ``ColumnMetaData`` of its columns, with the fields above.
     """
     url = location.file_url(file.name)
     tail = _tail(location, file, options)
@@ -183,18 +183,18 @@ def read_chunks(
 
 
 def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]]) -> None:
-    """Raise ValueError for contradictory counts: a column has a value, or a null, for each row."""
+    """Raise ValueError for contradictory counts: a column has a value or null for each row."""
     leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     may_be_more = [leaf.max_repetition_level > 0 for leaf in leaves]
     for number, columns in enumerate(chunks):
         rows = metadata.row_group(number).num_rows
         if rows < 0 or metadata.row_group(number).total_byte_size < 0:
-            raise ValueError(f"row group {number} states a negative number of rows or bytes")
+            raise ValueError(f"row group {number} declares a negative number of rows or bytes")
         for chunk, more in zip(columns, may_be_more, strict=True):
             values, nulls = chunk[VALUES], chunk.get(STATISTICS, {}).get(NULLS) or 0
             if values < rows or (values > rows and not more) or not 0 <= nulls <= values:
                 raise ValueError(
-                    f"row group {number} states {rows} rows, but {values} values in a column, "
+                    f"row group {number} declares {rows} rows, but {values} values in a column, "
                     f"{nulls} of which are null"
                 )
 
@@ -231,8 +231,8 @@ def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> b
     if file.size == 0:
         url = location.file_url(file.name)
         raise CorruptDatasetError(
-            f"{url} is empty, without even the footer of a Parquet file. Copy it again, write the "
-            "dataset again, or remove it if nothing is missing",
+            f"{url} is empty, without even a Parquet footer. Copy the file again, write the "
+            "dataset again, or remove the file if nothing is missing",
             url=url,
         )
     tail = _last(location, file, min(file.size, _TAIL), options)
@@ -258,13 +258,13 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
             raise
         raise DatasetNotFoundError(
             f"{url} was deleted while the dataset was being opened: wait until the job that writes "
-            "there has ended",
+            "to it has ended",
             url=url,
         ) from error
 
 
 def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
-    """Parse the footer of a Parquet file from `content`, the whole file or its end.
+    """Parse a Parquet file's footer from `content`, which is the whole file or its end.
 
     Raises
     ------
@@ -277,8 +277,8 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if "Unrecognized type" in str(error):
             found = (
-                f"holds columns of a type that pyarrow {pa.__version__} does not know ({error}), "
-                "such as the views of strings that delta-rs writes: install a newer pyarrow"
+                f"holds columns of a type that pyarrow {pa.__version__} does not support "
+                f"({error}), such as the string views that delta-rs writes: install a newer pyarrow"
             )
         elif url.endswith(f"/{INDEX_NAME}"):
             found = (
@@ -287,8 +287,8 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
             )
         elif url.endswith(_OTHER_FORMATS):
             found = (
-                "is not a Parquet file, as its name says: read it with Spark, pandas or pyarrow, "
-                "and write the rows as Parquet, or give Spark's DataFrame to make_spark_converter"
+                "is not a Parquet file, as its name shows: read it with Spark, pandas or pyarrow, "
+                "and write the rows as Parquet, or pass Spark's DataFrame to make_spark_converter"
             )
         else:
             found = (
@@ -300,17 +300,17 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
 
 
 def _num_leaves(type_: pa.DataType) -> int:
-    """Return the number of Parquet columns in which values of a type are stored."""
+    """Return the number of Parquet columns that values of a type are stored in."""
     if isinstance(type_, pa.BaseExtensionType):
         return _num_leaves(type_.storage_type)
     return sum(_num_leaves(type_.field(i).type) for i in range(type_.num_fields)) or 1
 
 
 def missing_file(url: str, version: int) -> DatasetNotFoundError:
-    """Return the error for a missing file that a version of a table refers to."""
+    """Return the error for a missing file that a table version refers to."""
     return DatasetNotFoundError(
-        f"{url} is missing, which is part of version {version} of the table: VACUUM, or the "
-        "expiry of snapshots, may have removed it. Open the newest version, or restore the file",
+        f"{url} is missing, but is part of version {version} of the table: VACUUM or snapshot "
+        "expiration may have removed it. Open the newest version, or restore the file",
         url=url,
     )
 
@@ -322,12 +322,12 @@ _BOOLEANS, _BYTE, _DOUBLE, _BINARY, _LIST, _STRUCT = (1, 2), 3, 7, 8, 9, 12
 
 
 def read_struct(data: bytes, wanted: Wanted) -> Struct:
-    """Return the wanted fields of the struct that `data` begins with.
+    """Return the wanted fields of the struct at the beginning of `data`.
 
     Raises
     ------
     ValueError
-        If it is not a struct of the types that Parquet has.
+        If `data` does not begin with a struct of types that Parquet has.
     """
     try:
         return _struct(data, 0, wanted, 0)[0]
@@ -355,7 +355,7 @@ def _struct(data: bytes, at: int, wanted: Wanted, level: int) -> tuple[Struct, i
 
 
 def _value(data: bytes, at: int, kind: int, keep: Any, level: int) -> tuple[Any, int]:
-    """Return a value, and where it ends."""
+    """Return a value and the position where it ends."""
     if _BYTE < kind < _DOUBLE:
         return _integer(data, at)
     if kind == _BINARY:
@@ -373,7 +373,7 @@ def _value(data: bytes, at: int, kind: int, keep: Any, level: int) -> tuple[Any,
         inner = keep[0] if isinstance(keep, list) else None
         found: list[Struct] = []
         for _ in range(size):
-            data[at]  # raises IndexError if the size is wrong: each item has at least a byte
+            data[at]  # raises IndexError if the size is wrong, as each item has at least one byte
             one, at = _value(data, at, kind, inner, level + 1)
             if inner is not None and kind == _STRUCT:
                 found.append(one)
@@ -391,11 +391,11 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _size(data: bytes, at: int) -> tuple[int, int]:
-    """Read an integer of variable length."""
+    """Read a variable-length integer."""
     value = shift = 0
     while (byte := data[at]) > 0x7F:
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if shift > 63:
-            raise ValueError("it holds a number of more than 64 bits")
+            raise ValueError("it holds a number with more than 64 bits")
     return value | byte << shift, at + 1

@@ -1,8 +1,8 @@
-"""Open a Parquet dataset, or a table: list its files and read their footers.
+"""Open a Parquet dataset or a table: list its files and read their footers.
 
-The log of a table lists its live files and rows; the values are read from Parquet. If the log
-records how many rows a small file has, its footer is not read: the whole file is one shard. Other
-files are opened like the files of a directory.
+A table's log lists its live files and rows; the values are read from Parquet. If the log records
+how many rows a small file has, the file's footer is not read, and the whole file is one shard.
+Other files are opened like files in a directory.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location, modification_of
 from mdstorm_backend.tables import AsOf, layouts, snapshot
 
-#: Larger files of a table are read row group by row group.
+#: Larger table files are read row group by row group.
 _MOST_BYTES_OF_A_SHARD = 32 << 20
 #: Approximate size of uncompressed values, relative to the size of their file.
 _EXPANSION = 3
 _PATTERN = re.compile(r"[*?\[]")
-#: Extensions of files that may lie next to the data, but never belong to it.
+#: Extensions of files that may be alongside the data, but never belong to it.
 _OTHER_FILES = (".crc", "_$folder$")
 #: Key in the footers of files that belong to an Iceberg table.
 _ICEBERG = b"iceberg.schema"
-#: Names, in different stores, of a value that changes with the content of a file.
+#: Names that different stores use for a value that changes with a file's content.
 _TAGS = ("ETag", "etag", "checksum", "md5Hash", "content_md5")
 
 
@@ -55,22 +55,22 @@ def open_parquet(
     Parameters
     ----------
     urls : str or sequence of str
-        A directory, whose files at any depth are read in the order of their paths, and whose Hive
-        partitions become columns; the metadata file of an Iceberg table; a Parquet file; a pattern
-        with ``*``, ``?`` or ``[…]``; the name of a table in Unity Catalog; or a list of files and
-        directories, read in that order without partition columns. Files and directories whose names
-        begin with ``_`` or ``.`` are ignored. Each is a URL or a local path.
+        A directory, whose files at any depth are read in path order, and whose Hive partitions
+        become columns; an Iceberg table's metadata file; a Parquet file; a pattern with ``*``,
+        ``?`` or ``[…]``; the name of a table in Unity Catalog; or a list of files and directories,
+        read in that order without partition columns. Files and directories whose names begin with
+        ``_`` or ``.`` are ignored. Each is a URL or a local path.
     storage_options : dict, optional
-        Options of the fsspec file system.
+        Options for the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
         File system to read from, for URLs of any scheme.
     cache : CacheOptions, optional
         How remote files are cached on this machine.
     as_of : AsOf, optional
-        The version of a table; by default the newest one.
+        The version of a table; by default the newest version.
     keep_row_groups : bool
-        Whether each row group is a shard. Otherwise a small file of a table is one shard, with all
-        of its row groups, if the log describes it, so that its footer need not be read.
+        Whether each row group is a shard. Otherwise, a small table file that the log describes is
+        one shard with all of its row groups, so that its footer does not have to be read.
     may_be_unfinished : bool
         Whether to read a directory in which a Spark job may not have finished.
 
@@ -79,13 +79,13 @@ def open_parquet(
     DatasetNotFoundError
         If a URL does not exist or has no files, or a table has no such version.
     CorruptDatasetError
-        If a file is not a Parquet file, or its columns do not match the other files'.
+        If a file is not a Parquet file, or its columns do not match those of the other files.
     InvalidArgumentError
         If there is no URL, URLs are in different stores, or `as_of` is given for files that are
         not a table.
     UnsupportedTableError
-        If the files are part of a table, are a table of an unsupported kind, or were left
-        unfinished by a Spark job.
+        If the files are part of a table, are an unsupported kind of table, or were left unfinished
+        by a Spark job.
     MissingDependencyError
         If the URL is a table, and the library that reads its log is not installed.
     CredentialsError, StorageError
@@ -117,7 +117,7 @@ open_parquet.autograph_info__ = None  # type: ignore[attr-defined]
 def _open_named(
     named: CatalogTable, as_of: AsOf | None, cache: CacheOptions | None, *, keep_row_groups: bool
 ) -> ParquetDataset:
-    """Open a table of a catalog, with its name as the URL; for errors see `open_parquet`."""
+    """Open a catalog table, with its name as the URL; for errors see `open_parquet`."""
     url, location = named.name.url, named.location
     table = layouts.open_named(named, as_of)
     if table is not None:
@@ -126,7 +126,7 @@ def _open_named(
         snapshot.check_as_of(as_of, url)
         files = _infos(location, _files_in(location, check=True))
         dataset = _open_files(url, location, files, cache, is_directory=True)
-    # States and cached files of a dropped table must not be used for a new table of the same name.
+    # States and cached files of a dropped table must not be used for a new table with its name.
     text = f"{named.table_id} {dataset.fingerprint}"
     return replace(dataset, fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16])
 
@@ -143,7 +143,7 @@ def _open_files(
     names = [file.name for file in files]
     found = footers.read_footers(location, files, cache or CacheOptions())
     _check_not_of_iceberg(url, found)
-    # The names of directories are partition columns only if a single directory was given.
+    # Directory names are partition columns only if a single directory was given.
     paths = names if is_directory else [name.rpartition("/")[2] for name in names]
     fields, partitions = columns.partition_columns(paths, url)
     partition_columns = tuple(field.name for field in fields)
@@ -176,9 +176,9 @@ def _open_files(
 
 
 def has_same_files(dataset: ParquetDataset) -> bool:
-    """Whether the dataset still has the files that it had when it was opened.
+    """Whether the dataset still has the same files as when it was opened.
 
-    The directory is listed again; names, sizes, modification times and tags are compared.
+    The directory is listed again, and names, sizes, modification times and tags are compared.
 
     Raises
     ------
@@ -221,12 +221,12 @@ def _check_one_storage(locations: Sequence[Location]) -> None:
 def _find_files(
     locations: Sequence[Location], *, check: bool
 ) -> tuple[Location, tuple[footers.ParquetFileInfo, ...], bool]:
-    """List the files of `locations`; with `check`, apply `check_layout` to directories.
+    """List the files at `locations`; with `check`, apply `check_layout` to directories.
 
     Returns
     -------
     base : Location
-        Directory that holds all files, at any depth.
+        Directory that contains all files, at any depth.
     files : tuple of ParquetFileInfo
         The files in order, at least one.
     is_directory : bool
@@ -243,7 +243,7 @@ def _find_files(
 def _infos(
     base: Location, found: Sequence[tuple[str, dict[str, Any]]]
 ) -> tuple[footers.ParquetFileInfo, ...]:
-    """Return files below a directory, from their URLs and fsspec's descriptions."""
+    """Return files under a directory, from their URLs and fsspec's descriptions."""
     infos = []
     for url, info in found:
         tags = [str(info[key]) for key in _TAGS if info.get(key)]
@@ -253,7 +253,7 @@ def _infos(
 
 
 def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[str, Any]]], bool]:
-    """Return the files of one URL as fsspec describes them, and whether it is a directory."""
+    """Return the files at a URL as fsspec describes them, and whether it is a directory."""
     url, info = location.url, location.describe()
     is_directory = info is not None and info["type"] == "directory"
     if is_directory:
@@ -264,8 +264,8 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
         files = [file for match in _matches(location) for file in _behind(match, check=check)[0]]
     else:
         raise errors.DatasetNotFoundError(
-            f"there is neither a Parquet file nor a directory of them at {url} (Passed non-file "
-            "path): check the URL, and whether this machine can access the storage",
+            f"there is neither a Parquet file nor a directory of Parquet files at {url} (Passed "
+            "non-file path): check the URL, and whether this machine can access the storage",
             url=url,
         )
     _check_not_empty(url, files)
@@ -286,7 +286,7 @@ def _check_not_empty(url: str, files: Sequence[object]) -> None:
     if not files:
         raise errors.DatasetNotFoundError(
             f"{url} has no Parquet files (names that begin with '_' or '.' are ignored). Check "
-            "the URL, and whether the job that wrote them has ended",
+            "the URL, and whether the job that writes them has ended",
             url=url,
         )
 
@@ -305,25 +305,25 @@ def is_hidden(name: str) -> bool:
     return (
         file.startswith(("_", "."))
         or file.endswith(_OTHER_FILES)
-        # But a partition column may be called `_day`, in the directory `_day=1`.
+        # However, a partition column may be called `_day`, in the directory `_day=1`.
         or any(part.startswith(("_", ".")) and "=" not in part for part in directories)
     )
 
 
 def _check_not_of_iceberg(url: str, found: Sequence[footers.Footer]) -> None:
-    """Raise for files of an Iceberg table whose metadata is not in a directory above them."""
+    """Raise for files in an Iceberg table whose metadata is not in a directory above them."""
     if any(_ICEBERG in (footer.schema.metadata or {}) for footer in found):
         raise errors.UnsupportedTableError(
             f"{url} has files of an Iceberg table (their footers have the key "
             f"{_ICEBERG.decode()!r}), which may hold rows that were deleted or replaced, and the "
-            "table's metadata are elsewhere. Pass the URL of its metadata file, which ends in "
-            ".metadata.json: its catalog calls it metadata_location",
+            "table's metadata is elsewhere. Pass the URL of its metadata file, which ends in "
+            ".metadata.json; the catalog calls it metadata_location",
             url=url,
         )
 
 
 def _common_directory(urls: Sequence[str], one: Location) -> Location:
-    """Return the deepest directory that holds all files."""
+    """Return the deepest directory that contains all files."""
     levels = zip(*(url.split("/")[:-1] for url in urls), strict=False)
     common = takewhile(lambda level: len(set(level)) == 1, levels)
     return replace(one, url="/".join(level[0] for level in common))
@@ -336,7 +336,7 @@ def _open_table(
     *,
     keep_row_groups: bool,
 ) -> ParquetDataset:
-    """Open the files of a table, which is shown as `url`; for errors see `open_parquet`."""
+    """Open the files of a table that is shown as `url`; for errors see `open_parquet`."""
     base, infos = _located(table)
     arrow = pa.schema([pa.field(f.name, f.type, nullable=f.nullable) for f in table.fields])
     fields = {field.name: field for field in table.fields}
@@ -385,7 +385,7 @@ def _identity(
 ) -> str:
     """Return a fingerprint of the columns, files and live rows, without the table's version.
 
-    It includes the fields: renaming could have swapped two columns of the same files.
+    It includes the fields, because renaming could have swapped two columns in the same files.
     """
     digest = hashlib.sha256(repr(table.fields).encode())
     for info in infos:
@@ -400,10 +400,10 @@ def _identity(
 def _located(
     table: snapshot.TableSnapshot,
 ) -> tuple[Location, tuple[footers.ParquetFileInfo, ...]]:
-    """Return a directory that holds all files of a table, and the files relative to it."""
+    """Return a directory that contains all of a table's files, and the files relative to it."""
     root, names = table.location, [file.path for file in table.files]
     base = root
-    if any(map(snapshot.is_absolute, names)):  # a shallow clone refers to files of another table
+    if any(map(snapshot.is_absolute, names)):  # a shallow clone refers to another table's files
         urls = [n if snapshot.is_absolute(n) else root.file_url(n) for n in names]
         found = [Location.of(url, root.storage_options) for url in urls]
         _check_one_storage([root, *found])
@@ -417,9 +417,9 @@ def _located(
 
 
 def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> bool:
-    """Whether a file is small enough for one shard, and described well enough by the log.
+    """Whether a file is small enough for one shard, and the log describes it well enough.
 
-    The log does not record the lengths of arrays, which decide if TensorFlow gets dense or ragged
+    The log does not record array lengths, which determine whether TensorFlow gets dense or ragged
     tensors.
     """
     return (
@@ -432,7 +432,7 @@ def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> boo
 def _renamed(
     footer: footers.Footer, stored: columns.StoredColumns, names: Sequence[str], url: str
 ) -> footers.Footer:
-    """Return the footer of a file of a table, with the table's column names."""
+    """Return the footer of a table file, with the table's column names."""
     places = stored.names_in(footer.schema, names, url)
     nulls: dict[str, int | None] = {n: sum(footer.rows) for n in names if n not in places}
     nulls |= {name: footer.nulls[at] for name, at in places.items() if at in footer.nulls}
@@ -443,12 +443,12 @@ def _renamed(
 def _live_row_groups(
     file: snapshot.LiveFile, name: str, url: str, footer: footers.Footer, *, whole: bool
 ) -> Iterator[footers.RowGroup]:
-    """Yield the row groups of a file that have live rows."""
+    """Yield the row groups in a file that have live rows."""
     stored, dead = sum(footer.rows), file.dead
     if len(dead) and dead[-1] >= stored:
         raise errors.CorruptDatasetError(
-            f"{url} holds {stored} rows, but row {dead[-1]} of it is deleted. Copy the "
-            "table again, or open another version",
+            f"{url} holds {stored} rows, but row {dead[-1]} is recorded as deleted. Copy the "
+            "table again, or open a different version",
             url=url,
         )
     first = 0

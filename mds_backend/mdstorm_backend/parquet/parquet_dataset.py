@@ -1,4 +1,4 @@
-"""`ParquetDataset`: an open Parquet dataset with row groups as shards; and their value bounds."""
+"""`ParquetDataset`: an open Parquet dataset with row groups as shards, and their value bounds."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from mdstorm_backend.tables.snapshot import TableField
 
 _logger = logging.getLogger(__name__)
 
-#: Bytes of unused decoded row groups that are kept; at least one is kept. An order that mixes more
-#: row groups than fit decodes them again and again.
+#: Bytes of unused decoded row groups to keep; at least one row group is kept. An order that mixes
+#: more row groups than fit decodes them repeatedly.
 KEPT_BYTES = 512 << 20
-#: Number of files that stay open: row groups of one file are mostly read in sequence.
+#: Number of files that stay open; a file's row groups are mostly read in sequence.
 _KEPT_FILES = 8
 
 
@@ -49,9 +49,9 @@ class ParquetDataset(SampleDataset):
     url : str
         URL of the directory or file; several URLs are joined for display.
     location : Location
-        Directory that holds all files, at any depth.
+        Directory that contains all files, at any depth.
     files : tuple of ParquetFileInfo
-        The files in order, including those without rows.
+        The files in order, including files without rows.
     row_groups : tuple of RowGroup
         The row groups in order, file by file.
     schema : Schema
@@ -59,9 +59,9 @@ class ParquetDataset(SampleDataset):
     arrow_schema : pyarrow.Schema
         The columns as stored in files and partitions.
     partition_columns : tuple of str
-        Columns whose values are in directory names, or in the log of a table.
+        Columns whose values are in directory names or in a table's log.
     left_out : mapping of str to pyarrow.DataType
-        Columns of the files that cannot be read because of their types.
+        Columns in the files that cannot be read because of their types.
     fingerprint : str
         Identity of the content.
     cache : CacheOptions or None
@@ -76,7 +76,7 @@ class ParquetDataset(SampleDataset):
     Attributes
     ----------
     shard_sizes, shard_bytes : tuple of int
-        Rows and uncompressed bytes of each row group.
+        Number of rows and uncompressed bytes in each row group.
     """
 
     url: str
@@ -111,7 +111,7 @@ class ParquetDataset(SampleDataset):
 
     @property
     def is_mapped(self) -> bool:
-        """Always False: a row group has to be decoded."""
+        """Always False, since row groups have to be decoded."""
         return False
 
     @cached_property
@@ -121,14 +121,14 @@ class ParquetDataset(SampleDataset):
 
     @property
     def file_urls(self) -> list[str]:
-        """URLs of the files in order, including those without rows."""
+        """URLs of the files in order, including files without rows."""
         return [self.location.file_url(file.name) for file in self.files]
 
     @cached_property
     def common_metadata(self) -> Mapping[bytes, bytes]:
-        """Key-value metadata of the file ``_common_metadata``, or else of ``_metadata``.
+        """Key-value metadata in the file ``_common_metadata``, or else in ``_metadata``.
 
-        Empty if there is neither, as for a list of files.
+        Empty if there is neither file, as for a list of files.
 
         Raises
         ------
@@ -145,23 +145,23 @@ class ParquetDataset(SampleDataset):
             except location.absences:
                 continue
             except CredentialsError as error:
-                # The credentials were valid for the table. Without the permission to list, S3 gives
-                # this answer for missing files. Tables, unlike plain files, do not need that
-                # permission.
+                # The credentials were valid for the table. Without the permission to list, S3
+                # returns this error for missing files. Tables, unlike plain files, do not require
+                # that permission.
                 if self.table_version is None or error.is_expired:
                     raise
-                _logger.debug("%s is taken to be missing (%s)", url, error)
+                _logger.debug("%s is assumed to be missing (%s)", url, error)
                 continue
             return footers.parsed(content, url).metadata or {}
         return {}
 
     def with_columns(self, columns: Iterable[Column]) -> ParquetDataset:
-        """Return the dataset with columns described for several datasets that are read as one.
+        """Return the dataset with columns that describe several datasets read as one.
 
         Parameters
         ----------
         columns : iterable of Column
-            Columns of the same names, which may have nulls or other lengths in other datasets.
+            Columns with the same names, which may have nulls or other lengths in other datasets.
         """
         schema = self.schema.with_columns(columns)
         return self if schema == self.schema else replace(self, schema=schema)
@@ -181,7 +181,7 @@ class ParquetDataset(SampleDataset):
         )
 
         def with_texts(group: footers.RowGroup) -> footers.RowGroup:
-            # Partition values of tables need not be in the names of directories.
+            # A table's partition values need not be in directory names.
             stated = {n: v if v is None else str(v) for n, v in group.partition.items()}
             texts = {**stated, **partition_texts(group.path)}
             found = {name: texts[name] for name in chosen}
@@ -209,24 +209,24 @@ class ParquetDataset(SampleDataset):
     def shard(self, number: int) -> ParquetShard:
         """Open row group `number`, without reading it yet.
 
-        Row groups stay open while they are referenced, and so do the most recent ones.
+        Row groups stay open while they are referenced; the most recent ones stay open even longer.
         """
         return self._open_shards.get(number, self._open)
 
     def open_file(self, group: footers.RowGroup) -> pq.ParquetFile:
-        """Return a new reader of the file of a row group, for use by one thread.
+        """Return a new reader for a row group's file, for use by one thread.
 
         Raises
         ------
         DatasetNotFoundError
             If the file is missing.
         CorruptDatasetError
-            If it is not a Parquet file, or its size changed since the dataset was opened.
+            If it is not a Parquet file, or its size has changed since the dataset was opened.
         """
         return self._open_file(group.path)
 
     def read_file_metadata(self, files: Sequence[footers.ParquetFileInfo]) -> list[pq.FileMetaData]:
-        """Read the complete footers of some of the files, in parallel.
+        """Read the complete footers of the given files in parallel.
 
         Raises
         ------
@@ -245,10 +245,10 @@ class ParquetDataset(SampleDataset):
 
 
 def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
-    """Return a function that opens files of a dataset by name. Thread-safe and fork-safe.
+    """Return a function that opens a dataset's files by name. Thread-safe and fork-safe.
 
     Each call returns a new reader, for use by one thread. Remote files are downloaded as a whole
-    through the shard cache. The function does not hold the dataset.
+    through the shard cache. The function does not keep the dataset alive.
     """
     location, fingerprint, cache = dataset.location, dataset.fingerprint, dataset.cache
     table_version = dataset.table_version
@@ -256,7 +256,7 @@ def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
 
     @lru_cache(1)
     def source() -> ShardFiles:
-        # There is no index, so no time at which it was written.
+        # There is no index, and therefore no time when it was written.
         return shard_files(location, fingerprint, cache, shards=infos.values(), written="")
 
     @lru_cache(_KEPT_FILES)
@@ -282,7 +282,7 @@ def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
 
     def open_file(name: str) -> pq.ParquetFile:
         data, metadata = content(name)
-        # A new reader for each row group: threads must not share one.
+        # Use a new reader for each row group, because threads must not share a reader.
         reader = pa.BufferReader(data)
         return pq.ParquetFile(reader, metadata=metadata, coerce_int96_timestamp_unit="us")
 
@@ -299,7 +299,7 @@ Bounds: TypeAlias = dict[str, tuple[Any, Any]]
 def value_bounds(dataset: ParquetDataset, columns: Sequence[str]) -> list[Bounds]:
     """Return the minimum and maximum values of columns for each row group of a dataset.
 
-    Columns without statistics in a footer are left out. The footers of all files that have row
+    Columns without statistics in a footer are omitted. The footers of all files that have row
     groups are read again.
 
     Raises
@@ -317,7 +317,7 @@ def value_bounds(dataset: ParquetDataset, columns: Sequence[str]) -> list[Bounds
     ]
 
 
-#: Not rewritten by TensorFlow's AutoGraph, see `open_parquet`.
+#: Not rewritten by TensorFlow's AutoGraph: see `open_parquet`.
 value_bounds.autograph_info__ = None  # type: ignore[attr-defined]
 
 
@@ -328,7 +328,7 @@ def _of_file(
     location = dataset.location
     metadata, groups = footers.read_chunks(location, file, dataset.cache or CacheOptions())
     leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
-    # The field of a struct may have the same path as a column whose name contains a dot.
+    # A struct's field may have the same path as a column whose name contains a dot.
     places = {leaf.path: i for i, leaf in enumerate(leaves) if leaf.name == leaf.path}
     names = dataset.stored_columns.names_of_same_type(
         metadata.schema.to_arrow_schema(), columns, location.file_url(file.name)
@@ -359,13 +359,13 @@ def _bounds(chunk: footers.Struct, read: Callable[[bytes], Any]) -> tuple[Any, A
     statistics = chunk.get(footers.STATISTICS, {})
     try:
         low, high = read(statistics[footers.MIN]), read(statistics[footers.MAX])
-    except (ArithmeticError, KeyError, ValueError):  # no statistics, or damaged ones
+    except (ArithmeticError, KeyError, ValueError):  # missing or damaged statistics
         return None
     return (low, high) if low <= high else None  # None for NaN
 
 
 def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any] | None:
-    """Return a function from stored bytes to a value; None for types that are not compared."""
+    """Return a function from stored bytes to a value, or None for types that are not compared."""
     stored, logical = leaf.physical_type, json.loads(leaf.logical_type.to_json())
     if stored in _NUMBERS and logical["Type"] in ("None", "Int"):
         dtype = np.dtype(_NUMBERS[stored])

@@ -1,4 +1,4 @@
-"""`ParquetShard`: a row group read as a shard, with columns in the form of MDS shards."""
+"""`ParquetShard`: a row group read as a shard, with columns in the same form as MDS shards."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from mdstorm_backend.read.shard import Rows, Shard, contiguous
 class ParquetShard(Shard):
     """One open row group. Thread-safe.
 
-    A column is decoded when it is first read, or by `make_ready`, and kept as long as the shard.
+    A column is decoded when it is first read, or by `make_ready`, and kept as long as the shard is.
 
     Parameters
     ----------
     row_group : RowGroup
         The row group to read.
     schema : Schema
-        The columns of the dataset.
+        The dataset's columns.
     columns : StoredColumns
         How the columns are stored.
     open_file : callable
-        Opens the file of the row group.
+        Opens the row group's file.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ParquetShard(Shard):
 
     @property
     def memory(self) -> int:
-        """Approximate bytes of the decoded values in memory."""
+        """Approximate number of bytes that decoded values take up in memory."""
         return max(self._row_group.nbytes, 1)
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
@@ -68,7 +68,7 @@ class ParquetShard(Shard):
         self.decoded(columns, exact_nulls=exact_nulls)
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Return all samples of the given columns, not copied; the values must not be modified.
+        """Return all samples of the given columns without copying; do not modify the values.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class ParquetShard(Shard):
             return {name: self._outputs[name, exact_nulls] for name in columns}
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Copy the given columns of the samples `rows` (ascending, without repetition).
+        """Copy the given columns of the samples `rows` (ascending and unique).
 
         Raises
         ------
@@ -106,7 +106,7 @@ class ParquetShard(Shard):
         }
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample, with values as in `read`, arrays as NumPy arrays, and None for null.
+        """Return one sample with the same values as `read`, NumPy arrays, and None for null.
 
         Raises
         ------
@@ -140,7 +140,7 @@ class ParquetShard(Shard):
         return {name: _plain(self.schema[name], found[name]) for name in columns}
 
     def _read_stored(self, columns: Sequence[str]) -> dict[str, pa.Array]:
-        """Read the live rows of columns that are stored in the file."""
+        """Read the live rows of the columns stored in the file."""
         alive = self._row_group.alive()
         try:
             file = self._open_file()
@@ -185,7 +185,7 @@ def _value(column: Column, values: Values, row: int) -> Any:
 
 
 def _plain(column: Column, values: pa.Array) -> pa.Array:
-    """Convert the values of a column to its `Column.arrow_type`.
+    """Convert a column's values to its `Column.arrow_type`.
 
     Timestamps are truncated to microseconds, with a warning if that loses nanoseconds.
     """
@@ -195,16 +195,16 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
         found = values.cast(plain_type(values.type), safe=False)
         warn_user(
             f"column {column.name!r} of {column.origin.url} holds nanoseconds, which are "
-            "truncated: times are read in microseconds. Store them as integers to keep all "
+            "truncated because times are read in microseconds. Store them as integers to keep all "
             "digits"
         )
     return found if found.type == column.arrow_type else found.cast(column.arrow_type)
 
 
 def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
-    """Convert plain values to the form in which an MDS shard returns the column.
+    """Convert plain values to the form that an MDS shard returns the column in.
 
-    With `exact_nulls`, nulls of floating-point columns stay nulls instead of becoming NaN. The
+    With `exact_nulls`, nulls in floating-point columns stay nulls instead of becoming NaN. The
     result may be a read-only view of `values`.
     """
     dtype = column.parsed_encoding.dtype
