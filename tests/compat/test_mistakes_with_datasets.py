@@ -123,7 +123,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: engine.StreamingDataLoader("mds"), TypeError, "open_dataset"),
     (lambda p, m: engine.StreamingDataLoader(make_spark_converter(m)), TypeError, "torch_dataload"),
     (lambda p, m: engine.StreamingDataLoader(make_batch_reader(p)), TypeError, "found Reader("),
-    (lambda p, m: engine.StreamingDataLoader(loader(m)), TypeError, "create one with StreamingD"),
+    (lambda p, m: engine.StreamingDataLoader(loader(m)), TypeError, "create a dataset with Str"),
     (lambda p, m: loader(m, shuffle=True), ValueError, "StreamingDataset(…, shuffle=True)"),
     (lambda p, m: loader(m, batch_map="x"), TypeError, "batch_map must be a function, found 'x'"),
     (lambda p, m: loader(m, batch_map=len, collate_fn=len), ValueError, "only one of them"),
@@ -148,7 +148,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: convert(p, workers=0), ValueError, "found 0"),
     (lambda p, m: convert(Path("/nope/p")), FileNotFoundError, "neither a Parquet file nor a dir"),
     (lambda p, m: convert(m), ValueError, "needs no conversion"),
-    (lambda p, m: convert(beside(p, "empty")), FileNotFoundError, "whether the job that wrote the"),
+    (lambda p, m: convert(beside(p, "empty")), FileNotFoundError, "whether the job that writes t"),
     # names
     (lambda p, m: import_from("mdstorm", "make_spark_converter"), ImportError, "it is mdstorm.spa"),
     (lambda p, m: import_from("mdstorm", "MDSWriter"), ImportError, "is mdstorm_backend.MDSWriter"),

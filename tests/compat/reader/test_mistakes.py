@@ -137,7 +137,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: WeightedSamplingReader([p, p], [0.5, 0.5]), TypeError, "make_batch_reader(url)"),
     # calls at the wrong time
     (lambda p, m: batch_of_a_stopped_reader(p), RuntimeError, "inside of the with statement"),
-    (lambda p, m: reader(p).load_state_dict({}), ValueError, "the whole dict that state_dict()"),
+    (lambda p, m: reader(p).load_state_dict({}), ValueError, "the whole dict returned by"),
 ]
 
 

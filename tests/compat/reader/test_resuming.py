@@ -314,7 +314,7 @@ def test_row_reader_raises_error_for_state_of_another_rank(tmp_path: Path, *, la
     for rank in range(4):
         with reader(rank) as other:
             if rank:
-                with pytest.raises(StateMismatchError, match="save the state of each rank"):
+                with pytest.raises(StateMismatchError, match="save each rank's state"):
                     other.load_state_dict(states[0])
             other.load_state_dict(states[rank])
 

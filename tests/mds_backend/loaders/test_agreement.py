@@ -121,7 +121,7 @@ def test_different_seeds_raise_error_in_elastic_order_by_end_of_pass(world: Worl
     world.become(0)
     rows(world.loader(shuffle_seed=42))
     world.become(1)
-    message = r"seed 43, and rank 0 with 42.*give all ranks"
+    message = r"seed 43, and rank 0 with 42.*pass the same seed on all"
     with pytest.raises(InvalidArgumentError, match=message):
         rows(world.loader(shuffle_seed=43))
     world.become(1)

@@ -224,7 +224,7 @@ def test_state_before_filtered_shares_end_resumes_with_empty_pass(
     states = [loader.state_dict() for loader in before.loaders]
     assert [state["mdstorm"]["finished"] for state in states] == [requests_end, False]
     if requests_end:
-        with pytest.raises(StateMismatchError, match="save the state of each rank"):
+        with pytest.raises(StateMismatchError, match="save each rank's state"):
             Ranks(numbers, 2, 4, states[0], transform=LAST)
     after = Ranks(numbers, 2, 4, transform=LAST).loaders
     for loader, state in zip(after, states, strict=True):
