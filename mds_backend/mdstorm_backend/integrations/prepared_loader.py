@@ -164,7 +164,7 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
         Accelerate's object that knows whether the loader being iterated is at its end.
     """
 
-    #: Accelerate sets this attribute, and checks it so as not to prepare a loader twice.
+    #: Accelerate sets this attribute, and checks it to avoid preparing a loader twice.
     _is_accelerate_prepared = True
 
     def __init__(

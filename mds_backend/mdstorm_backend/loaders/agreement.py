@@ -61,7 +61,7 @@ _REMEDIES = {
 
 
 class RankGroup(NamedTuple):
-    """The default process group, its store and size, and the rank of this process in it."""
+    """The default process group, its store and size, and this process's rank in it."""
 
     itself: Any
     store: Any
@@ -150,7 +150,7 @@ class Beginning:
 
 
 class Ranks:
-    """Numbers the passes of this process, and compares them with other ranks' passes in a thread.
+    """Numbers this process's passes, and compares them with other ranks' passes in a thread.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 #: Name of the consumer if TensorFlow takes the batches, rather than a Python loop.
 PIPELINE = "TensorFlow's input pipeline"
 LOOP = "training"
-#: Waiting below this fraction of the time is negligible.
+#: Waiting for less than this fraction of the time is negligible.
 NEGLIGIBLE = 0.05
 #: A link that is busy for at least this fraction of the time counts as always busy.
 _SATURATED = 0.9
@@ -330,7 +330,7 @@ def _startup(found: Statistics) -> str:
         f"{_percent(found.startup_seconds, found)} of the time"
     )
     if mean < 1 and not found.workers:
-        return f"{opening}, which weighs less in a longer pass"
+        return f"{opening}, which matters less in a longer pass"
     return f"{opening}: {_KEPT_PROCESSES if found.workers else ''}{_OF_STARTUP}"
 
 

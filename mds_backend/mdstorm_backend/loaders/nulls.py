@@ -184,7 +184,7 @@ def _check_fill(column: Column, value: Any) -> None:
         wanted = f"one {type_} for all elements" if column.is_array else "a value of that type"
         raise errors.InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
-            f"which cannot hold it ({why}): give {wanted}"
+            f"which cannot hold it ({why}): pass {wanted}"
         ) from error
 
 
@@ -373,8 +373,8 @@ def _null_error(
     drop = (
         ""
         if inside
-        else f": df.na.drop(subset={names!r}); or while reading, as converters and readers do with "
-        f"filters=[{filters}]"
+        else f" with df.na.drop(subset={names!r}), or while reading with filters=[{filters}] in "
+        "converters and readers"
     )
     fills = ", ".join(f"{name!r}: …" for name in names)
     held = (
@@ -384,9 +384,9 @@ def _null_error(
     )
     return errors.NullValueError(
         f"{held}, and {framework} has no value that means null there. "
-        f"Give {'each ' if several else ''}{one} with fill_nulls={{{fills}}}, ask for "
-        f"{'mask columns' if several else 'a mask column'} with null_masks={names!r}, fill them in "
-        f"the transform, or leave such rows out before converting{drop}",
+        f"Give {'each ' if several else ''}{one} with fill_nulls={{{fills}}}, add "
+        f"{'mask columns' if several else 'a mask column'} with null_masks={names!r}, fill the "
+        f"nulls in the transform, or drop such rows before converting{drop}",
         columns=counts,
     )
 

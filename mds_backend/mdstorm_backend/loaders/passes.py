@@ -137,7 +137,7 @@ class Pass:
         return self._recorder.rows - self._rows_before if read is None else read
 
     def segments(self, recorder: Recorder) -> Iterator[Segment]:
-        """Yield the segments of the pass one after another; `recorder` records their reading."""
+        """Yield the segments of the pass one by one; `recorder` records their reading."""
         for segment in self.planned(recorder):
             self.enter(segment, recorder)
             yield segment
@@ -222,7 +222,7 @@ class Pass:
         self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
 
     def finish(self) -> None:
-        """Record that the end of the pass was requested, perhaps ahead of use."""
+        """Record that the end of the pass was requested, possibly ahead of use."""
         self.is_over = self.here.num_epochs is not None
         self._reach(self.position.epoch)
         if self.compared is not None and self.has_counted:
@@ -254,7 +254,7 @@ class Pass:
         return (is_finished and is_beginning) or abs(passed) < plan.num_ranks
 
     def state_dict(self, position: Position | None = None) -> dict[str, Any]:
-        """Return the state at the current position of the pass, or at `position`."""
+        """Return the state at the pass's current position, or at `position`."""
         return write_state(
             self.here, self.batching, self.position if position is None else position
         )

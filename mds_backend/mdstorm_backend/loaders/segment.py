@@ -1,4 +1,4 @@
-"""`Segment`: the remaining batches of a pass or of an epoch, read without interruption.
+"""`Segment`: the remaining batches of a pass or epoch, read without interruption.
 
 It holds the options, the `Batching` and the `Position` at which reading begins, and makes the
 `Plan` of its batches from them. Adapters for PyTorch, TensorFlow and readers call `Segment.blocks`,

@@ -61,9 +61,9 @@ class ExactOrder:
         Whether the share is determined when a pass begins: see `share_of`. None, the default, means
         yes for a `StreamingDataset` unless `world_size` is passed, and no for everything else.
     padded_to : int
-        Batch size if only the last global batch of a one-epoch pass may need padding, because its
-        rows fill one rank's batch after another. If 0, the ranks' numbers of rows differ by at most
-        one.
+        Batch size if only the last global batch of a one-epoch pass may need padding, in which case
+        its rows fill one rank's batch after another. If 0, the ranks' numbers of rows differ by at
+        most one.
 
     Examples
     --------

@@ -39,8 +39,8 @@ class Lanes(NamedTuple):
     size : int
         Number of lanes, which is the number of ranks at that time.
     padded_to : int
-        Batch size if only the last step of the pass may need padding, because its samples fill one
-        rank's batch after another. 0 if its samples are dealt out like all others.
+        Batch size if only the last step of the pass may need padding, in which case its samples
+        fill one rank's batch after another. 0 if they are dealt out like all others.
     """
 
     consumed: int

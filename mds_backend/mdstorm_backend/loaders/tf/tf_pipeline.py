@@ -109,7 +109,7 @@ class _Source:
 
 
 def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: Any) -> Any:
-    """Return the dataset of a source: see `traced_dataset`."""
+    """Return the dataset for a source: see `traced_dataset`."""
 
     def iteration(number: Any) -> Any:
         read = _read(find, specs, kind.cut_here, source, number).prefetch(kind.prefetch)

@@ -78,7 +78,7 @@ class TFRun:
         self.requested, self._following = 0, 1
 
     def request(self) -> int:
-        """Record the request of a batch, and return after how many batches to call this again.
+        """Record a request for a batch, and return the number of batches until the next call.
 
         It has to be called for each batch until the pass counts, and where an epoch begins.
         """
@@ -291,7 +291,7 @@ class TFRuns:
                 yield block
 
     def request(self, number: Any) -> int:
-        """Record the request of a batch, and return after how many batches to call this again."""
+        """Record a request for a batch, and return the number of batches until the next call."""
         run = self._open[int(number)]
         assert run.current is not None
         with self._lock:

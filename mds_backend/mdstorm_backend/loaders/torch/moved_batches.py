@@ -153,7 +153,7 @@ class _Packed(NamedTuple):
 
 
 class _DtypeGroup(NamedTuple):
-    """Tensors of one dtype: their bytes, the numbers of their slots, and their shapes."""
+    """Tensors with the same dtype: their bytes, slot numbers and shapes."""
 
     dtype: torch.dtype
     nbytes: int
