@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
+from tests.compat.readers import continue_as_another_process
 from tests.conftest import SECONDS_PER_TEST
 from tests.programs import free_port
+
+from mdstorm_backend.loaders import agreement
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -194,6 +197,9 @@ def fork(
 
 
 def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> None:
+    # Earlier tests in this process have used the same datasets, and may have caused warnings.
+    continue_as_another_process()
+    agreement._warned.clear()
     sys.stdout = sys.stderr = (at / f"{os.getpid()}.output").open("w", buffering=1)
     warnings.resetwarnings()
     os.environ.update(environment)

@@ -18,6 +18,7 @@ import torch.distributed as dist
 from support import converter_of
 from torch.distributed.algorithms.join import Join
 
+from mdstorm._readers import options
 from mdstorm.errors import TransformError
 from mdstorm.predicates import in_lambda
 from mdstorm.transform import TransformSpec
@@ -103,6 +104,9 @@ class World:
         said: list[str] = []
         agreement.warn_user = said.append
         agreement._warned.clear()
+        # As in a new process: after an error on one rank, the next epochs of the ranks differ.
+        options.next_epochs.clear()
+        options.tried_passes.clear()
         ranks = gathered(self.train())
         if None in ranks:
             assert self.drops > 1
