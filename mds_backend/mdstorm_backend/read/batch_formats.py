@@ -34,15 +34,15 @@ def formatter(name: str, schema: Schema) -> Callable[[Batch], Any]:
 
 
 def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
-    """Convert the batch to Arrow, without a copy where Arrow can wrap NumPy.
+    """Convert a batch to Arrow, without copying where Arrow can wrap NumPy arrays.
 
-    Images and pickles stay stored bytes; JSON, and decimals without a Spark
-    type, as strings.
+    Images and pickles stay as stored bytes; JSON values, and decimals without
+    a Spark type, become strings.
 
     Raises
     ------
     UnsupportedTypeError
-        If arrays of several shapes or dtypes have no type in common.
+        If arrays of different shapes or dtypes have no common type.
     """
     arrays = []
     for column in schema:
@@ -58,7 +58,7 @@ def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
 
 
 def _objects_to_arrow(values: npt.NDArray[Any], column: Column) -> pa.Array:
-    """Convert a column of objects: arrays of several shapes or dtypes, or large integers."""
+    """Convert an object column: arrays of different shapes or dtypes, or large integers."""
     arrays = [value for value in values if isinstance(value, np.ndarray)]
     kinds = {(array.dtype, array.ndim) for array in arrays}
     if len(kinds) <= 1 and all(array.ndim == 1 for array in arrays):
@@ -80,12 +80,12 @@ def _no_arrow_type(column: Column, found: str) -> UnsupportedTypeError:
 
 
 def to_table(batches: Iterable[pa.RecordBatch], schema: Schema) -> pa.Table:
-    """Join the batches of `to_record_batch`; arrays that store their own dtype must agree on it.
+    """Join batches from `to_record_batch`; arrays that store their own dtype must agree on it.
 
     Raises
     ------
     UnsupportedTypeError
-        If arrays of one column have several types.
+        If arrays in the same column have different types.
     """
     found = list(batches)
     fields = schema.arrow_schema
@@ -100,7 +100,7 @@ def to_table(batches: Iterable[pa.RecordBatch], schema: Schema) -> pa.Table:
 def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
     """Return one NumPy array per column.
 
-    Integer and boolean columns with nulls become float64 with NaN, as pandas does it; dates and
+    Integer and boolean columns with nulls become float64 with NaN, as in pandas; dates and
     timestamps ``datetime64`` with NaT, day-time intervals integers (microseconds); strings,
     binaries, decimals, nested values and ragged arrays have dtype object, with None for null.
     Nested arrays are multidimensional arrays, or lists of arrays throughout if the column is
@@ -112,7 +112,7 @@ def to_numpy(batch: Batch, schema: Schema) -> dict[str, npt.NDArray[Any]]:
 
 
 def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
-    """Convert one column to NumPy, see `to_numpy`.
+    """Convert one column to NumPy, following the rules of `to_numpy`.
 
     `column` is None for a column that is not stored; the dtype then depends on the nulls in
     `values`.
@@ -156,7 +156,7 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
             return np.array(values)
         values = values.cast(pa.float64(), safe=False)
     if pa.types.is_floating(values.type):
-        # Only where needed: Arrow 14 cannot fill nulls of float16.
+        # Only where needed, because Arrow 14 cannot fill float16 nulls.
         return np.array(pc.fill_null(values, float("nan")) if values.null_count else values)
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -164,7 +164,7 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
 
 
 def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
-    """Whether the column has nulls; `values` decide if nulls are not counted at its origin."""
+    """Whether the column has nulls; checks `values` if its origin does not count nulls."""
     return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
 
 
@@ -183,9 +183,9 @@ def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
 
 
 def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
-    """Convert the batch to a DataFrame.
+    """Convert a batch to a DataFrame.
 
-    As `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for timestamps,
+    Like `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for timestamps,
     and dates as `datetime.date` objects.
     """
     return arrays_to_pandas({c.name: column_for_pandas(batch[c.name], c) for c in schema})
@@ -199,7 +199,7 @@ def column_for_pandas(values: Values, column: Column | None) -> npt.NDArray[Any]
 
 
 def arrays_to_pandas(arrays: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
-    """Make a DataFrame of arrays by column name, see `to_pandas`."""
+    """Make a DataFrame from arrays by column name; see `to_pandas`."""
     pandas = require("pandas")
     return pandas.DataFrame({name: _series(pandas, array) for name, array in arrays.items()})  # type: ignore[no-any-return]
 
@@ -212,7 +212,7 @@ def _series(pandas: Any, array: npt.NDArray[Any]) -> Any:
         dates[np.isnat(array)] = None
         return pandas.Series(dates, dtype=object)
     if array.dtype.kind == "M":
-        # Converted by pandas, which raises an error for a timestamp that does not fit; NumPy would
-        # overflow silently.
+        # pandas raises an error for a timestamp that does not fit, whereas NumPy would overflow
+        # silently.
         return pandas.Series(array).astype("datetime64[ns]")
     return pandas.Series(array, dtype=array.dtype)

@@ -19,7 +19,7 @@ from mdstorm_backend.read.shard import Shard
 
 
 class Transform(Protocol):
-    """A function on batches that may change columns and rows.
+    """A function that may change the columns and rows of a batch.
 
     Optional attributes describe it: ``unchanged``, the set of names of the columns that it passes
     through as stored; ``leaves_out_rows``, true if it drops rows by their values; ``keeps_rows``,
@@ -56,7 +56,7 @@ class Block:
     batch: Batch = field(default_factory=dict)
 
     def numbers(self) -> list[int]:
-        """Return the sample numbers in the dataset; empty once the block is read."""
+        """Return the sample numbers in the dataset; empty once the block has been read."""
         return [number for part in self.parts for number in part.numbers()]
 
     def batches(self) -> Iterator[Batch]:
@@ -88,7 +88,7 @@ class Selection:
 
 
 class Located:
-    """The samples of a chunk, or of part of one, and the shards and rows that hold them.
+    """The samples in all or part of a chunk, and the shards and rows that hold them.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Located:
 
     @cached_property
     def opened(self) -> list[Shard]:
-        """The shards, after waiting for those that are still being opened.
+        """The shards; waits for any that are still being opened.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class Located:
         return dtypes.pop() if len(dtypes) == 1 else None
 
     def selections(self, start: int, stop: int, position: int) -> Iterator[Selection]:
-        """Yield the selections of samples `start` to `stop`, which fill a block from `position` on.
+        """Yield selections of samples `start` to `stop`, which fill a block from `position` onward.
 
         Either all selections have slices as positions, or all have arrays.
         """
@@ -184,7 +184,7 @@ class Located:
                 yield Selection(shard, slice(begin - first, end - first), filled)
 
     def scattered(self, start: int, stop: int) -> Scattered | None:
-        """Return shard and row of samples `start` to `stop`; None if they are in stored order."""
+        """Return the shards and rows of samples `start` to `stop`; None if in stored order."""
         if self._found is None:
             return None
         owners, rows = self._found.owners[start:stop], self._found.rows[start:stop]
@@ -193,7 +193,7 @@ class Located:
         return Scattered(self.opened, owners, rows)
 
     def _wait_for(self, owners: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.int64]) -> None:
-        """Wait for rows, and for all rows before them unless these are the first samples."""
+        """Wait for rows, and also for all earlier rows unless these are the first samples."""
         needed = [(shard, rows[owners == number]) for number, shard in self._arriving]
         requested: list[Future[bool] | None] = [None] * len(needed)
         if self._is_first:
@@ -211,15 +211,15 @@ class Located:
 
 @dataclass(frozen=True)
 class Scattered:
-    """Shard and row of samples in arbitrary order.
+    """The shard and row of each sample, in arbitrary order.
 
     Attributes
     ----------
     shards : sequence of Shard
         Shards by number.
     owners : numpy.ndarray
-        Number of the shard that holds each sample; a short unsigned type where that suffices, as
-        its stable sort is a radix sort.
+        Number of the shard that holds each sample; a short unsigned type where that suffices,
+        because its stable sort is a radix sort.
     rows : numpy.ndarray
         int64, the row of each sample in its shard.
     """
@@ -258,7 +258,7 @@ class Scattered:
         return zip(self.shards, found, strict=True)
 
     def selections(self, position: int) -> Iterator[Selection]:
-        """Yield a selection per shard; together they fill a block from `position` on."""
+        """Yield one selection per shard; together they fill a block from `position` onward."""
         for shard, first, last in self.groups:
             if self.is_sorted:
                 filled = slice(position + first, position + last)
@@ -269,7 +269,7 @@ class Scattered:
 
 
 def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> ShardRows:
-    """Find shard and row of samples; lists all shards from the first to the last one needed."""
+    """Find each sample's shard and row; lists all shards from the first to the last one needed."""
     first = int(np.searchsorted(bounds, numbers.min(), side="right")) - 1
     last = int(np.searchsorted(bounds, numbers.max(), side="right")) - 1
     inner = bounds[first + 1 : last + 1]
@@ -285,7 +285,7 @@ def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> Sha
 
 
 def _present(found: ShardRows) -> ShardRows:
-    """Drop shards that hold none of the samples, and renumber the others."""
+    """Drop shards that hold none of the samples, and renumber the rest."""
     if len(found.shards) == 1:
         return found
     present = np.flatnonzero(np.bincount(found.owners, minlength=len(found.shards)))
@@ -298,7 +298,7 @@ def _present(found: ShardRows) -> ShardRows:
 
 
 def _as_slice(rows: npt.NDArray[np.int64]) -> Positions:
-    """Return consecutive rows as a slice, which needs no index array; other rows unchanged."""
+    """Return consecutive rows as a slice, to avoid an index array; return other rows unchanged."""
     first, last = int(rows[0]), int(rows[-1])
     if last - first + 1 == len(rows) and bool((np.diff(rows) == 1).all()):
         return slice(first, last + 1)

@@ -1,4 +1,4 @@
-"""Leave out samples that cannot be read: damaged shards, row groups, samples and images."""
+"""Skip samples that cannot be read because a shard, row group, sample or image is damaged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Damage:
-    """The damage that one iteration has found.
+    """The damage found during one iteration.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Damage:
         self._dataset = dataset
         self._columns = columns
         self._read = read
-        #: Shards of which no sample can be read; they are not opened again.
+        #: Shards without a single readable sample; they are not opened again.
         self._shards: dict[int, CorruptDatasetError] = {}
 
     def check_shard(self, number: int) -> None:
@@ -55,7 +55,7 @@ class Damage:
     def leave_out(self, block: Block) -> None:
         """Remove the damaged samples from a block that could not be read.
 
-        Batches keep their places, with fewer rows or with none, so that all ranks have the same
+        Batches keep their positions, with fewer rows or none, so that all ranks have the same
         number of batches.
         """
         numbers, bounds = np.array(block.numbers(), np.int64), self._dataset.bounds
@@ -71,7 +71,7 @@ class Damage:
         block.sizes = np.diff(until[ends]).tolist()
 
     def _sound_in(self, number: int, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Return which samples of a shard can be read."""
+        """Return a mask of the samples in a shard that can be read."""
         try:
             self.check_shard(number)
             self._dataset.shard(number).decoded(self._columns)
@@ -106,5 +106,5 @@ def _skip(samples: int, error: CorruptDatasetError) -> None:
 
 @cache
 def _warn(error: str) -> None:
-    """Log damaged data, once per process."""
-    _logger.warning('Samples are skipped, because on_corrupt="skip": %s', error)
+    """Log damaged data once per process."""
+    _logger.warning('Skipping samples because on_corrupt="skip": %s', error)

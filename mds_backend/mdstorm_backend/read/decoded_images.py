@@ -25,7 +25,7 @@ from mdstorm_backend.read.late import default_workers, map_in_threads
 #: Kinds of encodings that can hold image files.
 _STORED = ("bytes", "jpeg", "png", "pil")
 
-#: Columns as users name them, and an image size: one number for squares, or height and width.
+#: Column names as users pass them, and an image size: one number for squares, or height and width.
 Decode: TypeAlias = str | Sequence[str]
 Size: TypeAlias = int | tuple[int, int]
 
@@ -35,7 +35,7 @@ _numbers: ContextVar[Callable[[], Sequence[int]]] = ContextVar("numbers", defaul
 
 @contextmanager
 def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
-    """Name these samples in errors that are raised by decoding in this context."""
+    """Include these sample numbers in decoding errors raised in this context."""
     token = _numbers.set(numbers)
     try:
         yield
@@ -44,7 +44,7 @@ def reading_samples(numbers: Callable[[], Sequence[int]]) -> Iterator[None]:
 
 
 def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
-    """Raise for invalid `decode` names, image sizes, or limits on decoded bytes.
+    """Raise an error for invalid `decode` names, image sizes, or limits on decoded bytes.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
         )
     if not decode:
         raise errors.InvalidArgumentError(
-            f"size={size!r} has no effect without decode: name the columns of images, decode=[…]"
+            f"size={size!r} has no effect without decode: list the image columns in decode=[…]"
         )
 
 
@@ -102,7 +102,7 @@ class ImageDecoder:
         masked: Sequence[str],
         most: int = MAX_IMAGE_BYTES,
     ) -> ImageDecoder:
-        """Return the decoder of columns of `schema`; arguments have passed `check_decode`.
+        """Return a decoder for columns in `schema`; arguments must have passed `check_decode`.
 
         Raises
         ------
@@ -115,8 +115,8 @@ class ImageDecoder:
             if column is None or column.parsed_encoding.kind not in _STORED:
                 found = "is not read" if column is None else f"is of type {column.shown_type}"
                 raise errors.InvalidArgumentError(
-                    f"decode names column {name!r}, which {found}. Name binary columns that "
-                    f"hold image files; the columns that are read are {list(schema.names)}"
+                    f"decode lists column {name!r}, which {found}. List binary columns that "
+                    f"contain image files; the columns being read are {list(schema.names)}"
                 )
         stored = tuple(schema[name] for name in names)
         return cls(stored, None if size is None else _sides(size), tuple(masked), most)
@@ -152,11 +152,11 @@ class ImageDecoder:
                 )
 
     def before(self, transform: Transform) -> Transform:
-        """Wrap a transform to receive decoded images, unless it passes all of them through."""
+        """Wrap a transform so that it gets decoded images, unless it passes them all through."""
         return transform if self.after(transform) == self else _DecodedFirst(self, transform)
 
     def after(self, transform: Transform | None) -> ImageDecoder | None:
-        """Return the decoder for images that a transform passes through; None if there are none."""
+        """Return the decoder for images that a transform passes through, or None if none are."""
         if transform is None:
             return self
         unchanged = getattr(transform, "unchanged", ())
@@ -164,7 +164,7 @@ class ImageDecoder:
         return replace(self, stored=left) if left else None
 
     def __call__(self, batch: Batch, threads: int | None = None) -> Batch:
-        """Decode the images of a batch, each into its place in one array per column.
+        """Decode the images in a batch, each directly into its position in the column's array.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ class ImageDecoder:
         CorruptDatasetError
             If an image is damaged.
         InvalidArgumentError
-            If there is no size, and images differ in theirs or all rows are null.
+            If no size is set, and images differ in size or all rows are null.
         NullValueError
             If an image is null and its column has no mask.
         MissingDependencyError
@@ -195,7 +195,7 @@ class ImageDecoder:
 
 
 class _EncodedImages:
-    """The image files of one column of a batch, None where the column is null."""
+    """The image files in one column of a batch; None where the column is null."""
 
     def __init__(
         self, column: Column, batch: Batch, size: tuple[int, int] | None, masked: bool, most: int
@@ -246,9 +246,9 @@ class _EncodedImages:
         except Exception as error:  # image libraries may raise any exception
             reason = str(error).partition(" <_io.BytesIO")[0]
             raise errors.CorruptDatasetError(
-                f"{self._place(row)} is not an image that can be decoded "
+                f"{self._place(row)} cannot be decoded as an image "
                 f"({type(error).__name__}: {reason}). Write the dataset again without it, or "
-                "leave it out with a predicate that tries to open it",
+                "skip it with a predicate that tries to open it",
                 url=self._column.origin.url,
             ) from error
 
@@ -256,8 +256,8 @@ class _EncodedImages:
         self, row: int, found: tuple[int, ...], shape: tuple[int, ...]
     ) -> errors.InvalidArgumentError:
         return errors.InvalidArgumentError(
-            f"{self._place(row)} has {found[0]} by {found[1]} pixels, but "
-            f"{self._place(self._present[0])} {shape[0]} by {shape[1]}: give size= to resize and "
+            f"{self._place(row)} is {found[0]} by {found[1]} pixels, but "
+            f"{self._place(self._present[0])} is {shape[0]} by {shape[1]}: pass size= to resize and "
             "crop all images to the same size"
         )
 
@@ -271,16 +271,16 @@ class _EncodedImages:
 
 
 def _instead(name: str) -> str:
-    """Return the advice of error messages about missing images."""
+    """Return the advice for error messages about missing images."""
     return (
-        f"give fill_nulls={{{name!r}: …}} the bytes of an image file, ask for black images and a "
-        f"mask column with null_masks=[{name!r}], or leave such rows out, in a reader "
+        f"pass the bytes of an image file in fill_nulls={{{name!r}: …}}, request black images and "
+        f"a mask column with null_masks=[{name!r}], or, in a reader, filter out such rows "
         f"with filters=[({name!r}, '!=', None)]"
     )
 
 
 class _DecodedFirst:
-    """A transform that decodes images, then calls another one, and has the other's attributes."""
+    """A transform that decodes images, then calls another transform, whose attributes it copies."""
 
     def __init__(self, images: ImageDecoder, transform: Transform) -> None:
         self._images = images

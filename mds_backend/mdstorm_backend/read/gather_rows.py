@@ -1,11 +1,11 @@
 """Gather the rows of a block from their shards.
 
-If all shards share one fixed-size layout, whole records are gathered, see `record_gather`.
+If all shards share one fixed-size layout, whole records are gathered (see `record_gather`).
 Otherwise columns are copied from shards that hold them decoded, or each shard decodes its rows and
-the columns are joined, see `gather_columns`.
+the columns are joined (see `gather_columns`).
 
 Taking a row from many decoded columns waits for memory once per column; from records, only once.
-So columns are packed into records, see `Packing`. That takes as long as taking a few hundred
+So columns are packed into records (see `Packing`). That takes as long as taking a few hundred
 thousand values, so it pays off for shards of which many rows are taken.
 """
 
@@ -31,7 +31,7 @@ from mdstorm_backend.read.record_gather import RecordGatherer
 from mdstorm_backend.read.shard import MemoryShard, Shard
 from mdstorm_backend.read.stacking import Output
 
-#: With fewer columns, or larger values, packing gains nothing.
+#: Packing does not pay off with fewer columns or larger values.
 _FEWEST_COLUMNS = 4
 _LARGEST_VALUE = 64
 #: A shard is packed once one in this many of its rows has been taken.
@@ -53,7 +53,7 @@ class Gatherer:
     exact_nulls : bool
         Return nulls of floating-point columns as nulls, not as NaN.
     outputs : sequence of Output, optional
-        What `arranged` makes of the batch: matrices may replace their columns.
+        The entries that `arranged` makes from the batch: matrices may replace their columns.
     """
 
     schema: Schema
@@ -67,7 +67,7 @@ class Gatherer:
         self._of_records: dict[np.dtype[np.void] | None, RecordGatherer | None] = {None: None}
 
     def __call__(self, parts: Sequence[Located]) -> Batch:
-        """Copy the samples of `parts`, in their order.
+        """Copy the samples of `parts`, in order.
 
         Returns
         -------
@@ -98,7 +98,7 @@ def gather_columns(
     exact_nulls: bool = False,
     packing: Packing | None = None,
 ) -> Batch:
-    """Copy rows of shards of any kind, column by column, or as records packed by `packing`."""
+    """Copy rows from shards of any kind, column by column or as records packed by `packing`."""
     selections: list[Selection] = []
     total = 0
     for part in parts:
@@ -136,7 +136,7 @@ def _gather_read(
         rows = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         found = np.arange(len(rows))
         if not (rows[1:] > rows[:-1]).all():
-            # `Shard.read` takes ascending rows without repetition.
+            # `Shard.read` requires ascending rows without duplicates.
             rows, found = np.unique(rows, return_inverse=True)
         batches.append(selection.shard.read(rows, columns, exact_nulls=exact_nulls))
         order[selection.positions] = found.reshape(-1) + gathered
@@ -149,7 +149,7 @@ def _gather_read(
 
 
 def _joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
-    """Return the function that joins pieces of a column; transforms may return differing types."""
+    """Return a function that joins pieces of a column; transforms may return different types."""
     made = any(isinstance(selection.shard, MemoryShard) for selection in selections)
     return concat_values if made else concat_stored
 
@@ -224,7 +224,7 @@ class Packing:
     def gather(
         self, selections: Sequence[Selection], decoded: Sequence[Batch], total: int
     ) -> Batch | None:
-        """Copy rows from packed shards; None if a shard is not packed, or their dtypes differ.
+        """Copy rows from packed shards; return None if one is not packed or their dtypes differ.
 
         Parameters
         ----------
@@ -257,7 +257,7 @@ class Packing:
         )
 
     def _records(self, selection: Selection, batch: Batch) -> _Records | None:
-        """Return the records of a shard; None until enough rows were taken for packing to pay."""
+        """Return a shard's records; None until enough rows were taken for packing to pay off."""
         shard = selection.shard
         with self._lock:
             records = self._packed.get(shard)
@@ -290,7 +290,7 @@ class Packing:
 def _packed(columns: Sequence[str], batch: Batch) -> _Records:
     """Pack columns into records."""
     formats = [(batch[name].dtype, batch[name].shape[1:]) for name in columns]
-    # In this form of a dtype, names may be any strings, even empty.
+    # In this form of dtype, names can be any strings, even empty ones.
     dtype = np.dtype({"names": list(columns), "formats": formats})
     records = np.empty(num_rows(batch), dtype)
     for start, stop in _chunks(len(records), dtype.itemsize):

@@ -1,7 +1,7 @@
 """Decode images, pickles and strings, which shards return as stored.
 
-Decoding late lets them be shuffled and passed on undecoded. Images are decoded in threads, as
-their decoders release the GIL.
+Late decoding allows them to be shuffled and passed on undecoded. Images are decoded in threads,
+because their decoders release the GIL.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class LateDecoder:
 
 
 def joined(values: list[Any]) -> npt.NDArray[Any]:
-    """Return numbers, or arrays of one dtype and shape, as one array; other values as objects."""
+    """Join numbers, or arrays with the same dtype and shape, into one array; others as objects."""
     kinds = {
         (value.dtype, value.shape) if isinstance(value, (np.ndarray, np.generic)) else type(value)
         for value in values
@@ -144,7 +144,7 @@ def objects(values: list[Any]) -> npt.NDArray[Any]:
 #: Decodes a stored image to its pixels, which may fill the array that is passed.
 DecodePixels: TypeAlias = Callable[[bytes, npt.NDArray[Any] | None], npt.NDArray[Any]]
 
-#: More threads than this only contend for memory.
+#: More threads than this would only contend for memory.
 _MAX_WORKERS = 8
 
 #: Largest array that is allocated on the assumption that all images are as large as the first one.
@@ -152,9 +152,10 @@ MAX_STACK_BYTES = 1 << 30
 
 
 def default_workers() -> int:
-    """Return the number of decoding threads: the processors usable by this process, at most 8.
+    """Return the number of decoding threads: one per processor usable by this process, at most 8.
 
-    A daemonic process, such as a worker of PyTorch's loader, gets one: other workers use the rest.
+    A daemonic process, such as a PyTorch DataLoader worker, gets one, because other workers use
+    the rest.
     """
     if current_process().daemon:
         return 1
@@ -163,7 +164,7 @@ def default_workers() -> int:
 
 
 def map_in_threads(function: Callable[[Any], Any], items: Sequence[Any], workers: int) -> list[Any]:
-    """Return `function(item)` of each item, in order, computed in up to `workers` threads."""
+    """Return `function(item)` for each item, in order, computed in up to `workers` threads."""
     workers = min(workers, len(items))
     if workers <= 1:
         return [function(item) for item in items]

@@ -1,6 +1,6 @@
 """Convert stored values to logical values: booleans, dates, decimals, nested types, nulls.
 
-`to_logical` converts a column, a `ValueDecoder` decodes one value at a time.
+`to_logical` converts a column; a `ValueDecoder` decodes one value at a time.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def to_logical(
     values = _with_nulls(values, valid)
     if column.spark_type is None:
         return values
-    # Values stored as text are parsed only now: placeholders of nulls might not parse.
+    # Values stored as text are parsed only now, because placeholders for nulls might not parse.
     return column.parsed_encoding.to_logical(values, column.arrow_type)
 
 
@@ -91,7 +91,7 @@ def as_lists(column: Column, values: Values) -> pa.Array:
 
 
 def no_values(column: Column, *, exact_nulls: bool) -> Values:
-    """Return the values of the column in a batch without rows."""
+    """Return the column's values in an empty batch."""
     if not column.is_numpy(exact_nulls=exact_nulls):
         return pa.array([], column.arrow_type)
     stored = np.empty((0, *(column.value_shape or ())), column.parsed_encoding.dtype)
@@ -115,7 +115,7 @@ def view_dtype(column: Column) -> np.dtype[Any] | None:
 
 
 def _in_general_form(column: Column, stored: Values) -> Values:
-    """Convert values of a shard whose encoding differs from the dataset's to the dataset's form."""
+    """Convert values to the dataset's form, if the shard's encoding differs from the dataset's."""
     dtype = column.parsed_encoding.dtype
     if isinstance(stored, np.ndarray):
         if stored.dtype == object:
@@ -134,7 +134,7 @@ def _in_general_form(column: Column, stored: Values) -> Values:
 
 
 def _typed(column: Column, stored: Values) -> Values:
-    """Convert values of a column with a Spark type to NumPy or Arrow values of this type."""
+    """Convert values of a column with a Spark type to NumPy or Arrow values of that type."""
     if isinstance(stored, np.ndarray):
         if stored.dtype == object:  # arrays that differ in dimensions, or are empty
             return nested_lists.lists_of_arrays(list(stored), column.arrow_type)
@@ -142,7 +142,7 @@ def _typed(column: Column, stored: Values) -> Values:
     if column.is_array:
         found, wanted = nested_lists.depth_of(stored.type), nested_lists.depth_of(column.arrow_type)
         if found != wanted:
-            raise ValueError(f"arrays of {found} dimensions, but the column's have {wanted}")
+            raise ValueError(f"arrays have {found} dimensions, but the column's have {wanted}")
         flat = pa.array(_numpy_typed(column, np.asarray(nested_lists.elements_of(stored))))
         return nested_lists.with_elements(stored, flat.cast(column.element_type))
     return stored
@@ -154,7 +154,7 @@ def _numpy_typed(column: Column, stored: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class ValueDecoder:
-    """Chooses the fastest way to decode one value of a column, in a microsecond or so.
+    """Chooses the fastest way to decode single values of a column, in about a microsecond each.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class ValueDecoder:
 
     @property
     def needs_read(self) -> bool:
-        """Whether `Shard.read` has to decode the row, as decoding the bytes is not enough."""
+        """Whether `Shard.read` has to decode the row because decoding the bytes is not enough."""
         if self._encoding.is_verbatim:
             return False
         if not (self._encoding.is_viewed or self._encoding.is_array):
@@ -203,7 +203,7 @@ class ValueDecoder:
         return self._dtype is None or (self._to_python and not is_number(self.column.arrow_type))
 
     def of_row(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
-        """Return a function that returns the value of a row, for fixed-size samples.
+        """Return a function from a row number to its value, for fixed-size samples.
 
         Parameters
         ----------
@@ -220,7 +220,7 @@ class ValueDecoder:
         return lambda row: get(start + row * stride, start + row * stride + size)
 
     def of_span(self) -> DecodeSpan:
-        """Return a function that returns the value of a byte span, for samples of varying size."""
+        """Return a function that decodes the value in a byte span, for variable-size samples."""
         encoding, data = self._encoding, self._data
         if encoding.is_viewed and encoding.size is not None:
             get = self._of_view(0, 1, len(data) - encoding.size + 1)
@@ -234,7 +234,7 @@ class ValueDecoder:
         return lambda start, stop: decode(start, stop).view(dtype)
 
     def after_read(self) -> Callable[[Any], Any]:
-        """Return the function that converts a value of `Shard.read` to the output value."""
+        """Return the function that converts a value from `Shard.read` to the output value."""
         if self.column.uneven and not self.column.element_null_count:
             dtype, depth = self._dtype, nested_lists.depth_of(self.column.arrow_type)
             return lambda value: None if value is None else _with_arrays(value, depth, dtype)
@@ -258,7 +258,7 @@ class ValueDecoder:
         return checked
 
     def _of_view(self, start: int, stride: int, count: int) -> Callable[[int], Any]:
-        """Return a function that returns a value of an array view by its number: see `of_row`."""
+        """Return a function that gets a value from an array view by row number; see `of_row`."""
         dtype = self._encoding.dtype if self._is_date else self._dtype
         shape = self._encoding.shape
         assert dtype is not None

@@ -1,4 +1,4 @@
-"""Matrices: columns of numbers as one array ``(rows, columns)``.
+"""Matrices: numeric columns as one array ``(rows, columns)``.
 
 Columns of one dtype are a `Matrix`, whose rows are copied from the bytes of records without
 transposing. Columns of several dtypes are read one by one, and then cast. Columns of a record
@@ -44,7 +44,7 @@ class Matrix:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of a row."""
+        """Size of a row in bytes."""
         return self.dtype.itemsize * len(self.offsets)
 
     @cached_property
@@ -128,7 +128,7 @@ class Strip:
 
     @property
     def _dtype(self) -> np.dtype[Any]:
-        """Unsigned integer dtype of the values' size, in which they are copied."""
+        """Unsigned integer dtype of the same size as the values, used to copy them."""
         return np.dtype(f"u{self._itemsize}")
 
     @property
@@ -216,7 +216,7 @@ def matrices_of(
 def layout(
     names: Sequence[str], formats: Sequence[Any], offsets: Sequence[int], itemsize: int
 ) -> np.dtype[np.void]:
-    """Return the dtype of a record that may have other bytes between its fields."""
+    """Return the dtype of a record that may have gaps between its fields."""
     return np.dtype(
         {
             "names": list(names),

@@ -28,8 +28,8 @@ from mdstorm_backend.read.logical import ValueDecoder, to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
 
-#: Samples of a shard are requested separately only if they are at most this many, and at most one
-#: part in this many of the shard's bytes, because they are downloaded again with the shard.
+#: Samples are requested separately only if there are at most this many, and they take up at most
+#: one in this many of the shard's bytes, because they are downloaded again with the shard.
 MOST_REQUESTED, PART_REQUESTED = 64, 8
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
@@ -85,10 +85,10 @@ class MDSShard(Shard):
             size, found = self.record_dtype.itemsize, int(self.offsets[-1] - self.offsets[0])
             if found != size * info.samples:
                 raise self.corrupt(
-                    f"has {info.samples} samples of {size} bytes each in its index, but {found} "
-                    "bytes of samples"
+                    f"has {info.samples} samples of {size} bytes each in its index, but contains "
+                    f"{found} bytes of samples"
                 )
-        #: The validity of the elements of ragged arrays, as lists of the same lengths.
+        #: The validity of the elements in ragged arrays, as lists of the same lengths.
         self._element_masks: dict[str, pa.ListArray] = {}
         self._samplers: dict[tuple[str, ...] | None, SampleDecoder] = {}
 
@@ -98,7 +98,7 @@ class MDSShard(Shard):
         Raises
         ------
         MDStormError
-            If the download fails, see `ShardCache.open`.
+            If the download fails; see `ShardCache.open`.
         """
         arrival = self.arrival
         if arrival is not None:
@@ -118,7 +118,7 @@ class MDSShard(Shard):
         return request(list(zip(starts, stops, strict=True)))
 
     def will_need(self) -> None:
-        """Advise the operating system to read the file ahead, if it is mapped."""
+        """Advise the operating system to read ahead if the file is mapped."""
         if self.arrival is None and self._map is not None:
             self._map.madvise(mmap.MADV_WILLNEED)
 
@@ -153,7 +153,7 @@ class MDSShard(Shard):
         return validity
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Decode columns of the samples `rows` (ascending, without repetition) into new arrays.
+        """Decode columns of the samples `rows` (ascending, without duplicates) into new arrays.
 
         Raises
         ------
@@ -237,7 +237,7 @@ class MDSShard(Shard):
         return CorruptDatasetError.of_file(self.url, what)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
-        """Raise for columns that the dataset does not have, or that only its other shards have."""
+        """Raise an error for columns missing from the dataset, or only from this shard."""
         absent = set(columns).difference(self.layout.names)  # a set: there may be thousands
         missing = [name for name in columns if name in absent]
         unknown = [name for name in missing if name not in self.schema]
@@ -274,7 +274,7 @@ class MDSShard(Shard):
         return values
 
     def _finished(self, column: Column, stored: Values, rows: Rows, *, exact_nulls: bool) -> Values:
-        """Convert the stored values of `rows` to the logical type of the column, with nulls."""
+        """Convert the stored values of `rows` to the column's logical type, with nulls."""
         valid = elements = None
         if column.null_count and column.name in self.validity.rows:
             valid = self.validity.rows[column.name][rows]
@@ -283,9 +283,9 @@ class MDSShard(Shard):
         return to_logical(column, stored, valid, elements, exact_nulls=exact_nulls)
 
     def _element_validity(self, name: str, rows: Rows) -> npt.NDArray[np.bool_] | None:
-        """Return the validity of the elements of the arrays in `rows`, flattened.
+        """Return the validity of the array elements in `rows`, flattened.
 
-        None for arrays that are stored as JSON, whose text marks null elements.
+        Returns None for arrays stored as JSON, whose text marks null elements.
         """
         bits = self.validity.elements[name]
         encoding = self.layout.encodings[self.layout.names.index(name)]
@@ -297,7 +297,7 @@ class MDSShard(Shard):
             everything = np.arange(self.num_samples)
             lists = as_arrow(self._read_variable(everything, [name])[name])
             if len(bits) != len(elements_of(lists)):
-                raise ValueError(f"a null bitmap of {len(bits)} elements for column {name!r}")
+                raise ValueError(f"wrong null bitmap of {len(bits)} elements for column {name!r}")
             masks = with_elements(lists, pa.array(bits.view(np.uint8)))
             self._element_masks[name] = masks
         chosen = elements_of(self._element_masks[name].take(pa.array(rows)))
@@ -329,7 +329,7 @@ def _sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
     if in_order and not masks and not slow:
         return decode
     names = tuple(columns)
-    # The shard keeps this function. A reference back would be a cycle, and keep the file open.
+    # The shard keeps this function. A reference back would create a cycle and keep the file open.
     reference = weakref.ref(shard)
 
     def decode_all(row: int) -> dict[str, Any]:
@@ -350,7 +350,7 @@ def _sample_decoder(shard: MDSShard, columns: Sequence[str]) -> SampleDecoder:
 
 
 def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> SampleDecoder:
-    """Return a decoder for fixed-size samples, whose values are at equal distances."""
+    """Return a decoder for fixed-size samples, whose values are evenly spaced."""
     sizes = [encoding.size or 0 for encoding in shard.layout.encodings]
     starts = accumulate(sizes, initial=int(shard.offsets[0]))
     # `starts` has one more item, the end of the sample.
@@ -363,7 +363,7 @@ def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> Sample
 
 
 def _of_variable(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> SampleDecoder:
-    """Return a decoder for samples of varying size, which begin with their column sizes."""
+    """Return a decoder for variable-size samples, which begin with their column sizes."""
     layout = shard.layout
     offsets = shard.offsets.view(np.uint8).data.cast("I")
     data = shard.data

@@ -30,11 +30,11 @@ from mdstorm_backend.read.stacking import Output, arranged
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
 BLOCK_BYTES = 8 << 20
-#: Tables of at most this many bytes are copied without a thread, if nothing else has to be done.
+#: Tables of at most this many bytes are copied without a thread, unless they need other work.
 SMALL = 2 << 20
-#: Small tables of at most this many shards are read in one block.
+#: Small tables with at most this many shards are read in one block.
 _SHARDS_AT_ONCE = 16
-#: A block of a wide table has more bytes, to amortise the cost per column.
+#: Blocks of a wide table are larger, to amortise the cost per column.
 COLUMN_BYTES = 16 << 10
 _WIDE_BLOCK_BYTES = 64 << 20
 
@@ -113,26 +113,26 @@ class Reader:
         return Damage(self.dataset, self.schema.names, self._try)
 
     def _try(self, parts: Sequence[Located]) -> None:
-        """Read samples, and decode their images, only to see whether that fails."""
+        """Read samples and decode their images, only to check whether that fails."""
         batch = self._gather(parts)
         if self.images is not None and self.transform is None:
             self.images(batch, 1)
 
     @cached_property
     def _only_copies(self) -> bool:
-        """Whether rows only have to be copied."""
+        """Whether rows only need to be copied."""
         is_read = self.transform is None and self.prepare is None
         return is_read and all(column.is_numpy() for column in self.schema)
 
     @cached_property
     def _reads_here(self) -> bool:
-        """Whether the caller's thread reads: for a small table, starting another takes too long."""
+        """Whether to read in the caller's thread, because starting another would take too long."""
         return self._only_copies and self.dataset.nbytes <= SMALL
 
     def blocks(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of whole batches."""
-        # Raises an error for missing columns even if nothing is read. `planned` raises none,
-        # because datasets that return individual samples may have different columns in each sample.
+        # Raises an error for missing columns even if nothing is read. `planned` does not, because
+        # datasets that return individual samples may have different columns in each sample.
         _ = self.schema
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
@@ -149,7 +149,7 @@ class Reader:
             yield from prefetcher.map(fill, ahead(blocks), first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
-        """Yield the same blocks as `blocks`, but unread, with only the numbers of their samples.
+        """Yield the same blocks as `blocks`, but unread, with only their sample numbers.
 
         The shards of a block stay open while it is referenced.
         """
@@ -160,7 +160,7 @@ class Reader:
                 yield block
 
     def refilled(self, refill: Refill, part: int = 0) -> Iterator[Block]:
-        """Yield blocks of batches that a stage cuts from the rows that the transform returns.
+        """Yield blocks of batches that `refill` cuts from the transform's rows.
 
         The transform is called with slices of shards, before shuffling and batching.
 
@@ -181,7 +181,7 @@ class Reader:
         ):
 
             def transformed(slices: Iterable[range]) -> Iterator[MemoryShard]:
-                """Read and transform slices, ahead of use."""
+                """Read and transform slices ahead of use."""
                 bounds = self.dataset.bounds
                 blocks = (Block([len(one)], [], [Located(one, bounds)]) for one in slices)
                 # Shards of cached slices need not be opened.
@@ -227,14 +227,14 @@ class Reader:
 
     @property
     def _first_batches(self) -> int:
-        """Batches of the first block: all of a small table, which is soon ready as a whole."""
+        """Number of batches in the first block: all of them for a small table, which reads fast."""
         is_soon_ready = self._reads_here and len(self.dataset.shard_sizes) <= _SHARDS_AT_ONCE
         return -(-len(self.dataset) // self.batch_size) if is_soon_ready and not self.sends else 1
 
     def _cut(self, samples: Samples, first: int = 1) -> Iterator[Block]:
-        """Cut the samples into blocks of `first` batches, twice as many, and so on.
+        """Cut the samples into blocks of `first` batches, then twice as many, and so on.
 
-        So the first one is ready soon.
+        This makes the first block ready soon.
         """
         keeps_rows = self.transform is None or getattr(self.transform, "keeps_rows", False)
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
@@ -247,7 +247,7 @@ class Reader:
             while count:
                 while not len(left):
                     left = next(samples.chunks)
-                    # A shuffled window of few shards needs the same shards over and over.
+                    # A shuffled window that spans few shards needs them over and over.
                     kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
@@ -277,7 +277,7 @@ class Reader:
                 block.sizes = [num_rows(block.batch)]
         return self._finished(block, block.numbers, share_of)
 
-    # The stages, each of which changes the batch of a block
+    # The stages, each of which changes a block's batch
 
     def _gather_into(self, block: Block) -> None:
         block.batch = self._gather(block.parts)
@@ -295,7 +295,7 @@ class Reader:
         numbers: Callable[[], Sequence[int]],
         share_of: Callable[[int], int] = int,
     ) -> Block:
-        """Decode images, and make matrices."""
+        """Decode images and make matrices."""
         if self.images is not None:
             with reading_samples(numbers):
                 block.batch = self.images(block.batch, share_of(default_workers()))
@@ -331,8 +331,8 @@ class Reader:
 
 #: Threads that open shards; they mostly wait for a disk or a network.
 OPENING_THREADS = 64
-#: No further shards are requested while this many are being opened, or once this many were mapped
-#: since the last block.
+#: No further shards are requested while this many are being opened, or once this many have been
+#: mapped since the last block.
 _MANY = 64
 _MANY_MAPPED = 32
 
@@ -388,14 +388,14 @@ class ShardsAhead(PoolContext):
         waiting: deque[tuple[int, Block]] = deque()
         samples = 0
         for block in blocks:
-            priority = next_priority()  # for all its shards: the block needs them at the same time
+            priority = next_priority()  # shared by all shards: the block needs them simultaneously
             for part in block.parts:
                 part.shards = [self._begin(n, part.kept, priority) for n in part.shard_numbers]
                 part.recorder = self._recorder
             rows = sum(block.sizes)
             waiting.append((rows, block))
             samples += rows
-            # Do not wait for many shards: the first samples should arrive soon.
+            # Do not wait for many shards, because the first samples should arrive soon.
             while waiting and (samples - waiting[0][0] >= self._ahead or self._are_many()):
                 rows, first = waiting.popleft()
                 samples -= rows
@@ -424,7 +424,7 @@ class ShardsAhead(PoolContext):
         return found
 
     def _open_here(self, number: int) -> Shard | Future[Any]:
-        """Open a shard in this thread; with ``"skip"``, return a future that raises any damage."""
+        """Open a shard in this thread; with ``"skip"``, a damaged one becomes a failed future."""
         try:
             return self._open_shard(number)
         except CorruptDatasetError as error:
@@ -436,7 +436,7 @@ class ShardsAhead(PoolContext):
 
 
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:
-    """Return the number of batches of a block of up to `rows` rows; at least 1."""
+    """Return the number of batches in a block of up to `rows` rows; at least 1."""
     per_row = max(dataset.nbytes // max(len(dataset), 1), 1)
     wide = min(COLUMN_BYTES * len(dataset.schema), _WIDE_BLOCK_BYTES)
     return max(1, min(rows, max(BLOCK_BYTES, wide) // per_row) // batch_size)

@@ -23,12 +23,12 @@ from mdstorm_backend.read.shard import Shard
 from mdstorm_backend.read.stacking import Output
 
 #: Bytes of records split into columns at a time. Each column reads all of them, so they should
-#: about fit into a second-level cache.
+#: roughly fit into the L2 cache.
 CHUNK_BYTES = 1 << 20
 
 
 class RecordGatherer:
-    """Gathers rows of shards whose samples are records of one dtype.
+    """Gathers rows from shards whose samples are records of the same dtype.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class RecordGatherer:
 
     @staticmethod
     def accepts(schema: Schema, dtype: np.dtype[np.void]) -> bool:
-        """Whether records of `dtype` have all columns, in the encodings of the whole dataset."""
+        """Whether records of `dtype` have all columns, in the dataset's encodings."""
         stored = {name: dtype[name].base for name in dtype.names or ()}
         wanted = {column.name: column.parsed_encoding.dtype for column in schema}
         return all(
@@ -79,7 +79,7 @@ class RecordGatherer:
         )
 
     def __call__(self, parts: Sequence[Located]) -> Batch:
-        """Copy the samples of `parts`, in their order, into new arrays."""
+        """Copy the samples of `parts`, in order, into new arrays."""
         total = sum(map(len, parts))
         strips = [(strip, strip.empty(total)) for strip in self._strips]
         columns = dict(chain.from_iterable(strip.split(memory) for strip, memory in strips))
@@ -112,7 +112,7 @@ class RecordGatherer:
     ) -> Iterator[tuple[npt.NDArray[np.void], slice]]:
         """Yield records of the samples `start` to `stop` of a part, and their places in a block.
 
-        If rows are whole records they are copied to their places here; so are masks.
+        Masks, and rows that are whole records, are copied to their places here.
         """
         scattered = part.scattered(start, stop)
         if scattered is None or scattered.is_sorted:
@@ -144,8 +144,8 @@ class RecordGatherer:
     def _gather(self, scattered: Scattered, records: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         """Copy records in arbitrary order to `records`, shard by shard, and return `records`.
 
-        With many shards all records are put in place by one call: a block may take a record or
-        two from each of thousands of shards.
+        With many shards, all records are put in place by one call, because a block may take a
+        record or two from each of thousands of shards.
         """
         few = scattered.by_shard
         if few is not None:
@@ -167,7 +167,7 @@ def _records_of(shard: Shard) -> npt.NDArray[np.void]:
 
 
 class _Masks:
-    """The validity of one column over a block of values of some `shape`."""
+    """The validity of one column in a block of values with the given `shape`."""
 
     def __init__(self, column: Column, shape: tuple[int, ...]) -> None:
         self._name = column.name

@@ -25,14 +25,14 @@ from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.shard import MemoryShard, SampleSource, warn_no_data
 
-#: Stored bytes of the slice of a shard that is passed to a transform.
+#: Stored bytes in each shard slice that is passed to a transform.
 SLICE_BYTES = 4 << 20
 
-#: Returns the batch cached under a name, or else calls the function for it.
+#: Returns the batch cached under a name, or calls the function to make it.
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
-#: Reads and transforms slices, ahead of use.
+#: Reads and transforms slices ahead of use.
 Transformed: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
-#: The rows of a batch, and its offset in the plan.
+#: The rows of a batch and its offset in the plan.
 _Batch: TypeAlias = tuple[list[Located], int]
 
 
@@ -61,7 +61,7 @@ class Refill:
     slices : bool
         Call the transform with slices of about 4 MiB: threads share a shard, and the first batch
         is ready with the first slice. Slices do not depend on the batch size, so a state can be
-        resumed with another one.
+        resumed with a different one.
     keep : callable, optional
         A cache: called with the name of each part or slice and a function that reads and
         transforms it; returns the function's result, or the batch cached under that name.
@@ -75,7 +75,7 @@ class Refill:
     keep: Keep | None = None
 
     def blocks(self, transformed: Transformed, part: int, most: int) -> Iterator[Block]:
-        """Yield blocks of 1, 2, 4 … batches of one part, up to `most`."""
+        """Yield blocks of 1, 2, 4 … batches from one part, up to `most`."""
         batches, largest = 1, most if self.batch_size is not None else 1
         mine = islice(self._batches(transformed), part, None, self.plan.num_parts)
         while found := list(islice(mine, min(batches, largest))):
@@ -103,7 +103,7 @@ class Refill:
             yield parts, offset
 
     def _windows(self, transformed: Transformed) -> Iterator[tuple[int, TransformedWindow]]:
-        """Yield the windows of each epoch; stop with a warning after an epoch without any row."""
+        """Yield the windows of each epoch; stop with a warning after an epoch without rows."""
         for epoch in self.plan.epochs:
             pieces = [self._cut(piece) for piece in self._pieces(epoch)]
             made = transformed(one for slices in pieces for one in slices)
@@ -117,7 +117,7 @@ class Refill:
                 return
 
     def _pieces(self, epoch: int) -> list[range]:
-        """Return this rank's part of each shard, in the order of an epoch."""
+        """Return this rank's part of each shard, in the epoch's order."""
         return self.plan.order.pieces(self.plan.bounds, self.plan.rows, epoch)
 
     def _cut(self, piece: range) -> list[range]:
@@ -169,7 +169,7 @@ class _WindowGroup:
 
 @dataclass(frozen=True, eq=False)
 class EvenRefill(Refill):
-    """Spreads a transform's rows over planned batches, of which all ranks have the same number."""
+    """Spreads a transform's rows over planned batches, the same number on every rank."""
 
     plan: EvenPlan
 
@@ -203,7 +203,7 @@ class EvenRefill(Refill):
         """
         plan = self.plan
         size, first = plan.rows_per_epoch, plan.begin.pass_epoch
-        # The first group may begin in an earlier epoch, as a batch may span epochs.
+        # The first group may begin in an earlier epoch, because a batch may span epochs.
         epoch = max(done // size - ceil_div(plan.batch_size, size), 0)
         epochs = count(epoch) if plan.num_epochs is None else range(epoch, plan.num_epochs)
         group = _WindowGroup()
@@ -252,15 +252,15 @@ class _NoRows(Located):
 
 
 def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[list[Located]]:
-    """Yield the rows of each batch of a group, in the order of its windows."""
+    """Yield the rows of each batch in a group, in window order."""
     rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
     read = sum(len(one) for _, _, slices in group.windows for one in slices)
     if rows < min(batches, read):  # with batches of one row, a rank may have one row fewer
         raise TransformError(
-            f"the function of a transform returned {rows} rows for {read}, too few for the "
+            f"a transform function returned {rows} rows for {read}, too few for the "
             f"{batches} batches that every rank makes: leave rows out with predicate= or filters=, "
             'or before writing, not in the function. If on_corrupt="skip" left out rows here, pass '
-            "shuffling_queue_capacity= to shuffle them with rows of other shards"
+            "shuffling_queue_capacity= to shuffle them with rows from other shards"
         )
     left, first = iter(windows), 0
     window = next(left)

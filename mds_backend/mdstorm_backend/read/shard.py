@@ -1,4 +1,4 @@
-"""The protocols `Shard` and `SampleSource`, which readers read, and shards that are kept open."""
+"""The `Shard` and `SampleSource` protocols that readers use, and a cache of open shards."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, Schema, num_rows, take_values
 from mdstorm_backend.storage import Arrival
 
-#: Sample numbers within a shard: ascending and without repetition.
+#: Sample numbers within a shard: ascending, without duplicates.
 Rows = npt.NDArray[np.int64]
 
 
 class Shard(Protocol):
     """Samples that are stored and read together. Thread-safe.
 
-    An MDS shard is one implementation, a row group of a Parquet file another. Methods with a body
-    are defaults for shards that derive from this class.
+    It is implemented by MDS shards and by row groups of Parquet files. Methods with a body are
+    defaults for shards that derive from this class.
     """
 
     num_samples: int
@@ -60,17 +60,17 @@ class Shard(Protocol):
         return
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
-        """Return all samples as `read` would, if they are decoded in memory; must not be modified.
+        """Return all samples like `read`, if decoded in memory; callers must not modify them.
 
-        None for a shard whose samples are decoded on request.
+        Returns None for a shard whose samples are decoded on request.
         """
         return None
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Decode the given columns of the samples `rows` (ascending, without repetition).
+        """Decode the given columns of the samples `rows` (ascending, without duplicates).
 
-        The values are independent copies. With `exact_nulls` a null in a floating-point column is
-        a null of an Arrow array, not NaN.
+        The values are independent copies. With `exact_nulls`, a null in a floating-point column is
+        a null in an Arrow array, not NaN.
         """
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class SampleSource(Protocol):
 
     @property
     def shard_sizes(self) -> tuple[int, ...]:
-        """Number of samples of each shard."""
+        """Number of samples in each shard."""
 
     @property
     def bounds(self) -> npt.NDArray[np.int64]:
@@ -98,11 +98,11 @@ class SampleSource(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Total uncompressed bytes of all shards."""
+        """Total uncompressed size of all shards, in bytes."""
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the content, by which a checkpoint recognises its dataset."""
+        """Identifies the content, so that a checkpoint can recognise its dataset."""
 
     @property
     def is_mapped(self) -> bool:
@@ -121,9 +121,9 @@ class SampleSource(Protocol):
         """Open a shard."""
 
     def begin_shard(self, number: int) -> Shard:
-        """Open a shard for a reader that waits for the rows it reads, see `Shard.wait_for`.
+        """Open a shard for a reader that waits for the rows it reads; see `Shard.wait_for`.
 
-        `find_open` need not find it.
+        `find_open` does not have to find this shard.
         """
 
     def find_open(self, number: int) -> Shard | None:
@@ -152,8 +152,8 @@ class OpenShards(Generic[_Shard]):
     Parameters
     ----------
     kept_mapped : int
-        Number of mapped shards to keep. Each costs little but a file descriptor, of which most
-        systems allow a process 1,024.
+        Number of mapped shards to keep. Each costs little more than a file descriptor, and most
+        systems allow a process 1,024 of them.
     kept, kept_bytes : int
         Number of shards in memory to keep; more are kept up to this total number of bytes.
     """
@@ -217,7 +217,7 @@ class OpenShards(Generic[_Shard]):
         return shard
 
     def release(self) -> None:
-        """Stop keeping shards; one that is still referenced stays open until it is released."""
+        """Stop keeping shards; a shard that is still referenced stays open until then."""
         with self._lock:
             self._at_hand.clear()
             self._in_memory.clear()
@@ -243,7 +243,7 @@ _instances: WeakSet[OpenShards[Any]] = WeakSet()
 
 
 def _renew_all() -> None:
-    """Drop shards and locks in a forked child: it has no threads that would release the locks."""
+    """Drop shards and locks in a forked child, which has no threads to release the locks."""
     for shards in _instances:
         shards._renew()
 
@@ -252,7 +252,7 @@ os.register_at_fork(after_in_child=_renew_all)
 
 
 class MemoryShard(Shard):
-    """A batch that a transform returned, as a shard in memory.
+    """A batch returned by a transform, as an in-memory shard.
 
     Parameters
     ----------

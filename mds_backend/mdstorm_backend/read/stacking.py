@@ -1,4 +1,4 @@
-"""Stacking: which columns of a batch become one array, and what its dtype can hold."""
+"""Stack columns of a batch into one array, after checking that its dtype can hold them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm_backend.read.batch_formats import scalars_to_numpy
 from mdstorm_backend.read.logical import view_dtype
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-#: Whether to stack columns, or the NumPy dtype to which they are cast.
+#: Whether to stack columns, or the NumPy dtype to cast them to.
 StackOption: TypeAlias = bool | npt.DTypeLike
 #: Dtypes to suggest, in this order, if a value does not fit.
 _SUGGESTED = ("float32", "float64", "int64", "uint64")
@@ -25,7 +25,7 @@ _SUGGESTED = ("float32", "float64", "int64", "uint64")
 
 @dataclass(frozen=True)
 class Stack:
-    """Columns that a batch returns as one matrix.
+    """Columns that are returned as one matrix in a batch.
 
     Attributes
     ----------
@@ -40,11 +40,11 @@ class Stack:
 
     @classmethod
     def of(cls, columns: Sequence[str], stack: StackOption) -> Stack:
-        """Return the stack of some columns; `stack` is a result of `checked_stack`, not False."""
+        """Return a stack of `columns`; `stack` comes from `checked_stack` and is not False."""
         return cls(tuple(columns), stack if isinstance(stack, str) else None)
 
     def casts(self, dtype: np.dtype[Any]) -> bool:
-        """Whether columns of one dtype cannot be copied to a matrix unchanged."""
+        """Whether columns of this dtype cannot be copied to the matrix unchanged."""
         return dtype.kind not in "buif" or self.dtype not in (None, dtype.name)
 
     def dtype_of(self, dtypes: Sequence[npt.DTypeLike]) -> np.dtype[Any]:
@@ -57,7 +57,7 @@ Output: TypeAlias = str | Stack
 
 
 def checked_stack(stack: StackOption) -> bool | str:
-    """Return the argument ``stack`` as a boolean, or as the name of a NumPy dtype.
+    """Return the ``stack`` argument as a boolean or as the name of a NumPy dtype.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def checked_stack(stack: StackOption) -> bool | str:
     error = InvalidArgumentError if isinstance(stack, str) else ArgumentTypeError
     nearest = did_you_mean(stack, _SUGGESTED) if isinstance(stack, str) else ""
     raise error(
-        "stack must be True, False or the name of a NumPy dtype of numbers, such as "
+        "stack must be True, False or the name of a numeric NumPy dtype, such as "
         f'"float32", found {stack!r}{nearest}'
     )
 
@@ -89,7 +89,7 @@ def output_name(output: Output) -> str:
 
 
 def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
-    """Return the batch as `outputs`; columns are stacked unless the batch has their matrix already.
+    """Return the batch as `outputs`; stack columns unless the batch already has their matrix.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def check_outputs(
     *,
     all_rows: bool = True,
 ) -> None:
-    """Raise for matrices that cannot be made, if that is known from the stored columns.
+    """Raise an error for matrices that the stored columns already rule out.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def check_outputs(
     InvalidArgumentError
         If columns of a matrix are not numbers.
     NullValueError
-        If integers or booleans among them hold nulls.
+        If integer or boolean columns among them contain nulls.
     """
     for stack in [output for output in outputs if not isinstance(output, str)]:
         columns = [column for name in stack.columns if (column := column_of(name)) is not None]
@@ -163,7 +163,7 @@ def check_numbers(kinds: Mapping[str, str]) -> None:
                 f"that creates the loader, or {remedy}"
             )
         raise InvalidArgumentError(
-            f"stack makes a matrix of columns of numbers, but column {name!r} has {kind} values: "
+            f"stack makes a matrix of numeric columns, but column {name!r} has {kind} values: "
             f"{remedy}"
         )
 
@@ -187,7 +187,7 @@ def _stacked(batch: Batch, stack: Stack) -> npt.NDArray[Any]:
 
 
 def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the values that a cast to `dtype` would change, except by rounding of floats."""
+    """Return the values that a cast to `dtype` would change, other than by rounding floats."""
     kinds = values.dtype.kind + dtype.kind
     if values.dtype == dtype or not len(values):
         return values[:0]
@@ -209,13 +209,13 @@ def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _overflow(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
-    """Return which numbers are finite, but would overflow in a float dtype."""
+    """Return a mask of the finite numbers that would overflow in a float dtype."""
     is_beyond: Mask = (np.abs(values) > float(np.finfo(dtype).max)) & np.isfinite(values)
     return is_beyond
 
 
 def _changed(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> Mask:
-    """Return which integers, none of them 0, have too many binary digits for a float dtype."""
+    """Return a mask of the (nonzero) integers with too many binary digits for a float dtype."""
     signed = values if values.dtype.kind == "u" else np.abs(values.astype(np.int64))
     magnitudes = signed.astype(np.uint64)
     lowest_bits = magnitudes & (~magnitudes + np.uint64(1))
@@ -244,7 +244,7 @@ def _does_not_fit(
 
 
 def _integers_of(dtype: np.dtype[Any]) -> tuple[int, int]:
-    """Return the bounds of a range of integers that a dtype holds exactly."""
+    """Return the bounds of an integer range that a dtype can hold exactly."""
     if dtype.kind == "b":
         return 0, 1
     if dtype.kind == "f":
@@ -259,7 +259,7 @@ def _check_nulls(counts: Mapping[str, int]) -> None:
         fills = ", ".join(f"{name!r}: …" for name in counts)
         raise NullValueError(
             f"columns {', '.join(f'{name!r} ({count})' for name, count in counts.items())} hold "
-            "nulls, but only nulls of floating-point columns become NaN in a matrix. Pass a value "
+            "nulls, but only nulls in floating-point columns become NaN in a matrix. Pass a value "
             f"with fill_nulls={{{fills}}}, or leave the columns out",
             columns=dict(counts),
         )

@@ -33,10 +33,10 @@ def dataframe_to_mds(
     udf_iterable: Callable[..., Iterable[dict[str, Any]]] | None = None,
     udf_kwargs: Mapping[str, Any] | None = None,
 ) -> tuple[str, str]:
-    """Write a DataFrame as MDS, with the signature and the layout of MosaicML Streaming.
+    """Write a DataFrame as MDS, with MosaicML Streaming's signature and layout.
 
     Each partition becomes a dataset in a directory named after its number: ``00000``, ``00001``, …,
-    so that directories sort in the order of the samples. Empty partitions leave no directory.
+    so that directories sort in sample order. Empty partitions do not get a directory.
     Without `udf_iterable`, columns keep their types and nulls, as with `materialize`: mdstorm reads
     them back, and other readers find numbers, strings and arrays.
 
@@ -85,7 +85,7 @@ def dataframe_to_mds(
     """
     if dataframe is None:
         raise errors.InvalidArgumentError(
-            "Input dataframe is None or Empty! Give it a DataFrame with rows"
+            "Input dataframe is None or Empty! Pass a DataFrame with rows"
         )
     sessions.check_dataframe(dataframe)
     options = _checked_options(mds_kwargs, udf_iterable is not None)
@@ -127,13 +127,13 @@ def dataframe_to_mds(
 
 
 def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -> dict[str, Any]:
-    """Return a copy of `mds_kwargs`, after the checks that `MDSWriter` does not make."""
+    """Return a copy of `mds_kwargs` after the checks that `MDSWriter` does not make."""
     check_mapping("mds_kwargs, the arguments of MDSWriter,", mds_kwargs)
     options = dict(mds_kwargs or {})
     unknown = sorted(set(options) - set(_KNOWN))
     if unknown:
         raise errors.InvalidArgumentError(
-            f"mds_kwargs holds the unknown argument {unknown}: use {', '.join(_KNOWN)}"
+            f"mds_kwargs has unknown arguments {unknown}: use {', '.join(_KNOWN)}"
         )
     if not options.get("out"):
         raise errors.InvalidArgumentError(
@@ -146,7 +146,7 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
         if not options.get("columns"):
             raise errors.InvalidArgumentError(
                 "`out` and `columns` need to be specified in mds_kwargs: udf_iterable does not "
-                "declare the columns of its samples. Give columns={…}, from column to encoding"
+                "declare the columns of its samples. Pass columns={…}, from column to encoding"
             )
         type_plan.check_columns(options["columns"])
     return options
@@ -180,7 +180,7 @@ def _run(
 
 
 def plan_columns(fields: list[dict[str, Any]], columns: Mapping[str, str] | None) -> Schema:
-    """Plan how the columns of a DataFrame are stored.
+    """Plan how to store the columns of a DataFrame.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _planned(field: dict[str, Any], text: str) -> Column:
     if column is None:
         raise errors.InvalidArgumentError(
             f"Mismatched types: column name {name!r} is {simple_name(spark_type)}, which cannot be "
-            f"stored as {text!r}. Convert the column first, or choose another encoding"
+            f"stored as {text!r}. Convert the column first, or choose a different encoding"
         )
     return column
 
@@ -233,7 +233,7 @@ def _planned(field: dict[str, Any], text: str) -> Column:
 def publish_partitions(
     job: tasks.PartitionJob, schema: Schema | None, reports: Sequence[str], *, merged: bool
 ) -> None:
-    """Write the index of every partition and, last, the one over all partitions.
+    """Write the index of every partition and, last, the index of all partitions.
 
     Files of unsuccessful attempts are removed.
 
@@ -261,7 +261,7 @@ def publish_partitions(
     if not parts:
         raise errors.InvalidArgumentError(
             "Input dataframe is None or Empty! There are no samples to write, and MosaicML "
-            "Streaming cannot open an empty dataset: give it rows, or use "
+            "Streaming cannot open an empty dataset: pass a DataFrame with rows, or use "
             "mdstorm_backend.materialize, which writes an empty dataset"
         )
     shards = [shard for part in parts for shard in part.shards]
@@ -274,8 +274,8 @@ def publish_partitions(
             if location is target:
                 raise
             warn_user(
-                f"{location.url} has no index: it holds only the part written on this machine, and "
-                f"executors ran elsewhere. {target.url} has everything"
+                f"{location.url} has no index: it contains only the part written on this machine, "
+                f"and executors ran elsewhere. The complete dataset is in {target.url}"
             )
             continue
         won = {shard.stored.basename for shard in shards}
@@ -301,7 +301,7 @@ def _write_indexes(
 
 
 def abandon_partitions(job: tasks.PartitionJob, made: Sequence[Location]) -> None:
-    """Remove the files of a failed job, whose error is being raised; only log further errors."""
+    """Remove a failed job's files while its error is being raised; only log further errors."""
     for location in job.locations:
         with directories.cleaning_up(location):
             shards = commit.shards_of(job.name, location.list_names())

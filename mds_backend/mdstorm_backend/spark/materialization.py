@@ -1,4 +1,4 @@
-"""Run Spark jobs that write MDS: `materialize`, and functions shared with other jobs."""
+"""Run Spark jobs that write MDS: `materialize` and functions shared with other jobs."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def run_job(
     by: Literal["mapInArrow", "mapInPandas"] = "mapInArrow",
     shown: bool,
 ) -> list[str]:
-    """Run a task of `mdstorm_backend.write.tasks` on each partition, and return all reports.
+    """Run a task from `mdstorm_backend.write.tasks` on each partition and return all reports.
 
     Parameters
     ----------
@@ -168,9 +168,9 @@ def run_job(
         return collect_reports(getattr(plain, by)(made, tasks.REPORT_SCHEMA))
 
 
-#: The error of a `make_task` function if workers cannot import mdstorm.
+#: The error that a `make_task` function raises if workers cannot import mdstorm.
 _NO_MDSTORM = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
-#: The errors of Spark's workers that do not have a library that every task needs.
+#: The errors of Spark workers that are missing a library that every task needs.
 _NO_LIBRARY = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
@@ -182,7 +182,7 @@ _LONGEST_WRITE_ERROR = 2000
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:
-    """Run the job of a frame that is mapped with `make_task`, and return its reports in order.
+    """Run the job of a frame mapped with a `make_task` function; return its reports in order.
 
     Raises
     ------
@@ -204,12 +204,12 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         reason = sessions.short_reason(error, longest=_LONGEST_WRITE_ERROR)
         _, is_ours, text = reason.partition(_WRITE_ERROR)
         if is_ours:
-            raise errors.WriteError(text) from None  # Spark's error repeats it below two tracebacks
+            raise errors.WriteError(text) from None  # Spark's error repeats it after two tracebacks
         raise
 
 
 def _check_interrupted(error: BaseException | None) -> None:
-    """Raise the KeyboardInterrupt in the context of an error, if there is one."""
+    """Raise the KeyboardInterrupt in an error's context, if there is one."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             raise error
@@ -231,7 +231,7 @@ def _missing_library(error: Exception, session: SparkSession) -> str:
             f"PYSPARK_PYTHON to {sys.executable} before Spark starts, or activate its environment"
         )
     return (
-        f"Python on a Spark worker has no {name}. Install mdstorm on all workers as well, or set "
+        f"Python on a Spark worker has no {name}. Install mdstorm on all workers, or set "
         "PYSPARK_PYTHON to a Python that has it"
     )
 
@@ -240,12 +240,12 @@ _DRIVER_NAME = "driver"
 
 
 def check_driver_writes(location: Location) -> None:
-    """Write a small file from this process, and remove it.
+    """Write a small file from this process and remove it.
 
     Raises
     ------
     CredentialsError, StorageError
-        If the storage refuses the file. Its library's error is not chained: the message quotes it.
+        If the storage refuses the file. The message quotes the library's error, without chaining.
     WriteError
         If the file cannot be written to a disk of this machine.
     """
@@ -254,7 +254,7 @@ def check_driver_writes(location: Location) -> None:
 
 
 def why_not_writable(session: SparkSession, location: Location) -> str:
-    """Write a small file from an executor, and check that this process sees it.
+    """Write a small file from an executor and check that this process sees it.
 
     Parameters
     ----------
@@ -266,8 +266,8 @@ def why_not_writable(session: SparkSession, location: Location) -> str:
     Returns
     -------
     str
-        Why executors cannot write there, in one line; empty if they can. A failed job is a reason
-        too, since the session may refuse Python code.
+        The reason why executors cannot write there, in one line; empty if they can. A failed job
+        also counts as a reason, since the session may refuse Python code.
 
     Raises
     ------
@@ -315,9 +315,9 @@ def _remove(directory: Location) -> None:
         directory.remove_directory_if_empty()
 
 
-#: Seconds between two listings of the directory.
+#: Seconds between listings of the directory.
 INTERVAL_SECONDS = 1.0
-#: Largest share of the time that is spent on listings, which may be slow on remote storage.
+#: Maximum share of the time spent on listings, which may be slow on remote storage.
 _SHARE_OF_LISTING = 0.1
 
 #: A session's first job starts the workers, which may take longer than the rest of the job.
@@ -328,7 +328,7 @@ _NO_SHARDS = "no shards yet: Python is starting"
 def write_progress(
     session: Any, location: Location | None, what: str = "Writing MDS shards", *, shown: bool = True
 ) -> Iterator[None]:
-    """Show the time that the job in a block takes, and the shards and bytes written so far.
+    """Show the elapsed time of the job in a block, and the shards and bytes written so far.
 
     The numbers are counted by listing the directory, which works with every kind of session.
 
@@ -370,7 +370,7 @@ def write_progress(
 
 
 def _written(location: Location | None) -> str:
-    """Return a string with the number and the size of the written shards; empty if unknown."""
+    """Return the number and size of the written shards as a string; empty if unknown."""
     if location is None:
         return ""
     try:

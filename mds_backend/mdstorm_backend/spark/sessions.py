@@ -1,8 +1,8 @@
-"""Spark sessions: their start, configuration, Arrow batches, URLs and refusals.
+"""Spark sessions: startup, configuration, Arrow batches, URLs and refusals.
 
 Serverless compute refuses to read or change configuration values that are not on a short list, even
-if a default is given. Like shared compute, it also refuses access to the JVM and to RDDs. Each
-version of Spark and each kind of session raises its own errors then, with the same error
+if a default is given. Like shared compute, it also refuses access to the JVM and to RDDs. In these
+cases, each version of Spark and each kind of session raises its own errors, but with the same error
 conditions.
 """
 
@@ -24,7 +24,7 @@ from mdstorm_backend.format.schema import Schema
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Paths of volumes and of DBFS, and the URLs that Spark uses for them.
+#: Paths of volumes and DBFS, and the URLs that Spark uses for them.
 _MOUNTS = {"file:///Volumes/": "dbfs:/Volumes/", "file:///dbfs/": "dbfs:/"}
 
 _logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ def check_dataframe(df: object) -> None:
     if not hasattr(df, "sparkSession"):
         raise ArgumentTypeError(
             f"the data to write must be a Spark DataFrame, found {type(df).__name__}: make one "
-            "with spark.createDataFrame(…), or write without Spark by MDSWriter.write_batch"
+            "with spark.createDataFrame(…), or write without Spark using MDSWriter.write_batch"
         )
 
 
@@ -68,7 +68,7 @@ def read_conf(session: Any, key: str) -> str | None:
 
 @contextmanager
 def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[str]]:
-    """Set configuration values in a block, as far as the session allows, and restore them.
+    """Set configuration values for a block, as far as the session allows, then restore them.
 
     Yields
     ------
@@ -94,7 +94,7 @@ def session_conf(session: Any, values: Mapping[str, str]) -> Iterator[frozenset[
 
 
 def _restore(conf: Any, key: str, was: str | None) -> None:
-    """Restore a value; a failure is only logged, so that it does not hide the error of a job."""
+    """Restore a value; a failure is only logged, so that it does not hide a job's error."""
     try:
         if was is None:
             conf.unset(key)
@@ -107,14 +107,14 @@ def _restore(conf: Any, key: str, was: str | None) -> None:
 
 
 def _check_refused(error: Exception, key: str) -> None:
-    """Log the error if it is the session's refusal of a value, and raise any other error."""
+    """Log the error if the session refuses to access a value; raise any other error."""
     if not is_refusal(error):
         raise error
     _logger.debug("this session refuses the conf %s", key, exc_info=error)
 
 
 def is_local(session: Any) -> bool:
-    """Whether Spark runs in local mode: executors share this machine's disk. False if unknown."""
+    """Whether Spark is in local mode, so executors share this machine's disk; False if unknown."""
     # A Spark Connect server may have its own machine, working directory and mounts, unless PySpark
     # has started it in this process.
     is_connect = type(session).__module__.startswith("pyspark.sql.connect.")
@@ -132,7 +132,7 @@ def spark_url(url: str) -> str:
 
 
 def start_session(builder: Any = None) -> SparkSession:
-    """Return the session of this process, or start one.
+    """Return this process's session, or start one.
 
     Parameters
     ----------
@@ -194,8 +194,8 @@ _CONDITIONS = frozenset(
         "NOT_SUPPORTED_WITH_SERVERLESS",
     }
 )
-#: Parts of the messages of such errors without a condition: on clusters with table access control,
-#: and about configuration in older releases of Spark.
+#: Parts of the messages of such errors that have no condition: on clusters with table access
+#: control, and for configuration in older Spark releases.
 _NOT_ALLOWED = ("Py4JSecurityException", "Cannot modify the value of a")
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")
@@ -204,7 +204,7 @@ _RAISED = re.compile(r"(?!java|org\.|py4j)[A-Za-z_][\w.]*(Error|Exception): .+")
 _JAVA_TRACE = "JVM stacktrace:"
 #: The words that Py4J puts before an error.
 _CALLING = re.compile(r"An error occurred while calling [\w.:]+\s+: *")
-#: Messages quote at most this number of characters of Spark's error.
+#: Messages quote at most this many characters of Spark's error.
 _LONGEST = 400
 
 
@@ -232,10 +232,10 @@ def short_reason(error: Exception, *, longest: int = _LONGEST) -> str:
 
 
 def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
-    """Return the line of an error, or of its Java causes, that holds `name` and one of `texts`.
+    """Return the line of an error, or of its Java causes, with `name` and one of `texts`.
 
-    What Java puts before its message, such as the name of a class, is cut off. The result is empty
-    if there is no such line.
+    Anything that Java puts before its message, such as a class name, is cut off. The result is
+    empty if there is no such line.
     """
     for line in _text(error).splitlines():
         for text in texts:

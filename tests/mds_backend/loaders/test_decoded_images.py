@@ -151,7 +151,7 @@ def test_images_of_different_shapes_in_a_batch_raise_error_without_size(
     heights = [len(batch["image"][0]) for batch in loader(by_batch, order=ExactOrder())]
     assert heights == [8, 9, 10, 11, 12]
     one = write(tmp_path / "one", [file(i, height=24 + (i == 11)) for i in range(ROWS)])
-    with pytest.raises(InvalidArgumentError, match=r"sample 11 of .* 25 by 32 pixels.*give size="):
+    with pytest.raises(InvalidArgumentError, match=r"sample 11 of .* 25 by 32 pixels.*pass size="):
         list(loader(one, order=ExactOrder()))
     assert sum(check(batch, (24, 24)) for batch in loader(one, size=24, order=order)) == ROWS
 
