@@ -5,7 +5,7 @@ migrated is parsed, never run.
 
 `sources` turns a file into `Document` objects, and `rules` yield edits and findings for them
 (`base.edits`). `run` keeps the selected ones, applies them and verifies that the result still
-parses. `migrate` does that with the content of one file, and the command ``mdstorm migrate`` with
+parses. `migrate` does this with the content of one file, and the ``mdstorm migrate`` command with
 files.
 """
 

@@ -124,4 +124,4 @@ def _encoded(source: str) -> bytes:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data if encoding.startswith("utf-8") else source.encode(encoding)
     except (SyntaxError, UnicodeEncodeError):
-        return data  # the source reports the error when it reads them
+        return data  # the source reports the error when it reads the bytes

@@ -22,7 +22,7 @@ from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.sources import find_source
 
 CONF = "Parent cache directory"
-#: The attribute of `SparkDatasetConverter` whose value is the key of the Spark conf.
+#: The attribute of `SparkDatasetConverter` whose value is the Spark conf key.
 CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
 INTERNALS = "Petastorm's internals"
 OTHER = "Other"
@@ -90,7 +90,7 @@ def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
     """Return how often a file uses each feature, and by which names.
 
     An imported name counts once for each use, and once if it is only imported. A file that cannot
-    be parsed uses nothing, as far as known.
+    be parsed counts as using nothing.
     """
     source = find_source(path, data)
     found: Counter[tuple[str, str]] = Counter()
@@ -156,7 +156,7 @@ def _use(path: str) -> tuple[str, str]:
 
 
 def _name(parts: Sequence[str]) -> str:
-    """Return the name that code uses from a module; attributes only for the converter's methods."""
+    """Return the name that code uses from a module, with attributes only for converter methods."""
     first = next(
         (n for n in range(len(parts)) if not petastorm.is_module(".".join(parts[: n + 1]))), None
     )
@@ -248,7 +248,7 @@ class Audit:
         return [one for one in self.skipped if one.is_error]
 
     def features(self) -> list[FeatureUse]:
-        """Return the used features; the one in most files comes first."""
+        """Return the features used, sorted by number of files in descending order."""
         files: Counter[str] = Counter()
         names: dict[str, Counter[str]] = {}
         for file in self.files:
@@ -262,7 +262,7 @@ class Audit:
         return sorted(found, key=lambda use: (-use.files, use.feature))
 
     def efforts(self) -> dict[Effort, int]:
-        """Return the number of files for each effort, the most effort first."""
+        """Return the number of files for each effort, highest effort first."""
         counts = Counter(file.effort for file in self.files)
         counts["problem"] += len(self.errors)
         return {effort: counts[effort] for effort in EFFORTS}
@@ -314,7 +314,7 @@ def audit(
 
 
 def _audited(file: FileOutcome) -> FileAudit | None:
-    """Return the audit of a file; None if it only mentions Petastorm in another sense."""
+    """Return the audit of a file; None if it only mentions Petastorm in a different sense."""
     path, outcome = file.path, file.outcome
     features = features_of(outcome.before, path)
     if not (features or file.has_results):

@@ -1,4 +1,4 @@
-"""Conditions for running migrated code, each with the place that does not meet it.
+"""Conditions for running migrated code, each with the place where it is not met.
 
 They neither change nor block edits: a person reads the list before running the code.
 """
@@ -32,7 +32,7 @@ _NAME = "mdstorm"
 
 @cache
 def supported_pythons() -> SpecifierSet:
-    """Return the versions of Python that mdstorm supports; any if mdstorm is not installed."""
+    """Return the Python versions that mdstorm supports; any if mdstorm is not installed."""
     try:
         return SpecifierSet(metadata.metadata(_NAME)["Requires-Python"] or "")
     except metadata.PackageNotFoundError:
@@ -59,10 +59,10 @@ def _declared() -> tuple[Requirement, ...]:
 
 
 def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
-    """Whether some version satisfies both specifiers, as far as is known without an index.
+    """Whether some version satisfies both specifiers, as far as can be known without an index.
 
-    It tries the versions that the clauses name, and a very large one, because mdstorm's own
-    specifiers are only lower bounds.
+    This tries the versions in the clauses, and a very large one, because mdstorm's own specifiers
+    are only lower bounds.
     """
     named = [clause.version.removesuffix(".*") for one in (pinned, needed) for clause in one]
     both = pinned & needed
@@ -75,7 +75,7 @@ def has_version(pinned: SpecifierSet, needed: SpecifierSet) -> bool:
 Subject: TypeAlias = Literal["from", "installed", "python", "runtime", "pin", "libraries", "names"]
 
 
-#: Maximum number of values of a file that one condition lists.
+#: Maximum number of values from a file that one condition lists.
 _LIMIT = 3
 
 
@@ -216,7 +216,7 @@ def _bad_pins(document: Document, extras: frozenset[str]) -> Iterator[_Violation
 
 @cache
 def _pins(names: frozenset[str]) -> re.Pattern[str]:
-    """Return the pattern of pins of the given distributions, in all notations that files use."""
+    """Return the pattern for pins of the given distributions, in all notations used in files."""
     also = {"pytorch"} if "torch" in names else set()
     listed = "|".join(re.escape(name) for name in sorted({*names, *also}, key=len, reverse=True))
     return re.compile(
@@ -229,7 +229,7 @@ def _pins(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _specifier(text: str) -> SpecifierSet | None:
-    """Return the specifier as pip, Poetry or conda understands it; None if none of these does."""
+    """Return the specifier as pip, Poetry or conda understands it; None if none of them does."""
     clauses = []
     for clause in text.replace(" ", "").split(","):
         match = re.fullmatch(r"(\^|~|===?|~=|!=|<=|>=|<|>|=|)v?(\d[\w.]*?)(\.\*)?(?:=\w*)?", clause)

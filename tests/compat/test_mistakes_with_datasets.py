@@ -88,7 +88,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: engine.MDSWriter(out=m, columns={"a": "int"}), FileExistsError, "exist_ok=True"),
     (lambda p, m: write(m, {}, "integer"), TypeError, "int64"),
     (lambda p, m: write(m, {}, columns=["a"]), TypeError, "a dict from column to encoding"),
-    (lambda p, m: write(m, {}, shard_size=3), ValueError, "['shard_size']. Known are columns, out"),
+    (lambda p, m: write(m, {}, shard_size=3), ValueError, "['shard_size']. Valid ones are columns"),
     (lambda p, m: write(m, {"a": None}), TypeError, "expected an integer, found NoneType"),
     (lambda p, m: write(m, {"a": 1.5}), ValueError, "round it first"),
     (lambda p, m: write(m, {"a": 1}), RuntimeError, "takes no more samples"),

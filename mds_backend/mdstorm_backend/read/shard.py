@@ -217,7 +217,7 @@ class OpenShards(Generic[_Shard]):
         return shard
 
     def release(self) -> None:
-        """Stop keeping shards; a shard that is still referenced stays open until then."""
+        """Stop keeping shards; each one stays open while it is still referenced."""
         with self._lock:
             self._at_hand.clear()
             self._in_memory.clear()

@@ -1,6 +1,6 @@
-"""Credentials that expire, and their renewal.
+"""Expiring credentials and their renewal.
 
-A `CredentialProvider` names credentials and obtains them. It holds no secrets, so that it can be
+A `CredentialProvider` identifies and obtains credentials. It holds no secrets, so that it can be
 pickled, compared and printed. The credentials themselves, a `Lease`, are kept once per process, for
 all threads and all copies of the provider.
 """
@@ -22,11 +22,11 @@ from mdstorm_backend.errors import MDStormError
 
 _logger = logging.getLogger(__name__)
 
-#: A lease is renewed when this share of its lifetime is left, but not earlier than these seconds
-#: before its end.
+#: A lease is renewed when this share of its lifetime is left, but no more than this many seconds
+#: before it expires.
 _MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
-#: Range of a random factor for the margin, so that processes that start together do not renew
-#: together.
+#: Range of a random factor for the margin, so that processes that start together do not all renew
+#: at the same time.
 _JITTER = (0.6, 1.0)
 #: A refusal counts as expiry once a lease has reached this share of its lifetime, or this age in
 #: seconds, whichever comes first. Short leases seem endless if a catalog does not state the
@@ -36,18 +36,18 @@ _YOUNGEST, LONGEST_YOUTH = 1 / 4, 5.0
 
 @dataclass(frozen=True)
 class Lease:
-    """Credentials for one prefix in an object store, until they expire.
+    """Temporary credentials for one prefix in an object store.
 
     Attributes
     ----------
     options : mapping of str to value
         Options of the fsspec file system: the credentials, and how to reach the storage.
     expires : float
-        When the credentials end, in Unix seconds; infinity if that is not known.
+        When the credentials expire, in Unix seconds; infinity if unknown.
     begins : float
-        When they were obtained, by the clock of this machine.
+        When they were obtained, by this machine's clock.
     access_point : str
-        Name of the access point of S3 that they are for; empty if they are for the bucket.
+        Name of the S3 access point that they are for; empty if they are for the bucket.
     """
 
     options: Mapping[str, Any] = field(repr=False)
@@ -57,13 +57,13 @@ class Lease:
 
     @property
     def lifetime(self) -> float:
-        """Seconds from the request to the end; infinite if the clocks contradict each other."""
+        """Seconds from the request to expiry; infinite if the clocks disagree."""
         seconds = self.expires - self.begins
         return seconds if seconds > 0 else inf
 
 
 class CredentialProvider(ABC):
-    """Obtains credentials, and renews them. Hashable, without secrets in its attributes."""
+    """Obtains and renews credentials. Hashable, without secrets in its attributes."""
 
     @abstractmethod
     def fetch(self) -> Lease:
@@ -72,7 +72,7 @@ class CredentialProvider(ABC):
         Raises
         ------
         CredentialsError, StorageError
-            If they are refused, or whoever gives them out fails.
+            If they are refused, or the service that issues them fails.
         """
 
     @abstractmethod
@@ -86,11 +86,11 @@ class CredentialProvider(ABC):
         """
 
     def refusal(self, url: str, text: str) -> str:
-        """Return the message for denied access; `text` is the response of the store."""
+        """Return the message for denied access; `text` is the store's response."""
         return (
             f"{url}: the storage denies access ({text}) with the credentials of {self}. They are "
-            "for one directory, and missing files are refused as well: check that the table is "
-            "complete, and that the clock of this machine is right"
+            "for one directory, and access to missing files is also denied: check that the table "
+            "is complete and that this machine's clock is right"
         )
 
     def current(self) -> Lease:
@@ -102,9 +102,9 @@ class CredentialProvider(ABC):
         return lessee_of(self).current()
 
     def renewed(self, refused: Lease) -> Lease | None:
-        """Return new credentials in place of those that the store has refused as expired.
+        """Return new credentials to replace those that the store has refused as expired.
 
-        None if they are too new to have expired.
+        Returns None if they are too new to have expired.
         """
         return lessee_of(self).renewed(refused)
 
@@ -125,7 +125,7 @@ class _Lessee:
         is_valid = lease is not None and time.time() < lease.begins + lease.lifetime
         if not self.lock.acquire(blocking=not is_valid):
             assert lease is not None
-            return lease  # another thread renews it
+            return lease  # another thread is renewing it
         try:
             if lease is not self._lease and self._lease is not None:
                 return self._lease  # another thread has renewed it
@@ -150,8 +150,8 @@ class _Lessee:
                 raise
             left = fallback.begins + fallback.lifetime - time.time()
             _logger.warning(
-                "%s: credentials were not renewed (%s). They are valid for another %.0f s, and the "
-                "renewal is repeated",
+                "%s: credentials were not renewed (%s). They are valid for another %.0f s, and "
+                "renewal will be retried",
                 self._provider,
                 error,
                 left,
@@ -175,7 +175,7 @@ def lessee_of(provider: CredentialProvider) -> _Lessee:
 
 
 def _after_fork() -> None:
-    """Replace locks in a forked child: a thread of the parent may have held them."""
+    """Replace locks in a forked child, because a thread in the parent may have held them."""
     global lessees_lock
     lessees_lock = threading.Lock()
     for lessee in lessees.values():

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 #: Bytes copied at a time: the most that the DBFS API reads in one request.
 _CHUNK = 1 << 20
-#: Maximum number of attempts at a request that the workspace answers with an internal error.
+#: Maximum number of attempts for a request that fails with an internal error of the workspace.
 _ATTEMPTS = 5
 
 
@@ -55,12 +55,12 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @staticmethod
     def arguments_for(path: str, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments with which to open the file system of a path on a mount.
+        """Return the arguments for opening the file system of a path on a mount.
 
         Parameters
         ----------
         path : str
-            A path below ``/Volumes/`` or ``/dbfs/``.
+            A path under ``/Volumes/`` or ``/dbfs/``.
         options : dict
             Arguments for ``databricks.sdk.WorkspaceClient``, such as ``host`` and ``profile``.
         """
@@ -119,11 +119,11 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._request(self._api.remove_directory, path)
 
     def makedirs(self, path: str, exist_ok: bool = True) -> None:
-        """Create a directory and its parents, unless it exists already."""
+        """Create a directory and its parents, unless it already exists."""
         self._request(self._api.make_directory, path)
 
     def _request(self, call: Callable[..., T], path: str, *arguments: Any) -> T:
-        """Call the API, and retry internal errors of the workspace, which the SDK does not retry.
+        """Call the API and retry internal workspace errors, which the SDK does not retry.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class DatabricksFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 
 class _Volumes:
-    """Unity Catalog volumes: the Files API."""
+    """Unity Catalog volumes, through the Files API."""
 
     def __init__(self, client: Any) -> None:
         self._files = client.files
@@ -160,7 +160,7 @@ class _Volumes:
         try:
             found = self._files.get_metadata(path)
         except (refusals.PermissionDenied, refusals.Unauthenticated):
-            self.read(path, 0, 1)  # only the answer to GET gives the reason
+            self.read(path, 0, 1)  # only the response to a GET gives the reason
             raise
         info = _described(path, found.content_length, False)
         return {**info, "last_modified": found.last_modified}
@@ -184,7 +184,7 @@ class _Volumes:
 
 
 class _Dbfs:
-    """The workspace's file system: the DBFS API, whose paths do not begin with ``/dbfs``."""
+    """The workspace's file system, through the DBFS API: its paths do not begin with ``/dbfs``."""
 
     def __init__(self, client: Any) -> None:
         self._dbfs = client.dbfs
@@ -222,7 +222,7 @@ class _Dbfs:
         self._dbfs.mkdirs(_unmounted(path))
 
     def remove_directory(self, path: str) -> None:
-        # The SDK's own method removes directories only together with their content.
+        # The SDK's own method only removes directories together with their contents.
         api = require("databricks.sdk").service.files.DbfsAPI
         api.delete(self._dbfs, _unmounted(path), recursive=False)
 

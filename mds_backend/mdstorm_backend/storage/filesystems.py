@@ -1,8 +1,8 @@
 """Find and open the fsspec file system for a URL, or adapt the one that the caller passes.
 
-fsspec is imported lazily: Spark's workers do not need it for local disks. The environment variables
-by which programs of MosaicML Streaming configure their storage apply where `storage_options` say
-nothing, and take precedence over the file system's own sources.
+fsspec is imported lazily, because Spark's workers do not need it for local disks. The environment
+variables that configure storage for MosaicML Streaming apply to anything not set in
+`storage_options`, and take precedence over the file system's own sources.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 #: Scheme → the extra that installs its file system.
 _EXTRAS = {**urls.OBJECT_STORES, "adl": "azure", "oci": "oci"}
-#: Hadoop schemes without a file system here → URLs to use instead.
+#: Unsupported Hadoop schemes → URLs to use instead.
 _INSTEAD = {
     "s3n": "s3://bucket/path",
     "wasb": "abfss://container@account.dfs.core.windows.net/path",
     "wasbs": "abfss://container@account.dfs.core.windows.net/path",
 }
 
-#: File systems that all threads share, by process, class and arguments, each with the state of the
+#: File systems shared by all threads, by process, class and arguments, each with a hash of the
 #: environment in which it was opened.
 _instances: dict[tuple[int, type, str], tuple[int, Any]] = {}
-#: Beginnings of the names of variables that hold credentials.
+#: Prefixes of the environment variables that hold credentials.
 _VARIABLES = ("AWS_", "AZURE_", "GCS_", "GOOGLE_")
 
 
@@ -44,13 +44,13 @@ def is_mounted(path: str) -> bool:
     """Whether this machine has the Databricks mount of `path`."""
     mount = next((prefix for prefix in urls.FUSE_PREFIXES if path.startswith(prefix)), "/")
     if mount == "/Volumes/" and sys.platform == "darwin":
-        # Every Mac mounts its disks below /Volumes, so check for the directory of the catalog.
+        # Every Mac mounts its disks under /Volumes, so check for the catalog's directory.
         mount += path[len(mount) :].partition("/")[0]
     return os.path.isdir(mount)
 
 
 def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
-    """Return the file system for a normalised URL, and the path in it.
+    """Return the file system for a normalised URL, and the path within it.
 
     Paths on a Databricks mount that this machine does not have are opened through the workspace's
     API.
@@ -65,7 +65,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         If HDFS cannot be reached.
     """
     if url.startswith("file:///"):
-        # Not decoded: a path may contain any character, including '%' and blanks.
+        # Not decoded, because a path may contain any character, including '%' and spaces.
         path = url[len("file://") :]
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
             from mdstorm_backend.storage.databricks_files import DatabricksFileSystem as Files
@@ -92,7 +92,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
 
 
 def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the protocol and the options with which `open_filesystem` opens an object store.
+    """Return the protocol and options that `open_filesystem` uses to open an object store.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, An
 
 
 def check_scheme(url: str) -> None:
-    """Raise the error of `open_filesystem` for an unusable scheme, without connecting.
+    """Raise the error that `open_filesystem` raises for an unusable scheme, without connecting.
 
     Parameters
     ----------
@@ -119,13 +119,13 @@ def check_scheme(url: str) -> None:
 
 
 def class_of(url: str, protocol: str) -> Any:
-    """Return the file system class for a protocol; errors name `url`."""
+    """Return the file system class for a protocol; errors mention `url`."""
     from fsspec import get_filesystem_class
 
     try:
         return get_filesystem_class(protocol)
     except ValueError as error:
-        if protocol in _EXTRAS:  # fsspec knows these only if their file system is installed
+        if protocol in _EXTRAS:  # fsspec only knows these if their file system is installed
             raise _missing(url, protocol, error) from error
         if protocol in _INSTEAD:
             raise errors.UnsupportedURLError(
@@ -140,11 +140,11 @@ def class_of(url: str, protocol: str) -> Any:
 
 
 def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
-    """Return the instance of a file system that all threads of this process share.
+    """Return the file system instance shared by all threads of this process.
 
-    fsspec keeps one instance per thread (older versions even of thread-safe file systems), and each
-    has its own connections and looks up credentials again. A file system keeps the credentials with
-    which it was opened, so another one is opened once the environment's credentials have changed.
+    fsspec keeps one instance per thread (older versions even do so for thread-safe file systems),
+    and each has its own connections and looks up credentials again. A file system keeps the
+    credentials it was opened with, so a new one is opened once those in the environment change.
     """
     from fsspec.utils import tokenize
 
@@ -162,9 +162,9 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _unreachable(url: str, error: OSError) -> errors.NameNodeError:
-    """Return the error for HDFS if its library or the name of its host is missing."""
+    """Return the error for HDFS when its library or its host name is missing."""
     host = url.removeprefix("hdfs://").partition("/")[0]
-    said = str(error).partition("\n")[0]  # more lines list where a library was looked for
+    said = str(error).partition("\n")[0]  # further lines list where the library was searched for
     reason = (
         f"HDFS at {host}" if host else "it does not name a name node, and this machine's name node"
     )
@@ -189,7 +189,7 @@ def _missing(url: str, scheme: str, error: Exception) -> errors.MissingDependenc
 def _forget_threads() -> None:
     """Forget fsspec's request thread in a forked child, where it no longer exists.
 
-    Older versions of fsspec do not, and their requests would wait for the thread forever.
+    Older versions of fsspec do not do this, so their requests would wait for the thread forever.
     """
     asyn = sys.modules.get("fsspec.asyn")
     if asyn is not None and not hasattr(asyn, "reset_after_fork"):
@@ -204,7 +204,7 @@ _CONNECTIONS = {"max_pool_connections": CONNECTIONS}
 
 
 def protocol_of(scheme: str, options: dict[str, Any]) -> str:
-    """Return the protocol of the file system that opens URLs of a scheme, usually the scheme.
+    """Return the protocol of the file system that opens a scheme's URLs, usually the scheme.
 
     With HMAC keys, ``GCS_KEY`` and ``GCS_SECRET``, Google Cloud Storage is opened through its
     S3-compatible interface.
@@ -227,7 +227,7 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
     if urls.OBJECT_STORES.get(scheme) == "s3":
-        # A copy: botocore modifies its argument, and different options would mean another client.
+        # Copied, because botocore modifies its argument, and other options would need a new client.
         configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
         return {**of_s3(url, options), **options, "config_kwargs": configured}
     if urls.OBJECT_STORES.get(scheme) == "azure":
@@ -236,9 +236,9 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def options_in_url(kind: Any, url: str) -> dict[str, Any]:
-    """Return the options that a class of file systems finds in a URL, such as Azure's account."""
+    """Return the options that a file system class finds in a URL, such as the Azure account."""
     if urls.OBJECT_STORES.get(urls.scheme_of(url)) == "s3":
-        # As s3fs returns them; its old versions mistake the colons of an access point's ARN for a
+        # The same as in s3fs, whose old versions mistake the colons in an access point's ARN for a
         # port.
         return {"version_aware": True} if "versionId" in parse_qs(urlsplit(url).query) else {}
     found: dict[str, Any] = kind._get_kwargs_from_urls(url)
@@ -286,7 +286,7 @@ def is_local(filesystem: Any) -> bool:
 
 
 def as_fsspec(filesystem: Any) -> AbstractFileSystem:
-    """Return a file system of fsspec or pyarrow as one of fsspec.
+    """Return a file system from fsspec or pyarrow as an fsspec file system.
 
     Raises
     ------
@@ -299,8 +299,8 @@ def as_fsspec(filesystem: Any) -> AbstractFileSystem:
         return filesystem
     if not _is_arrow(filesystem):
         raise errors.ArgumentTypeError(
-            f"filesystem={filesystem!r} is not a file system: pass one of fsspec, such as "
-            "fsspec.filesystem('s3'), or of pyarrow.fs"
+            f"filesystem={filesystem!r} is not a file system: pass one from fsspec, such as "
+            "fsspec.filesystem('s3'), or from pyarrow.fs"
         )
     handler = getattr(filesystem, "handler", None)
     if handler is not None and hasattr(handler, "fs"):  # an fsspec file system wrapped for pyarrow
@@ -342,12 +342,12 @@ class _InlineExecutor(ThreadPoolExecutor):
 
 
 def use_no_executors() -> None:
-    """Keep the clients of object stores working in `atexit` handlers.
+    """Keep object store clients working in `atexit` handlers.
 
-    Python shuts down all executors before it calls these handlers. The clients of S3, GCS and Azure
+    Python shuts down all executors before it calls these handlers. The S3, GCS and Azure clients
     look up hosts and load certificates in the executor of fsspec's event loop. After this call, the
-    loop's own thread, which keeps running, does that.
+    loop's own thread, which keeps running, does this work.
     """
-    from fsspec.asyn import get_loop  # imported here, since it imports asyncio
+    from fsspec.asyn import get_loop  # imported here because it imports asyncio
 
     get_loop().set_default_executor(_InlineExecutor())

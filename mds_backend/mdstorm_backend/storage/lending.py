@@ -1,8 +1,8 @@
-"""Credentials that a process obtains for its worker processes that cannot log in by themselves.
+"""Credentials that a process obtains for worker processes that cannot log in themselves.
 
-The identity of a notebook, for example, is not passed on to processes that are spawned. When one is
-started, its parent listens on a socket that only its own children can use: `multiprocessing` gives
-them the key. Pickles hold the address of the socket, never credentials.
+A notebook's identity, for example, is not passed on to spawned processes. When one is started, its
+parent listens on a socket that only its own children can use, because `multiprocessing` gives them
+the key. Pickles hold the address of the socket, never credentials.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 
 _logger = logging.getLogger(__name__)
 
-#: Seconds to wait for the parent, which may repeat requests to a catalog for a minute.
+#: Seconds to wait for the parent, which may retry requests to a catalog for a minute.
 _PATIENCE = 120.0
 
 
@@ -74,13 +74,13 @@ class LentCredentials(CredentialProvider):
 
 
 def lendable(provider: CredentialProvider | None) -> CredentialProvider | None:
-    """Return the provider to pickle; for a process being spawned, one that can use this process."""
+    """Return the provider to pickle; when spawning a process, one that can ask this process."""
     if provider is None or context.get_spawning_popen() is None:
         return provider
     return LentCredentials(provider, own_address())
 
 
-#: Addresses where processes listen: a forked child has none yet.
+#: Listening address by process id; a forked child has none yet.
 _addresses: dict[int, str] = {}
 _lock = threading.Lock()
 
@@ -97,17 +97,17 @@ def own_address() -> str:
 
 
 def _serve(listener: Listener) -> None:
-    """Answer the workers of this process, for as long as it runs."""
+    """Answer this process's workers for as long as it runs."""
     while True:
         try:
             with listener.accept() as worker:
                 _answer(worker)
-        except (OSError, EOFError, AuthenticationError) as error:  # the worker has ended
+        except (OSError, EOFError, AuthenticationError) as error:  # the worker has exited
             _logger.info("a worker process was given no credentials (%r)", error)
 
 
 def _answer(worker: Connection) -> None:
-    """Obtain credentials for a worker, and send them or the error."""
+    """Obtain credentials for a worker and send it the credentials or the error."""
     provider: CredentialProvider = worker.recv()
     try:
         answer: Lease | MDStormError = provider.fetch()
@@ -117,7 +117,7 @@ def _answer(worker: Connection) -> None:
 
 
 def _after_fork() -> None:
-    """Replace the lock in a forked child: a thread of the parent may have held it."""
+    """Replace the lock in a forked child, because a thread in the parent may have held it."""
     global _lock
     _lock = threading.Lock()
 

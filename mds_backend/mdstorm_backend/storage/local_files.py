@@ -16,7 +16,7 @@ from mdstorm_backend import errors
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-#: Errors of file systems without memory maps, such as mounts of object stores.
+#: Errors of file systems that do not support memory maps, such as object store mounts.
 _NO_MAPS = {errno.ENODEV, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
@@ -38,7 +38,7 @@ def map_file(fd: int) -> Buffer:
 
 
 class Arrival:
-    """A file that is read while it is downloaded. Safe to share between threads.
+    """A file that is read while it is being downloaded. Thread-safe.
 
     One thread makes the file; others wait for its bytes.
 
@@ -76,7 +76,7 @@ class Arrival:
         return path
 
     def receive(self, start: int, count: int) -> None:
-        """Record that `count` missing bytes from `start` on are now in the file."""
+        """Record that `count` missing bytes, starting at `start`, are now in the file."""
         stop = self.missing.pop(start)
         if start + count < stop:
             self.missing[start + count] = stop
@@ -87,7 +87,7 @@ class Arrival:
                 self._changed.notify_all()
 
     def make(self, make: Callable[[], Buffer]) -> None:
-        """Call `make`, which returns the content once the file is in place; record its error."""
+        """Call `make`, which returns the content once the file is in place; record any error."""
         try:
             self.content = make()
         except BaseException as error:
@@ -103,7 +103,7 @@ class Arrival:
         return self._end.done()
 
     def wait_for(self, stop: int) -> None:
-        """Wait until the bytes before `stop` have arrived; for the last byte, until all have.
+        """Wait until the bytes before `stop` have arrived; for the last byte, wait for all bytes.
 
         Raises
         ------
@@ -116,16 +116,16 @@ class Arrival:
             self._end.result()
 
 
-#: Directory at the root of a disk, which only root can list.
+#: Directory at the root of a disk that only the root user can list.
 _OF_THE_DISK = "lost+found"
 
 
 def describe_files(fs: Any, path: str) -> Iterator[dict[str, Any]]:
-    """Yield fsspec's description of every file below a directory.
+    """Yield fsspec's description of every file under a directory.
 
     `fsspec.AbstractFileSystem.find` also does this, but it omits directories that cannot be listed,
-    and its older versions, such as 2023.5, list no file of a directory if one of them has just been
-    removed.
+    and in older versions, such as 2023.5, it omits all files in a directory if one of them has just
+    been removed.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def describe_files(fs: Any, path: str) -> Iterator[dict[str, Any]]:
     FileNotFoundError, NotADirectoryError
         If there is no such directory.
     CredentialsError
-        If the directory, or one below it, cannot be listed.
+        If the directory or a subdirectory cannot be listed.
     """
     try:
         entries = os.scandir(path)
@@ -169,14 +169,14 @@ _PAUSE_SECONDS = 0.1
 
 
 def wait_until_current(path: str, *, is_mount: bool) -> None:
-    """Wait while the listing of a directory is known to be stale, at most ten seconds.
+    """Wait while a directory's listing is known to be stale, for at most ten seconds.
 
     Parameters
     ----------
     path : str
         A directory in this machine's file tree; nothing is known about any other path.
     is_mount : bool
-        Whether the directory is on a mount, where each listed file is checked for existence too.
+        Whether the directory is on a mount, where each listed file is also checked for existence.
     """
     deadline = time.monotonic() + _LONGEST_SECONDS
     while _is_stale(path, is_mount=is_mount) and time.monotonic() < deadline:

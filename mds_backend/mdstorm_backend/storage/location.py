@@ -1,4 +1,4 @@
-"""`Location`: read, write and list the files of one directory behind a URL."""
+"""`Location`: read, write and list the files in the directory at a URL."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Location:
 
     @property
     def absences(self) -> tuple[type[Exception], ...]:
-        """Errors of reading a file that does not exist.
+        """Errors raised when reading a file that does not exist.
 
         With credentials for a prefix, a store may deny access instead of reporting a missing
         file.
@@ -135,7 +135,7 @@ class Location:
 
     @contextmanager
     def _files(self, name: str | None = None) -> Iterator[tuple[Any, str]]:
-        """Yield the file system, and the path in it of the directory or of the file `name`."""
+        """Yield the file system, and the path of the directory or of the file `name` in it."""
         url = self.url if name is None else self.file_url(name)
         refusal, hidden = None, self.storage_options
         if self.credentials is not None:
@@ -148,8 +148,8 @@ class Location:
                 fs, path = self._open()
                 yield fs, path if name is None else f"{path}/{name}"
         except CredentialsError:
-            # fsspec caches file systems with the credentials at their creation: clear the cache, so
-            # that credentials that are set later take effect.
+            # fsspec caches file systems with their original credentials, so clear the cache to let
+            # credentials that are set later take effect.
             if fs is not None and self.credentials is None:
                 fs.clear_instance_cache()
             raise
@@ -220,7 +220,7 @@ class Location:
 
     @_repeated_after_expiry
     def list_files(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return the relative name and fsspec's description of every file below this directory."""
+        """Return the relative name and fsspec's description of every file under this directory."""
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             if self.is_in_file_tree:
@@ -230,13 +230,15 @@ class Location:
         # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
         names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
-        if names.keys() <= {"."}:  # a file, or nothing: some stores list nothing if denied
+        if names.keys() <= {
+            "."
+        }:  # a file, or nothing: some stores list nothing if they deny access
             described = self.describe()
             return [(".", described)] if described and described["type"] == "file" else []
         return sorted((name, found[full]) for name, full in names.items())
 
     def _described_files(self, fs: Any, path: str) -> dict[str, dict[str, Any]]:
-        """Return fsspec's descriptions of all files below a directory by path; {} if missing."""
+        """Return fsspec's descriptions of all files under a directory by path; {} if missing."""
         try:
             if self.is_in_file_tree:
                 return {file["name"]: file for file in local_files.describe_files(fs, path)}
@@ -252,11 +254,11 @@ class Location:
             return sorted(os.path.relpath(name, root) for name in fs.glob(path))
 
     def list_sizes(self) -> list[tuple[str, int]]:
-        """Return the relative name and the size in bytes of every file below this directory."""
+        """Return the relative name and the size in bytes of every file under this directory."""
         return [(name, info["size"]) for name, info in self.list_files()]
 
     def list_names(self) -> list[str]:
-        """Return the relative names of all files below this directory, sorted."""
+        """Return the relative names of all files under this directory, sorted."""
         return [name for name, _ in self.list_sizes()]
 
     def exists(self, name: str) -> bool:
@@ -285,7 +287,7 @@ class Location:
             return None
 
     def modified(self, name: str) -> str:
-        """Return the modification time of a file, in its storage's own form; "" if unknown.
+        """Return a file's modification time in the storage's own form; "" if unknown.
 
         Within one store the strings are equal for equal times; nothing else is guaranteed.
         """
@@ -318,7 +320,7 @@ class Location:
 
     @_repeated_after_expiry
     def read_dated(self, name: str) -> tuple[bytes, str]:
-        """Return the content and the modification time of a file, in one request where possible.
+        """Return a file's content and modification time, using one request where possible.
 
         Raises
         ------
@@ -329,7 +331,7 @@ class Location:
             if s3_objects.is_s3(fs):
                 content, written = s3_objects.read_object(fs, path)
                 return content, modification_of({"LastModified": written})
-        when = self.modified(name)  # before the content, which may be replaced meanwhile
+        when = self.modified(name)  # before the content, which may be replaced in the meantime
         return bytes(self.read(name)), when
 
     @_repeated_after_expiry
@@ -361,7 +363,7 @@ class Location:
         timeout: float,
         arrival: local_files.Arrival | None = None,
     ) -> None:
-        """Copy a file of S3, expected to have `size` bytes, to `path` by `download_object`.
+        """Copy an S3 file, expected to have `size` bytes, to `path` using `download_object`.
 
         Raises
         ------
@@ -373,7 +375,7 @@ class Location:
 
     @_repeated_after_expiry
     def download(self, name: str, path: str) -> None:
-        """Copy a file to the local `path` in chunks; an error may leave part of it.
+        """Copy a file to the local `path` in chunks; an error may leave a partial file.
 
         Raises
         ------
@@ -412,7 +414,7 @@ class Location:
             file.writelines(buffers)
 
     def remove(self, name: str) -> None:
-        """Remove a file; a file that does not exist is not an error."""
+        """Remove a file; a missing file is not an error."""
         with suppress(FileNotFoundError), self._files(name) as (fs, path):
             try:
                 fs.rm_file(path)
@@ -420,7 +422,7 @@ class Location:
                 fs.rm(path)
 
     def remove_directory_if_empty(self) -> None:
-        """Remove the directory if no file is left in it."""
+        """Remove the directory if no files are left in it."""
         with self._files() as (fs, path):
             fs.invalidate_cache(path)
             if urls.scheme_of(self.url) in urls.OBJECT_STORES or not fs.exists(path):
@@ -430,7 +432,7 @@ class Location:
             if not self.is_in_file_tree:
                 fs.rm(path, recursive=True)
                 return
-            # One by one: a file may have been written in the meantime.
+            # Removed one by one, because a file may have been written in the meantime.
             for directory, _, _ in os.walk(path, topdown=False):
                 with suppress(OSError):
                     os.rmdir(directory)
@@ -452,9 +454,9 @@ def seconds_of(info: Mapping[str, Any]) -> float:
 
 
 def copy_complete(location: Location, name: str, path: str) -> None:
-    """Copy a file to the local `path`, atomically; missing directories are created.
+    """Atomically copy a file to the local `path`, creating missing directories.
 
-    An existing file is replaced. After an error no temporary file is left.
+    An existing file is replaced. After an error, no temporary file is left.
 
     Raises
     ------
@@ -470,7 +472,7 @@ def copy_complete(location: Location, name: str, path: str) -> None:
 
 @contextmanager
 def _replacing(path: str) -> Iterator[str]:
-    """Yield a temporary path; move its file to `path` after the block, or remove it on an error."""
+    """Yield a temporary path; move its file to `path` after the block, or remove it on error."""
     temporary = f"{path}.{uuid.uuid4().hex}.tmp"
     try:
         yield temporary

@@ -1,7 +1,7 @@
 """Open file systems whose credentials are renewed while they are in use.
 
-The clients of S3, Azure and Google Cloud Storage ask an object for credentials when they sign a
-request. Here these objects ask a `CredentialProvider`. No credentials of the environment are used.
+The S3, Azure and Google Cloud Storage clients ask an object for credentials when they sign a
+request. Here, these objects ask a `CredentialProvider`. Credentials in the environment are ignored.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ opened_filesystems: dict[tuple[int, str, CredentialProvider, str], Any] = {}
 def open_renewing(
     url: str, options: dict[str, Any], provider: CredentialProvider
 ) -> tuple[Any, str]:
-    """Return a file system for a normalised URL of an object store, and the path in it.
+    """Return a file system for a normalised object store URL, and the path within it.
 
     Parameters
     ----------
     url : str
-        A URL below the prefix that the credentials are for.
+        A URL under the prefix that the credentials are for.
     options : dict
         Further options of the fsspec file system, such as an endpoint.
     provider : CredentialProvider
-        Obtains the credentials, first of all here: not in the event loop of the file system.
+        Obtains the credentials, first here rather than in the file system's event loop.
 
     Raises
     ------
     UnsupportedURLError
-        If the storage has no such credentials.
+        If the storage does not have such credentials.
     """
     from fsspec.utils import tokenize
 
@@ -153,7 +153,7 @@ _PATIENCE = 10.0
 
 @lru_cache
 def bucket_region(bucket: str) -> str | None:
-    """Return the region of a bucket of S3; None if it is not known."""
+    """Return the region of an S3 bucket; None if unknown."""
     host = urlsplit(REGIONS_ENDPOINT)
     connect = HTTPSConnection if host.scheme == "https" else HTTPConnection
     try:

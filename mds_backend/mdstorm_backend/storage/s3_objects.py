@@ -1,11 +1,10 @@
-"""Read objects of S3 in as few requests as possible, large ones by ranges.
+"""Read S3 objects in as few requests as possible, large ones in ranges.
 
-s3fs by itself requests an object's size before it reads it, and does not notice if the object is
+By itself, s3fs requests an object's size before reading the object, and does not notice if it is
 replaced between two ranges. Its client resolves, checks, signs and parses every call, which takes
-several times the CPU of the request itself. Here an object's URL is signed once, and requests for
-its ranges are sent over the client's connections. If the store returns anything but the
-content, the request is repeated by the client, which handles regions, expired credentials and
-errors.
+several times the CPU of the request itself. Here, an object's URL is signed once, and requests for
+its ranges are sent over the client's connections. If the store returns anything other than the
+content, the client repeats the request, and handles regions, expired credentials and errors.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from mdstorm_backend.storage.turns import Pace, Turns
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
 RANGE, FIRST_RANGE = 8 << 20, 2 << 20
-#: Maximum time, in seconds, between the first request for an object and those for other ranges.
+#: Maximum time, in seconds, between the first request for an object and requests for other ranges.
 _HEAD_START = 0.05
-#: Maximum number of requests for a range whose connection breaks.
+#: Maximum number of requests for a range whose connection keeps breaking.
 _ATTEMPTS = 5
 _CHUNK = 1 << 20
 #: The queue position of ranges that a reader needs first: before the first byte of their object.
 _AHEAD = -1
-#: Connections of a client: our default, and botocore's, for file systems that the caller passes.
+#: Client connections: our default and, for file systems that the caller passes, botocore's.
 CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
 #: Seconds for which requests for a whole object are retried while the store is busy.
 PATIENCE = 10.0
@@ -52,7 +51,7 @@ class ReplacedError(StorageError):
     """Raised if an object was replaced after part of it was used, so that a retry cannot help."""
 
 
-#: The `Turns` by event loop and file system: a forked child has its own loop.
+#: The `Turns` by event loop and file system, because a forked child has its own loop.
 turns_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
 turns_by_loop = WeakKeyDictionary()
 
@@ -74,7 +73,7 @@ def is_s3(filesystem: Any) -> bool:
 
 
 def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
-    """Return the content and the modification time of an object, in one request."""
+    """Return an object's content and modification time, using one request."""
     from email.utils import parsedate_to_datetime  # imported here: it loads the mail modules
 
     async def read() -> tuple[bytes, datetime | None]:
@@ -89,7 +88,7 @@ def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
 def download_object(
     filesystem: Any, path: str, target: str, size: int, timeout: float, arrival: Arrival | None
 ) -> None:
-    """Copy an object to a local file, by ranges that are all of one version of the object.
+    """Copy an object to a local file, in ranges that are all from the same version of the object.
 
     Objects that are copied at the same time take turns in the order of the work of an
     `OrderedPool`. If a connection breaks, the rest of its range is requested again. With an
@@ -103,7 +102,7 @@ def download_object(
     path : str
         Path of the object in it.
     target : str
-        The local file. An error may leave part of it.
+        The local file. An error may leave a partial file.
     size : int
         Expected size of the object in bytes. If the size differs, the file gets the object's size
         but not its content, so that the caller's check reports it.
@@ -140,7 +139,7 @@ class _OtherSizeError(Exception):
 
 @dataclass(eq=False)
 class _Download:
-    """The download of an object to a file, which runs in the event loop of its file system."""
+    """The download of an object to a file, which runs in its file system's event loop."""
 
     fs: Any
     path: str
@@ -177,7 +176,7 @@ class _Download:
             await asyncio.gather(soon, *tasks, *self.ahead, return_exceptions=True)
 
     async def _begin_soon(self) -> None:
-        """Let the other ranges begin, if the store has answered before and never refused."""
+        """Let the other ranges begin if the store has already responded and has never refused."""
         await self._object.sent.wait()
         await asyncio.sleep(_HEAD_START)
         if self._turns.pace.has_answered and not self._turns.pace.refusal:
@@ -186,7 +185,7 @@ class _Download:
     def _request_ahead(
         self, loop: asyncio.AbstractEventLoop, ranges: Sequence[tuple[int, int]]
     ) -> Future[bool]:
-        """Copy ranges before the missing bytes that precede them, see `Arrival`."""
+        """Copy ranges ahead of the missing bytes that precede them; see `Arrival`."""
         return asyncio.run_coroutine_threadsafe(self._copy_ahead(ranges), loop)
 
     async def _copy_ahead(self, ranges: Sequence[tuple[int, int]]) -> bool:
@@ -195,7 +194,7 @@ class _Download:
         tasks = [asyncio.create_task(self._copy(*bounds, is_ahead=True)) for bounds in ranges]
         self.ahead += tasks
         errors = [e for e in await asyncio.gather(*tasks, return_exceptions=True) if e is not None]
-        if errors:  # the download also copies these bytes, and reports lasting errors
+        if errors:  # the download also copies these bytes, and reports persistent errors
             _logger.debug("%s: ranges needed first have not arrived (%s)", self.path, errors[0])
         return not errors
 
@@ -231,7 +230,7 @@ class _Download:
         )
 
     async def _request(self, start: int, stop: int) -> Answer:
-        """Request a range and return the answer, after checking the object's version and size."""
+        """Request a range and return the response after checking the object's version and size."""
         is_whole = stop - start == self.size
         answer = await self._object.get(start, None if is_whole else stop)
         version, arrival = (answer.tag, answer.size), self.arrival
@@ -254,7 +253,7 @@ class _Download:
 class _Deadline(OwnContext):
     """A block in which the current task fails with StorageError if no data arrives for too long.
 
-    One timer serves all chunks: `asyncio.wait_for` would create a task for each.
+    One timer serves all chunks, because `asyncio.wait_for` would create a task for each.
     """
 
     def __init__(self, seconds: float, pace: Pace) -> None:
@@ -267,7 +266,7 @@ class _Deadline(OwnContext):
         self._is_over = False
 
     def heard(self) -> float:
-        """Restart the timer, since data arrived, and return the event loop's time."""
+        """Restart the timer because data has arrived, and return the event loop's time."""
         self._since = self._loop.time()
         return self._since
 
@@ -287,18 +286,18 @@ class _Deadline(OwnContext):
 
 
 def _waited_for(filesystem: Any, run: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-    """Run a coroutine in the event loop of a file system and return its result."""
+    """Run a coroutine in a file system's event loop and return its result."""
     from fsspec.asyn import sync
 
     result: _T = sync(filesystem.loop, run)
     return result
 
 
-#: HTTP statuses of a store that receives too many requests.
+#: HTTP statuses from a store that receives too many requests.
 _BUSY = (429, 503)
-#: Seconds of the first pause after such a status and of the longest one; each pause doubles.
+#: First and longest pause after such a status, in seconds; each pause is twice the previous one.
 _PAUSE, _LONGEST_PAUSE = 0.1, 10.0
-#: Maximum number of bytes that are read of an error response.
+#: Maximum number of bytes to read from an error response.
 _LONGEST_TEXT = 4096
 
 
@@ -310,7 +309,7 @@ class _BusyError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The response of a store to a GET.
+    """A store's response to a GET request.
 
     Attributes
     ----------
@@ -334,7 +333,7 @@ class Answer:
 
 
 class S3Object:
-    """An object of S3, read in the event loop of its file system.
+    """An S3 object, read in its file system's event loop.
 
     Parameters
     ----------
@@ -343,7 +342,7 @@ class S3Object:
     path : str
         Path of the object in it.
     turns : Turns
-        Those of the file system.
+        The `Turns` of the file system.
     patience : float
         Seconds for which requests that the store refuses are retried.
     """
@@ -395,7 +394,7 @@ class S3Object:
         return Answer(body.read, body.close, size, found.get("ETag"), found.get("LastModified"))
 
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
-        """Request by the signed URL; return None unless the answer is the content."""
+        """Send a request with the signed URL; return None unless the response is the content."""
         answer = await self._send_signed(ranges)
         if answer is None and self._url == "":  # its credentials have expired
             answer = await self._send_signed(ranges)
@@ -429,7 +428,7 @@ class S3Object:
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")
         response.close()
         is_refusal = 300 <= response.status < 500
-        # Stores other than Amazon's have other codes for credentials that have expired.
+        # Stores other than Amazon's use different codes for expired credentials.
         if is_refusal and ("ExpiredToken" in text or self._is_accepted):
             self._url = ""
         else:
@@ -437,7 +436,7 @@ class S3Object:
         return None
 
     async def _signed(self, client: Any) -> str | None:
-        """Return a signed URL that needs no further headers; None if not possible."""
+        """Return a signed URL that does not need further headers; None if impossible."""
         names = self._fs._get_s3_method_kwargs(client.get_object, **self._names, **self._fs.req_kw)
         if names != self._names or self._bucket in self._turns.refusing:
             return None
@@ -457,12 +456,12 @@ def _size(stated: int | str) -> int:
 
 
 def _sign_by_version_4(signature_version: Any, **_: Any) -> str | None:
-    """Choose signature version 4 for URLs: botocore may choose 2, which stores refuse."""
+    """Choose signature version 4 for URLs, because botocore may choose 2, which stores refuse."""
     return "s3v4-query" if signature_version in ("v4-query", "s3v4-query") else None
 
 
 async def _busy(response: Any) -> _BusyError:
-    """Return the error for a response that rejects a request because there are too many."""
+    """Return the error for a response that rejects a request because of too many requests."""
     text = ""
     with suppress(Exception):  # the text is not essential
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")

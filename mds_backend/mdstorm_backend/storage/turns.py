@@ -1,6 +1,6 @@
-"""How many requests a store gets at a time, and in which order: `Pace`, `Turn` and `Turns`.
+"""Limit and order the concurrent requests to a store: `Pace`, `Turn` and `Turns`.
 
-A `Pace` measures the link to the store, and limits the requests and bytes under way. `Turns` lets
+A `Pace` measures the link to the store, and limits the requests and bytes under way. `Turns` makes
 requests wait until there is room, and gives the first turn to the work that needs its bytes first.
 """
 
@@ -25,9 +25,9 @@ _GROWTH = 8
 #: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps the link
 #: from idling.
 _GAIN = 2.0
-#: Weights of earlier measurements after a round, so that changes of the network are noticed.
+#: Weights of earlier measurements after a round, so that changes in the network are noticed.
 _RATE_LEFT, _LEAST_LEFT = 0.9, 0.99
-#: Answers that end a round of small objects.
+#: Number of responses that ends a round of small objects.
 _LONGEST_ROUND = 256
 
 
@@ -48,7 +48,7 @@ class Pace:
     connections : int
         Maximum number of requests at a time: the connections of the client.
     is_given : bool
-        Whether the user set this number: then it is used as long as the store responds, and bytes
+        Whether the user set this number. If so, it is used as long as the store responds, and bytes
         are only limited while the first ones arrive.
 
     Attributes
@@ -64,7 +64,7 @@ class Pace:
     has_answered : bool
         Whether the store has answered any request with content.
     is_full : bool
-        Whether requests had to wait in this round: only then do rates measure the link.
+        Whether requests had to wait in this round; rates measure the link only if they did.
     """
 
     def __init__(self, connections: int, *, is_given: bool = False) -> None:
@@ -84,7 +84,7 @@ class Pace:
     def answered(self, begun: float, now: float, size: int) -> None:
         """Record that `size` bytes, requested at time `begun`, have arrived."""
         self.requests = min(self.requests + 1 / self.requests, self._connections)
-        if not self._answers:  # leave out the time in which nothing was requested
+        if not self._answers:  # leave out the time when nothing was requested
             self._since = max(self._since, begun)
         self._answers.append((now - begun, size))
         self._answered += size
@@ -102,9 +102,9 @@ class Pace:
         self.bytes = max(_GAIN * self._rate * self._least, _FEWEST)
 
     def refused(self, begun: float, now: float, wait: float, text: str) -> None:
-        """Record that the store refused a request of time `begun`; pause for `wait` seconds.
+        """Record that the store refused a request sent at `begun`; pause for `wait` seconds.
 
-        Refusals of requests that were under way together count once.
+        Refusals of requests that were under way at the same time count once.
         """
         self.resumes, self.refusal = max(self.resumes, now + wait), text
         if begun >= self._halved:
@@ -168,7 +168,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, work: int, start: int, size: int) -> AsyncIterator[Turn]:
-        """Wait for a turn for `size` bytes of an object from `start` on; hold it in the block."""
+        """Wait for a turn for `size` bytes of an object from `start`, and hold it in the block."""
         turn = Turn(self, size)
         heappush(self._waiting, (work, start, next(self._count), turn))
         self._give()
@@ -194,7 +194,7 @@ class Turns:
             turn = self._waiting[0][-1]
             if not turn.begun.done():  # turns of failed downloads are cancelled
                 if not self._has_room(turn.missing):
-                    # Right after an idle time, requests may also wait although the link has room.
+                    # Right after idling, requests may wait even though the link has room.
                     self.pace.is_full |= self._arrived > 0 and self._fills(turn.missing)
                     return
                 turn.begun.set_result(None)

@@ -1,9 +1,9 @@
-"""URLs: their normal form, the secrets in them, and the errors of the stores behind them.
+"""URLs: their normal form, the secrets in them, and errors from the stores that they refer to.
 
-Credentials are never pickled, printed or logged. Errors of SDKs are translated, with secrets
+Credentials are never pickled, printed or logged. Errors from SDKs are translated, with secrets
 removed. Storage clients retry for a minute, whether a host refuses connections, has no address, or
-is only slow. The first two rarely pass, so they are detected here, and the reader's own settings
-decide how often to retry.
+is just slow. The first two are rarely temporary, so they are detected here, and the reader's own
+settings determine how often to retry.
 """
 
 from __future__ import annotations
@@ -22,10 +22,9 @@ from mdstorm_backend import errors
 
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
-#: For each URL scheme of an object store, the store: the name of the extra that installs its file
-#: system.
-#: Stores have buckets and no directories: a missing bucket is not created implicitly, since its
-#: name may be a typo.
+#: URL scheme of an object store → the store, by the name of the extra that installs its file
+#: system. Stores have buckets and no directories. A missing bucket is not created implicitly,
+#: because its name may be a typo.
 OBJECT_STORES = {
     **dict.fromkeys(("s3", "s3a"), "s3"),
     **dict.fromkeys(("gs", "gcs"), "gcs"),
@@ -39,12 +38,12 @@ def is_on_mount(path: str) -> bool:
 
 
 def scheme_of(url: str) -> str:
-    """Return the scheme of a normalised URL, the last of a chain like ``simplecache::s3://``."""
+    """Return the scheme of a normalised URL, the last in a chain like ``simplecache::s3://``."""
     return url.rpartition("::")[2].partition(":")[0]
 
 
 def bucket_of(url: str) -> str:
-    """Return the bucket in the URL of an object store."""
+    """Return the bucket in an object store URL."""
     return url.partition("://")[2].partition("/")[0]
 
 
@@ -55,7 +54,7 @@ def has_scheme(url: str) -> bool:
 
 
 def url_of(place: Any) -> Any:
-    """Return the URL of a local path object, and anything else, such as a URL, unchanged."""
+    """Return a local path object as a URL; return anything else, such as a URL, unchanged."""
     return f"file://{os.path.abspath(place)}" if isinstance(place, os.PathLike) else place
 
 
@@ -78,7 +77,7 @@ def normalize_url(url: str) -> str:
         return "file://" + os.path.abspath(os.path.expanduser(url))
     if len(scheme) == 1:
         raise errors.UnsupportedURLError(
-            f"{url!r} is a path on Windows, which is not supported. In WSL the drive is /mnt/"
+            f"{url!r} is a Windows path, which is not supported. In WSL, the drive is /mnt/"
             f"{scheme.lower()}"
         )
     scheme = scheme.lower()
@@ -123,7 +122,7 @@ _SECRET_IN_URL = re.compile(
     r"|(?P<name>[?&](sig|X-Amz-Signature|X-Amz-Security-Token|X-Goog-Signature|token)=)[^&#]+",
     re.IGNORECASE,
 )
-#: A token that a library has obtained, in the header of a request; ordinary words do not match.
+#: A token that a library has obtained, in a request header; ordinary words do not match.
 _BEARER = re.compile(r"(?<=\bBearer )[\w.~+/=-]{16,}", re.IGNORECASE)
 _HIDDEN = "***"
 #: Shorter values may be ordinary words, which must stay readable.
@@ -131,7 +130,7 @@ _SHORTEST_SECRET = 6
 
 
 def check_no_secrets(storage_options: dict[str, Any]) -> None:
-    """Raise if options hold credentials, which must not be sent to other processes.
+    """Raise an error if options contain credentials, which must not be sent to other processes.
 
     Raises
     ------
@@ -142,15 +141,15 @@ def check_no_secrets(storage_options: dict[str, Any]) -> None:
     secrets = sorted({name for name, _ in _secrets(storage_options)})
     if secrets:
         raise errors.InvalidArgumentError(
-            f"storage_options hold {secrets}, which would be pickled and sent to other processes, "
-            "such as Spark's workers. Leave these options out, and give those processes their "
-            "own credentials, by environment variables, an instance profile or the configuration "
-            "of the cluster"
+            f"storage_options contain {secrets}, which would be pickled and sent to other "
+            "processes, such as Spark's workers. Leave these options out, and give those processes "
+            "their own credentials through environment variables, an instance profile or the "
+            "cluster configuration"
         )
 
 
 def check_no_secret_in_url(url: str) -> None:
-    """Raise if a URL contains a password or a signature, since URLs are logged and pickled.
+    """Raise an error if a URL, which may be logged or pickled, has a password or a signature.
 
     Raises
     ------
@@ -170,7 +169,7 @@ def redact(url: str) -> str:
 
 
 def scrub(text: str, storage_options: dict[str, Any]) -> str:
-    """Return `text` with tokens of requests, and secrets of options and environment, hidden."""
+    """Return `text` with request tokens, and secrets from options and environment, hidden."""
     values = {value for _, value in _secrets(storage_options)}
     values.update(value for name, value in os.environ.items() if _SECRET_VARIABLE.search(name))
     for value in sorted(values, key=len, reverse=True):
@@ -191,7 +190,7 @@ def _secrets(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Where the client of a store looks for credentials and which ones to set, for messages."""
+    """Where a store's client looks for credentials and which ones to set, for messages."""
 
     name: str
     variables: str
@@ -222,7 +221,7 @@ _LOOKUPS = {
         "~/.aws, the role of this machine",
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
-    # For a missing mount of Databricks; other local errors are not translated.
+    # For a missing Databricks mount; other local errors are not translated.
     "file": _Lookup(
         "the Databricks workspace",
         "DATABRICKS_HOST, DATABRICKS_TOKEN, DATABRICKS_CONFIG_PROFILE",
@@ -231,7 +230,7 @@ _LOOKUPS = {
     ),
 }
 
-#: Names of exceptions of any SDK that mean missing or insufficient credentials.
+#: Names of exceptions, from any SDK, that mean missing or insufficient credentials.
 _REFUSALS = {
     "ClientAuthenticationError",
     "CredentialRetrievalError",
@@ -254,12 +253,12 @@ _REFUSING_TEXTS = (
     "must provide either a connection_string or account_name with credentials",
     "public access is not permitted",
 )
-#: Maximum number of characters of an SDK's message that our messages repeat.
+#: Maximum number of characters from an SDK's message that our messages quote.
 _LONGEST_TEXT = 300
 _ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
 
 
-#: Parts, in lower case, of the messages with which stores refuse expired credentials.
+#: Lowercase parts of the messages with which stores refuse expired credentials.
 _EXPIRED = (
     "expiredtoken",
     "token has expired",
@@ -276,7 +275,7 @@ Refusal: TypeAlias = Callable[[str, str], str]
 def storage_faults(
     url: str, options: dict[str, Any], refusal: Refusal | None = None
 ) -> Iterator[None]:
-    """Translate errors that the client of a store raises in the block.
+    """Translate errors that a store's client raises in the block.
 
     Parameters
     ----------
@@ -285,7 +284,7 @@ def storage_faults(
     options : dict
         The options of the file system, whose secrets are hidden.
     refusal : callable, optional
-        Returns the message if access is denied; by default about the storage's usual credentials.
+        Returns the message if access is denied; by default, about the storage's usual credentials.
 
     Raises
     ------
@@ -318,7 +317,7 @@ def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Ref
         text = f"the credentials have expired: {text}"
     is_refused = kinds & _REFUSALS or status in (401, 403)
     if is_expired or is_refused or any(t in text.lower() for t in _REFUSING_TEXTS):
-        # Google (with 401) and Azure give the same answer to wrong and to expired credentials.
+        # Google (with 401) and Azure respond in the same way to wrong and to expired credentials.
         is_unknown = status == 401 or "failed to authenticate the request" in text.lower()
         may_have_expired = is_expired or is_unknown
         return errors.CredentialsError(refusal(url, text), url=url, is_expired=may_have_expired)
@@ -336,8 +335,8 @@ def _is_expiry(error: Exception, url: str) -> bool:
     """Whether a store has refused credentials because they have expired."""
     text = str(error).lower()
     if OBJECT_STORES.get(scheme_of(url)) == "s3" and text.endswith("bad request"):
-        # The answer to HEAD has no error code. It must mean expired credentials, since requests
-        # that botocore makes are well-formed.
+        # The response to HEAD has no error code. It must mean expired credentials, because
+        # requests from botocore are well-formed.
         return getattr(error, "errno", None) == errno.EINVAL
     return means_expiry(text)
 
@@ -352,8 +351,8 @@ def _refusal(url: str, text: str) -> str:
     lookup = _LOOKUPS.get(OBJECT_STORES.get(scheme, scheme))
     if lookup is None:
         return (
-            f"{url}: the storage behind {scheme}: needs other credentials ({text}). Pass them as "
-            "storage_options=…, or set them where its fsspec file system looks for them"
+            f"{url}: the storage behind {scheme}: needs different credentials ({text}). Pass them "
+            "as storage_options=…, or set them where its fsspec file system looks for them"
         )
     found = [name for name in lookup.variables.split(", ") if os.environ.get(name)]
     where = f"{url}: {lookup.name} ({scheme}:)"
@@ -383,7 +382,7 @@ _ENDPOINTS: dict[str, Callable[[Any], Any]] = {
 
 
 def check_reachable(filesystem: Any) -> None:
-    """Connect once to the host of a file system whose client would retry for long.
+    """Connect once to the host of a file system whose client would retry for a long time.
 
     Raises
     ------

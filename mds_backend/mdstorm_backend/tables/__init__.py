@@ -1,4 +1,4 @@
-"""Delta and Iceberg tables, whose files may hold deleted rows; Hudi tables are only recognised."""
+"""Delta and Iceberg tables, whose files may hold deleted rows; Hudi tables are only detected."""
 
 from __future__ import annotations
 

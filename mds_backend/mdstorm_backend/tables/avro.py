@@ -1,4 +1,4 @@
-"""Read Avro files of Iceberg safely: pyiceberg's compiled decoder aborts on damaged ones."""
+"""Read Iceberg's Avro files safely, because pyiceberg's compiled decoder aborts on damaged ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_BLOCK = 256 << 20
 
 @dataclass(frozen=True)
 class CheckedInput:
-    """An object like pyiceberg's ``InputFile``, whose Avro is decoded with checks."""
+    """An object like pyiceberg's ``InputFile`` whose Avro content is decoded with checks."""
 
     location: str
     content: bytes
@@ -62,10 +62,10 @@ def check_avro() -> None:
             except (EOFError, OverflowError) as error:  # to pyiceberg, EOFError is the normal end
                 raise ValueError("an Avro file is cut off") from error
             if sync != self.header.sync:
-                raise ValueError("a block of an Avro file does not end with the file's marker")
+                raise ValueError("a block in an Avro file does not end with the file's marker")
             content = _decompressed(content, self.header.compression_codec())
             if not 0 < count <= len(content):
-                raise ValueError(f"a block of {len(content)} bytes states {count} records")
+                raise ValueError(f"a block of {len(content)} bytes claims to have {count} records")
             self.block = file.Block(self.reader, count, Decoder(content))
             return count
 
@@ -79,5 +79,5 @@ def _decompressed(content: bytes, codec: Any) -> bytes:
         return bytes(codec.decompress(content))
     found = zlib.decompressobj(-15).decompress(content, _MOST_BLOCK + 1)
     if len(found) > _MOST_BLOCK:
-        raise ValueError(f"a block of an Avro file has more than {_MOST_BLOCK} bytes")
+        raise ValueError(f"a block in an Avro file has more than {_MOST_BLOCK} bytes")
     return found

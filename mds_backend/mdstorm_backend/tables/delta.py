@@ -32,7 +32,7 @@ _KNOWN_FEATURES = frozenset(
 )
 #: Fields that are read from the actions that add files; not all logs have the last two.
 _SAID = ("path", "size_bytes", "modification_time", "num_records", "partition", "null_count")
-#: A number higher than the versions of any table.
+#: A number higher than any table's versions.
 _MOST_VERSIONS = 10_000_000
 
 #: Parts of stores' error messages about missing or wrong credentials.
@@ -68,7 +68,7 @@ def open_delta(location: Location, as_of: AsOf) -> TableSnapshot:
     Raises
     ------
     MissingDependencyError
-        If the library deltalake is not installed.
+        If the deltalake library is not installed.
     DatasetNotFoundError
         If the table has no such version.
     UnsupportedTableError
@@ -91,7 +91,7 @@ def _open(location: Location, as_of: AsOf) -> TableSnapshot:
     fields = tuple(_field(field, mode) for field in json.loads(table.schema().to_json())["fields"])
     columns = tuple(metadata.partition_columns)
     for field in fields:
-        # Writers store binary values of partition columns in the log in different ways.
+        # Writers differ in how they store binary partition values in the log.
         if field.name in columns and (pa.types.is_binary(field.type) or not field.is_known):
             raise snapshot.unsupported(
                 url, f"is partitioned by {field.name!r}, of type {field.type}"
@@ -179,20 +179,20 @@ def _opened(location: Location, as_of: AsOf) -> Any:
             raise
         raise errors.UnsupportedTableError(
             f"{shown} is a Delta table, which deltalake does not open in a forked child of a "
-            "process that has used it. Open it before the fork, or start processes by spawn",
+            "process that has used it. Open it before the fork, or start processes with spawn",
             url=shown,
         ) from None
 
 
 def _refused(location: Location, said: str) -> errors.CredentialsError | None:
-    """Return the error for a store that denies access to a log; None for another failure."""
+    """Return the error for a store that denies access to a log; None for any other failure."""
     is_expired = means_expiry(said)
     if not is_expired and not any(sign in said for sign in _DENIALS):
         return None
     url, whose = location.url, location.credentials
     message = (
         f"the log of the Delta table {url} cannot be read with the credentials in use ({said}). "
-        "deltalake uses the credentials of storage_options and of the environment"
+        "deltalake uses the credentials from storage_options and the environment"
     )
     if whose is not None:
         message = whose.refusal(url, said)
@@ -201,7 +201,7 @@ def _refused(location: Location, said: str) -> errors.CredentialsError | None:
 
 def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], version: int) -> Any:
     said = ""
-    if version <= _MOST_VERSIONS:  # delta-rs would count up to a larger one
+    if version <= _MOST_VERSIONS:  # delta-rs would count up to a larger number
         try:
             return delta.DeltaTable(url, version=version, storage_options=options)
         except delta.exceptions.DeltaError as error:
@@ -254,7 +254,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
 
 
 def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
-    """Return the dead rows of files that have any, by the file's percent-decoded URL.
+    """Return the dead rows of files that have any, by percent-decoded file URL.
 
     Parameters
     ----------
@@ -275,10 +275,10 @@ def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
 
 
 def _checked_path(path: str, url: str) -> str:
-    """Return the path; raise for a relative path that leads out of the table."""
+    """Return the path; raise an error for a relative path that leads outside the table."""
     if "\0" in path or (not snapshot.is_absolute(path) and ".." in path.split("/")):
         raise errors.CorruptDatasetError(
-            f"{url} is a Delta table whose log names the file {path!r}, which is outside of it. "
+            f"{url} is a Delta table whose log lists the file {path!r}, which is outside of it. "
             "Restore the log, or open another version",
             url=url,
         )
@@ -286,12 +286,12 @@ def _checked_path(path: str, url: str) -> str:
 
 
 def _plain_text(error: Exception) -> str:
-    """Return the message of delta-rs's error in one line, without colour codes."""
+    """Return the message of a delta-rs error on one line, without colour codes."""
     return " ".join(_COLOURS.sub("", str(error)).split())
 
 
 def _field(field: Mapping[str, Any], mode: str) -> TableField:
-    """Return a column of the schema of a Delta table, or a part of one.
+    """Return a column in a Delta table's schema, or a part of one.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Translate a location into the URL and the storage options of delta-rs."""
+"""Translate a location into a URL and storage options for delta-rs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm_backend.storage.renewing import SECRETS, bucket_region
 from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of, storage_faults
 from mdstorm_backend.tables import snapshot
 
-#: Options of fsspec's file systems, and their names in delta-rs.
+#: Options of fsspec file systems, and their names in delta-rs.
 _S3 = {
     "key": "AWS_ACCESS_KEY_ID",
     "secret": "AWS_SECRET_ACCESS_KEY",
@@ -59,7 +59,7 @@ _BY_HOST = {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
 
 
 def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
-    """Return the URL and the storage options of a table for delta-rs.
+    """Return a table's URL and storage options for delta-rs.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
 
 
 def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
-    """Return URL and options for a catalog's credentials, without the environment's."""
+    """Return the URL and options for a catalog's credentials, ignoring the environment's."""
     store = OBJECT_STORES.get(scheme_of(location.url))
     rest = location.url.partition("://")[2]
     secrets = {name: value for name, value in lease.options.items() if name in SECRETS}
@@ -132,13 +132,13 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
             )
         return location.url, _renamed(options, _AZURE)
     raise errors.UnsupportedTableError(
-        f"{location.url} is a Delta table with credentials of a catalog, which deltalake uses on "
+        f"{location.url} is a Delta table with credentials from a catalog, which deltalake uses on "
         f"S3 and Azure only. {snapshot.read_by_spark(location.url)}",
         url=location.url,
     )
 
 
-#: The ARN of an access point, and a path in it.
+#: The ARN of an access point, followed by a path in it.
 _ACCESS_POINT = re.compile(
     r"arn:(?P<partition>aws[a-z-]*):s3:(?P<region>[a-z0-9-]+):(?P<account>\d+)"
     r":accesspoint[:/](?P<name>[a-z0-9-]+)(?P<path>/.*|)"
@@ -146,9 +146,9 @@ _ACCESS_POINT = re.compile(
 
 
 def _through_access_point(rest: str, options: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """Return URL and options of a path on S3, whose bucket may be an access point.
+    """Return the URL and options for a path on S3, whose bucket may be an access point.
 
-    An access point is a host. delta-rs knows neither its ARN nor its alias.
+    An access point is a host. delta-rs recognises neither its ARN nor its alias.
     """
     if not rest.startswith("arn:"):
         is_alias = rest.partition("/")[0].endswith("-s3alias")
@@ -178,9 +178,9 @@ def _endpoint() -> dict[str, str]:
 
 
 def _of_profile(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the region and the keys that the file system of S3 finds by itself.
+    """Return the region and the keys that the S3 file system finds by itself.
 
-    delta-rs knows the variables and the role of a machine, but neither profiles nor a
+    delta-rs supports environment variables and a machine's role, but neither profiles nor a
     ``credential_process``.
     """
     from botocore.exceptions import NoCredentialsError
@@ -210,7 +210,7 @@ def _of_google(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _renamed(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that are set and known to delta-rs, by its names for them."""
+    """Return the options that are set and known to delta-rs, under delta-rs's names."""
     found = {
         name: "true" if options[key] is True else str(options[key])
         for key, name in names.items()

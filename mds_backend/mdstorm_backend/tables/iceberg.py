@@ -1,8 +1,8 @@
 """Read the live files and rows of an Iceberg table from its metadata, with pyiceberg.
 
-A table is a directory, or the metadata file that its catalog names. pyiceberg parses the metadata
-and assigns delete files to data files; all files are read through `Location`, like the files of
-other datasets.
+A table is a directory, or the metadata file listed in its catalog. pyiceberg parses the metadata
+and assigns delete files to data files; all files are read through `Location`, like those of other
+datasets.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _HINT = "version-hint.text"
 _NUMBER = re.compile(r"v?(\d+)")
 #: Maximum size of uncompressed metadata, which may be a thousand times the size of the file.
 MOST_METADATA = 256 << 20
-#: Maximum number of rows in a deletion vector: more than nearly all data files have.
+#: Maximum number of rows in a deletion vector, which is more than nearly all data files have.
 _MOST_DEAD_ROWS = 1 << 26
-#: The property that a table has if its metadata are not in its directory.
+#: The property of a table whose metadata is not in its directory.
 _ELSEWHERE = "write.metadata.path"
-#: The beginning of a URL with an access point of S3, its ARN or its alias, in place of a bucket.
+#: The start of a URL with the ARN or alias of an S3 access point in place of a bucket.
 _ACCESS_POINT = re.compile(r"s3://(arn:.*?accesspoint[:/][^/]+|[^/]+-s3alias)(?=/)")
 _unsupported = partial(snapshot.unsupported, kind="iceberg")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
-#: Types with other names in Spark. Types unknown to Spark, such as ``time``, are not supported.
+#: Types with different names in Spark. Types that Spark lacks, such as ``time``, are unsupported.
 _SPARK_NAMES = {
     "int": "integer",
     "timestamp": "timestamp_ntz",
@@ -64,7 +64,7 @@ def is_iceberg(location: Location) -> bool:
 
 
 def is_metadata(location: Location) -> bool:
-    """Whether a URL leads to a metadata file, according to its name."""
+    """Whether a URL points to a metadata file, judging by its name."""
     return _METADATA.fullmatch(location.url.rpartition("/")[2]) is not None
 
 
@@ -79,7 +79,7 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
     Parameters
     ----------
     location : Location
-        The directory of the table, whose newest metadata file counts, or a metadata file.
+        The table's directory, in which the newest metadata file is used, or a metadata file.
     as_of : AsOf
         The snapshot; by default the current one.
 
@@ -107,15 +107,15 @@ def open_iceberg(location: Location, as_of: AsOf) -> TableSnapshot:
             raise _unsupported(location.url, f"pyiceberg does not read ({said})") from error
         raise errors.CorruptDatasetError(
             f"{location.url} is an Iceberg table whose metadata cannot be read ({said}). Check "
-            "that it is complete, or open another snapshot",
+            "that the metadata is complete, or open another snapshot",
             url=location.url,
         ) from error
 
 
 def _root(directory: str, metadata: Any) -> str:
-    """Return the URL of a table from the directory of its metadata.
+    """Return the URL of a table, given its metadata directory.
 
-    A table may have been moved, so the recorded location counts only for metadata elsewhere.
+    A table may have been moved, so the recorded location is only used for metadata elsewhere.
     """
     above, _, name = directory.rpartition("/")
     if name == "metadata" and _ELSEWHERE not in metadata.properties:
@@ -124,10 +124,10 @@ def _root(directory: str, metadata: Any) -> str:
 
 
 def _at_point(url: str, opened: str, metadata: Any) -> str:
-    """Return a URL in metadata through the opened table's access point, if in the same bucket.
+    """Route a URL from the metadata through the table's access point, if in the same bucket.
 
-    The catalog names an access point for the bucket of the metadata; files in the metadata are
-    named with the bucket.
+    The catalog lists the metadata under an access point, but paths in the metadata contain the
+    bucket.
     """
     point = _ACCESS_POINT.match(opened)
     if point is None or _ACCESS_POINT.match(url):
@@ -139,7 +139,7 @@ def _at_point(url: str, opened: str, metadata: Any) -> str:
 def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
     chosen = _chosen(metadata, location.url, as_of)
     schema = metadata.schema()
-    if as_of and chosen is not None:  # later changes of columns do not apply
+    if as_of and chosen is not None:  # later column changes do not apply
         schema = next((s for s in metadata.schemas if s.schema_id == chosen.schema_id), schema)
     mapping = metadata.name_mapping()
     names = {} if mapping is None else _names(json.loads(mapping.model_dump_json()))
@@ -157,7 +157,7 @@ def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
     for file in (task.file for task in tasks):
         if file.file_format != "PARQUET" or file.key_metadata:
             kind = "encrypted" if file.key_metadata else f"as {file.file_format.value}"
-            raise _unsupported(location.url, f"holds {file.file_path} {kind}")
+            raise _unsupported(location.url, f"stores {file.file_path} {kind}")
         partition = _partition(specs[file.spec_id], file.partition, by_id)
         files.append(
             LiveFile(
@@ -182,7 +182,7 @@ def _pyiceberg(module: str) -> Any:
 
 
 def _newest(location: Location) -> str:
-    """Return the newest metadata file: the one named by the hint, or with the highest number."""
+    """Return the newest metadata file: the one in the hint, or the one with the highest number."""
     names = _metadata_files(location)
     try:
         hint = bytes(location.child("metadata").read(_HINT)).decode().strip().partition(".")[0]
@@ -217,8 +217,8 @@ def _parsed(directory: Location, name: str) -> Any:
             content = file.read(MOST_METADATA + 1)
     if len(content) > MOST_METADATA:
         raise errors.CorruptDatasetError(
-            f"{url} has more than {MOST_METADATA} bytes of metadata. Expire old snapshots of the "
-            "table, or read it with Spark",
+            f"{url} has more than {MOST_METADATA} bytes of metadata. Expire the table's old "
+            "snapshots, or read the table with Spark",
             url=url,
         )
     raw = parse_json(content)
@@ -229,7 +229,7 @@ def _parsed(directory: Location, name: str) -> Any:
 
 
 def _chosen(metadata: Any, url: str, as_of: AsOf) -> Any:
-    """Return the requested snapshot; None for a table that has none yet."""
+    """Return the requested snapshot; None for a table that does not have one yet."""
     known = {found.snapshot_id: found for found in metadata.snapshots}
     version = as_of.version
     if isinstance(version, str):
@@ -262,10 +262,10 @@ def _chosen(metadata: Any, url: str, as_of: AsOf) -> Any:
 
 
 class _Paths:
-    """Locates and reads the files of a table; serves as pyiceberg's ``FileIO``.
+    """Locates and reads a table's files; serves as pyiceberg's ``FileIO``.
 
     Paths in metadata are absolute. Paths inside the table are resolved relative to it, so that a
-    table that was moved or copied, or has another URL here, can be read.
+    table that was moved or copied, or has a different URL here, can be read.
     """
 
     def __init__(self, table: Location, metadata: Any) -> None:
@@ -283,7 +283,7 @@ class _Paths:
         inside = path.removeprefix(url)
         if ".." in inside.split("/") or "\0" in inside or path.split("/")[:3] != url.split("/")[:3]:
             raise errors.CorruptDatasetError(
-                f"{self._table.url} is an Iceberg table whose metadata names the file {path!r}, "
+                f"{self._table.url} is an Iceberg table whose metadata lists the file {path!r}, "
                 "which is outside of its storage. Restore the metadata, or open another snapshot",
                 url=self._table.url,
             )
@@ -294,7 +294,7 @@ class _Paths:
         return CheckedInput(path, self.read(path))
 
     def read(self, path: str) -> bytes:
-        """Read a file that is named in metadata."""
+        """Read a file that is listed in the metadata."""
         directory, name = self._table, self.relative(path)
         if "://" in name:
             url, _, name = name.rpartition("/")
@@ -303,7 +303,7 @@ class _Paths:
 
 
 def _names(mapping: list[dict[str, Any]]) -> dict[int, tuple[str, ...]]:
-    """Return the names of fields in files without field ids, by field id."""
+    """Return the names that fields have in files without field ids, by field id."""
     found = {}
     for field in mapping:
         if "field-id" in field:
@@ -328,7 +328,7 @@ def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: 
 
 
 def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:
-    """Return identity-partition columns and their values; the file itself may not have them."""
+    """Return identity-partition columns and their values, which may be missing from the file."""
     found = {}
     for place, part in enumerate(spec.fields):
         field = fields.get(part.source_id)
@@ -353,14 +353,14 @@ def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
         if some := [part for part in parts if part is not None]:
             found[path] = np.unique(np.concatenate(some))
             if (found[path] < 0).any():
-                raise ValueError(f"a delete file names a negative row of {path}")
+                raise ValueError(f"a delete file lists a negative row number in {path}")
     return found
 
 
 def rows_of_vector(blob: bytes) -> DeadRows:
     """Return the positions in a deletion vector: length, magic number, bitmaps and checksum.
 
-    A few bytes can state billions of rows, and pyiceberg would list them all.
+    A few bytes can encode billions of rows, and pyiceberg would list them all.
     """
     from pyroaring import BitMap64
 

@@ -1,7 +1,7 @@
-"""Open tables, and recognise directories in which not all Parquet files belong to the data.
+"""Open tables, and detect directories in which some Parquet files are not part of the data.
 
-A missing ``_SUCCESS`` does not mean that a directory is incomplete: pyarrow, Dask and others write
-none. Unfinished jobs are recognised by the files that they leave behind.
+A missing ``_SUCCESS`` does not mean that a directory is incomplete, because pyarrow, Dask and
+others do not write one. Unfinished jobs are detected by the files that they leave behind.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mdstorm_backend.tables.delta import is_delta, open_delta
 from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
 from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
-#: Strings that the patterns below need, for a quick check: most directories contain none of them.
+#: Strings required by the patterns below, for a quick check: most directories contain none of them.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
-#: Kinds of directories, each with a pattern that matches paths of its files.
+#: Kinds of directories, each with a pattern that matches the paths of its files.
 _KINDS = {
     "delta": re.compile(r"(?:(?P<directory>.*)/)?_delta_log/.*"),
     "iceberg": re.compile(r"(?:(?P<directory>.*)/)?metadata/[^/]*\.metadata\.json(?:\.gz)?"),
@@ -40,7 +40,7 @@ _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
 def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
     """Open a version of a table; None if it is neither a Delta nor an Iceberg table.
 
-    For errors see `open_delta` and `open_iceberg`.
+    For errors, see `open_delta` and `open_iceberg`.
     """
     if is_metadata(location):
         return open_iceberg(location, as_of or AsOf())
@@ -53,9 +53,9 @@ def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
 
 
 def open_named(table: CatalogTable, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a table of a catalog; None for a table of plain Parquet files.
+    """Open a version of a catalog's table; return None for a table of plain Parquet files.
 
-    The catalog provides the format, so no files are listed, which a store may refuse.
+    The catalog provides the format, so files need not be listed, which a store may refuse.
     """
     if table.format == "parquet":
         return None
@@ -64,7 +64,7 @@ def open_named(table: CatalogTable, as_of: AsOf | None) -> TableSnapshot | None:
 
 
 def check_layout(location: Location, names: Sequence[str]) -> None:
-    """Raise if some Parquet files of a directory may hold rows that are not part of the data.
+    """Raise an error if Parquet files in a directory may hold rows that are not part of the data.
 
     Parameters
     ----------
@@ -91,10 +91,10 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
 
 
 def _empty_hudi(location: Location, names: Sequence[str]) -> Location | None:
-    """Return the first Hudi table without a commit, whose .hoodie has no files.
+    """Return the first Hudi table without a commit, whose .hoodie directory has no files.
 
-    Object stores have no empty directories. In HDFS only the upper two levels are searched, as each
-    directory is a request.
+    Object stores have no empty directories. In HDFS, only the top two levels are searched, because
+    each directory takes a request.
     """
     if not location.is_in_file_tree and not location.url.startswith("hdfs:"):
         return None
@@ -112,7 +112,7 @@ def _empty_hudi(location: Location, names: Sequence[str]) -> Location | None:
 def check_no_part_of_a_table(
     url: str, location: Location, files: Iterable[str] | None = None
 ) -> None:
-    """Raise for files and partitions of a table, as they may hold deleted rows.
+    """Raise an error for files and partitions of a table, because they may hold deleted rows.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def check_no_part_of_a_table(
         table = replace(location, url=found)
         if is_delta(table):
             raise _not_plain(url, "delta", found)
-        # In other formats, a directory of a partition (key=value) is not a table itself.
+        # In other formats, a partition directory (key=value) is not a table itself.
         if "=" in found.rpartition("/")[2]:
             continue
         if is_hudi(table):
@@ -147,7 +147,7 @@ def check_no_part_of_a_table(
 
 
 def _may_be_part_of_a_table(directory: str) -> bool:
-    """Whether the name of a directory resembles names of partitions or data in a table."""
+    """Whether a directory's name looks like a partition or data directory of a table."""
     return _PART.fullmatch(directory.rpartition("/")[2]) is not None
 
 
@@ -156,7 +156,7 @@ def _with_those_above(directory: str) -> Iterator[str]:
     yield directory
     while _may_be_part_of_a_table(directory):
         directory = directory.rpartition("/")[0]
-        if directory.endswith("/"):  # the slashes of the scheme
+        if directory.endswith("/"):  # the slashes after the scheme
             return
         yield directory
 
@@ -203,7 +203,7 @@ def _directory(location: Location, match: re.Match[str]) -> str:
 
 
 def _check_markers(location: Location, names: Sequence[str]) -> None:
-    """Raise for files of unfinished Spark jobs, and for files that a job has marked as removed."""
+    """Raise an error for files of unfinished Spark jobs, and for files that a job has removed."""
     markers = [match for match in map(_MARKER.fullmatch, names) if match]
     committed = [match for match in markers if match["kind"] == "committed"]
     open_jobs = {match["job"] for match in markers} - {match["job"] for match in committed}
@@ -223,7 +223,7 @@ def _check_markers(location: Location, names: Sequence[str]) -> None:
         raise UnsupportedTableError(
             f"{location.url}/{dead[0]} was removed by a Spark job, according to its _committed_ "
             "file, but is still there. Delete such files with spark.sql('VACUUM …') on "
-            f"Databricks, or convert spark.read.parquet({location.url!r}) by make_spark_converter",
+            f"Databricks, or pass spark.read.parquet({location.url!r}) to make_spark_converter",
             url=location.url,
         )
 
@@ -239,20 +239,20 @@ def _removed(location: Location, marker: re.Match[str]) -> set[str]:
     return {directory + name for name in removed}
 
 
-#: Names of Parquet files, also with the endings of older tools.
+#: Names of Parquet files, including the suffixes of older tools.
 _FILES = "*.par*q*"
-#: Directories of partitions, which may be nested: `year=2024/month=5`.
+#: Partition directories, which may be nested: `year=2024/month=5`.
 _PARTITIONS = "*=*"
 _MOST_LEVELS = 8
-#: A file of metadata only, which Petastorm writes next to the data.
+#: A metadata-only file that Petastorm writes next to the data.
 _METADATA = "_common_metadata"
 
 
 def other_format(location: Location) -> str | None:
     """Return a message about data in another format and how to read it; None if not recognised.
 
-    Only one partition is listed at each level. Failures of the storage are suppressed, as the
-    caller is already reporting an error.
+    Only one partition is listed at each level. Storage failures are suppressed, because the caller
+    is already reporting an error.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def other_format(location: Location) -> str | None:
             kind, reader = found
             return (
                 f"there is no MDS dataset at {location.url}, but {kind}. Convert it with: mdstorm "
-                f"convert {shlex.quote(location.url)} DST; or read it where it is with "
+                f"convert {shlex.quote(location.url)} DST; or read it in place with "
                 f"mdstorm.{reader}({location.url!r})"
             )
     return None

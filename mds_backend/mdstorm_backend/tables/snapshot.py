@@ -17,7 +17,7 @@ from mdstorm_backend.base import check_integer
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 
-#: A string of this form is not the name of a branch or tag: it may have been meant as a number.
+#: A string of this form is not accepted as a branch or tag: it may have been meant as a number.
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
 
@@ -102,7 +102,7 @@ def check_as_of(as_of: AsOf | None, url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A file of a table that has live rows.
+    """A table's file that has live rows.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ def unsupported(url: str, what: str, kind: str = "delta") -> errors.UnsupportedT
 
 
 def read_by_spark(url: str, kind: str = "delta") -> str:
-    """Return the advice to read a table with Spark; `kind` is Spark's name of its format."""
+    """Return the advice to read a table with Spark; `kind` is Spark's name for its format."""
     return (
         "Read it with Spark and convert the frame: "
         f"make_spark_converter(spark.read.format({kind!r}).load({url!r}))"
@@ -223,9 +223,9 @@ def null_counts(
     counts: Mapping[Any, int | None],
     key: Callable[[TableField], Any],
 ) -> dict[str, int | None]:
-    """Return the null counts of a file, without zeros; None for unknown counts.
+    """Return the nonzero null counts of a file; None for unknown counts.
 
-    `counts` holds the recorded ones, by the `key` of their fields.
+    `counts` holds the recorded counts, by the `key` of their fields.
     """
     found = {
         field.name: None if field.children else counts.get(key(field))
@@ -236,7 +236,7 @@ def null_counts(
 
 
 def nested_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
-    """Return the Arrow type of Spark's type `kind` with these children; null if not supported."""
+    """Return the Arrow type for Spark's type `kind` with these children; null if unsupported."""
     if not all(child.is_known for child in children):
         return pa.null()
     types = [child.type for child in children]

@@ -1,6 +1,7 @@
 """Write Arrow data and samples as MDS shards.
 
-Spark's workers import it: it needs neither PyTorch nor TensorFlow nor the rooms that read datasets.
+Spark's workers import this package, so it does not need PyTorch, TensorFlow or the packages that
+read datasets.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Samples:
 
 
 def assemble_samples(columns: Sequence[EncodedColumn], num_rows: int) -> Samples:
-    """Return the samples of encoded columns, which must be in stored order."""
+    """Return samples assembled from encoded columns, which must be in stored order."""
     variable = [column for column in columns if column.fixed is None]
     if not variable:
         records = _records(columns, num_rows)
@@ -127,14 +127,14 @@ class ShardBuffer:
         self._used: float = layout.preamble_size(0, header) + bitmaps
 
     def append(self, columns: list[EncodedColumn], samples: Samples, start: int) -> int:
-        """Append samples from `start` on until the shard is full.
+        """Append samples, beginning at `start`, until the shard is full.
 
         Returns
         -------
         int
             Index of the first sample that was not appended; an empty buffer takes at least one.
         """
-        # A column gets a bitmap with its first null; it covers the earlier rows too.
+        # A column gets a bitmap with its first null; the bitmap also covers the earlier rows.
         new = {column.name for column in columns if column.valid is not None} - self._with_nulls
         self._with_nulls |= new
         self._used += len(new) * self.samples * _BASE64_BIT
@@ -156,7 +156,7 @@ class ShardBuffer:
     def _costs(
         self, columns: list[EncodedColumn], samples: Samples, start: int
     ) -> npt.NDArray[np.float64]:
-        """Return the cumulative bytes that the samples from `start` on add to the shard."""
+        """Return the cumulative bytes that the samples from `start` onward add to the shard."""
         ends = samples.ends[start:] - samples.ends[start]
         count = np.arange(len(ends))
         row_cost = 4 + len(self._with_nulls) * _BASE64_BIT
@@ -240,7 +240,7 @@ class BatchShards:
     emit: Callable[[FullShard], None]
     given: frozenset[str] = frozenset()
     num_rows: int = field(default=0, init=False)
-    #: Nested array columns that were stored as JSON in a shard, and will be in all later shards.
+    #: Nested array columns stored as JSON in a shard, and therefore in all later shards.
     _as_json: set[str] = field(default_factory=set, init=False)
     _buffer: ShardBuffer | None = field(default=None, init=False)
 
@@ -327,7 +327,7 @@ def write_shards(
         Start of the shards' names, unique to this call: ``<prefix>.<sequence>.mds``.
     run : callable
         Calls the function that packs a shard, and returns its result. A codec may take half a
-        minute for a shard, in which nothing else ends the thread.
+        minute for a shard, during which nothing else can end the thread.
 
     Returns
     -------
@@ -393,8 +393,8 @@ def encode_column(
 
 def _refused(column: Column, error: Exception) -> EncodingError:
     return EncodingError.class_for(error)(
-        f"column {column.name!r} holds a value that encoding {column.encoding!r} cannot hold: "
-        f"{error}. Convert the column before, or choose another encoding",
+        f"column {column.name!r} has a value that encoding {column.encoding!r} cannot hold: "
+        f"{error}. Convert the column first, or choose a different encoding",
         column=column.name,
         encoding=column.encoding,
     )

@@ -39,7 +39,7 @@ _OURS = re.compile(
 
 _Files: TypeAlias = Mapping[str, Mapping[str, Any]]
 
-#: Temporary files of a process that was killed while it wrote the index or the marker.
+#: Temporary files of a process that was killed while writing the index or the marker.
 _TEMPORARY = re.compile(rf"({INDEX_NAME}|{MARKER_NAME})\.[0-9a-f]{{32}}\.tmp")
 
 
@@ -76,8 +76,8 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
     location : Location
         The directory, which is created.
     resumed : str, optional
-        A conversion that resumes: its finished tasks are kept, and other conversions that can
-        resume. By default, these are removed as well.
+        A conversion that resumes: its finished tasks are kept, as are other conversions that can
+        be resumed. By default, these are also removed.
 
     Raises
     ------
@@ -103,13 +103,13 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
 
 
 def _marked_files(location: Location) -> _Files:
-    """Return the files of a marked directory; none if the listing is stale."""
+    """Return the files in a marked directory; none if the listing is stale."""
     files = dict(location.list_files())
     return files if MARKER_NAME in files else {}
 
 
 def _left_by_jobs(names: Iterable[str], resumed: str | None) -> list[str]:
-    """Return the names of files of jobs, except those that `claim_directory` keeps."""
+    """Return the names of job files, except the ones that `claim_directory` keeps."""
     jobs = {name: match["job"] for name in names if (match := _OURS.fullmatch(name))}
     if resumed is None:
         return list(jobs)
@@ -132,7 +132,7 @@ def publish(
     attempt: str | None = None,
     replaced: bytes = b"",
 ) -> Index:
-    """Publish the shards of `reports`, in that order, as the dataset of the directory.
+    """Publish the shards in `reports`, in that order, as the directory's dataset.
 
     Other shards of the same job, from attempts that are not committed, and its notes are removed;
     with `attempt`, only the files of that attempt. `extra` holds further entries for the index,
@@ -142,7 +142,7 @@ def publish(
     Raises
     ------
     WriteError, DatasetExistsError
-        As `check_seen`.
+        See `check_seen`.
     """
     infos = [report.info for report in reports]
     names = {info.stored.basename for info in infos}
@@ -151,15 +151,15 @@ def publish(
         raise _published_meanwhile(location)
     index = build_index(schema, reports)
     index = replace(index, extra={**(extra or {}), **index.extra})
-    if MARKER_NAME not in sizes:  # without locks, a job that failed may have removed it
+    if MARKER_NAME not in sizes:  # without locks, a failed job may have removed it
         mark_directory(location)
     write_index(location, index)
     ours = set(shards_of(job, sizes, attempt))
     if replaced:
-        # If no other job can be writing, remove the files of killed jobs too.
+        # If no other job can be writing, also remove the files of killed jobs.
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
-    records = {f"{name.partition('.')[0]}.done" for name in names}  # also of resumed attempts
+    records = {f"{name.partition('.')[0]}.done" for name in names}  # including resumed attempts
     if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit the latest
         records.intersection_update(sizes)
     ours |= records
@@ -194,20 +194,20 @@ def index_to_replace(location: Location, *, overwrite: bool) -> bytes:
 
 def _published_meanwhile(location: Location) -> errors.DatasetExistsError:
     return errors.DatasetExistsError(
-        f"another job has written a dataset to {location.url} in the meantime. It is left as it "
-        "is; write to another directory"
+        f"another job has written a dataset to {location.url} in the meantime. That dataset was "
+        "kept; write to a different directory"
     )
 
 
 def check_seen(
     location: Location, shards: Iterable[ShardInfo], indexes: Iterable[str]
 ) -> Collection[str]:
-    """Check that all shards exist with their sizes, and that no other dataset was published.
+    """Check that all shards exist with the right sizes, and that no other dataset was published.
 
     Parameters
     ----------
     shards : iterable of ShardInfo
-        The shards, their files named relative to `location`.
+        The shards, with file names relative to `location`.
     indexes : iterable of str
         Names of the index files that are about to be written.
 
@@ -225,7 +225,7 @@ def check_seen(
     """
     expected = [shard.stored for shard in shards]
     sizes: dict[str, int | None] = dict(location.list_sizes())
-    # Listings of mounts of remote storage may omit new files and include removed ones.
+    # Listings of mounted remote storage may omit new files and include removed ones.
     unlisted = {f.basename: f.bytes for f in expected if sizes.get(f.basename) != f.bytes}
     sizes.update(zip(unlisted, map_files(location.size, unlisted), strict=True))
     missing = [name for name, size in unlisted.items() if sizes[name] != size]
@@ -243,7 +243,7 @@ def check_seen(
 
 
 def build_index(schema: Schema | None, reports: Sequence[full_shard.ShardReport]) -> Index:
-    """Return the index of the shards of `reports`, in that order, with null counts.
+    """Return the index of the shards in `reports`, in that order, with null counts.
 
     Without a schema, the index holds only the entries of the MDS format.
     """
@@ -253,7 +253,7 @@ def build_index(schema: Schema | None, reports: Sequence[full_shard.ShardReport]
 
 
 def schema_extra(shards: Iterable[ShardInfo], columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the entries of an index for the schema of its shards; none without columns."""
+    """Return the index entries for the schema of the shards; none without columns."""
     if not columns:
         return {}
     return {
@@ -287,8 +287,8 @@ def write_index(
     if bytes(found) != content:
         raise errors.WriteError(
             f"{location.file_url(INDEX_NAME)} does not read back as it was written. Another "
-            "process writes to the same directory, or its storage is at fault: choose another "
-            "directory"
+            "process is writing to the same directory, or its storage is faulty: choose a "
+            "different directory"
         )
     if location.is_local_disk:
         for name in filter(_TEMPORARY.fullmatch, location.list_matches("*.tmp")):
@@ -315,7 +315,7 @@ def clean_up(
 
 
 def _unlisted(location: Location, names: Iterable[str]) -> list[str]:
-    """Return the names that the index of a directory, if it has one, does not list."""
+    """Return the names that are not listed in the directory's index, if there is one."""
     index = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
     return [name for name in names if name.encode() not in index]
 
@@ -360,9 +360,9 @@ def is_ours(name: str) -> bool:
 
 
 def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None) -> list[str]:
-    """Return the shards and notes of a job among `names`, also those in subdirectories.
+    """Return the shards and notes of a job among `names`, including those in subdirectories.
 
-    All attempts of the job count, unless `attempt` names one.
+    All attempts of the job count, unless `attempt` is given.
     """
     found = [(name, _OURS.fullmatch(name.rpartition("/")[2])) for name in names]
     return [
@@ -374,7 +374,7 @@ def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None)
 
 def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> Column:
     nulls = [report.null_counts.get(column.name, 0) for report in reports]
-    # Shards in which all values are null do not determine the form of a column.
+    # Shards in which all values are null do not determine a column's form.
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report, count in zip(reports, nulls, strict=True)

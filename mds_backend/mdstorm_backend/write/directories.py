@@ -65,7 +65,7 @@ def unwritable(location: Location, error: OSError) -> errors.WriteError:
 
 
 def retried(location: Location, call: Callable[[], _Result], retry: int = DEFAULT_RETRY) -> _Result:
-    """Return the result of `call`, retried after storage errors that may be temporary.
+    """Return the result of `call`, retrying after storage errors that may be temporary.
 
     Calls on a local disk are not retried.
     """
@@ -96,29 +96,29 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
 
 
 def outcome_of_failure(location: Location) -> str:
-    """Describe the dataset of a directory after a write has failed: the index is written last."""
+    """Describe a directory's dataset after a failed write, given that the index is written last."""
     no_index = "No index is written, so nothing there counts as a dataset"
     try:
         is_dataset = location.exists(INDEX_NAME)
     except Exception as error:
-        _logger.warning("could not look for %s: %r", location.file_url(INDEX_NAME), error)
+        _logger.warning("could not check for %s: %r", location.file_url(INDEX_NAME), error)
         return f"{no_index} unless one was there before"
     return "The dataset that was there before is not replaced" if is_dataset else no_index
 
 
 @contextmanager
 def cleaning_up(location: Location) -> Iterator[None]:
-    """Log the errors of a block that cleans up after a failure, and raise none."""
+    """Log errors in a block that cleans up after a failure, instead of raising them."""
     try:
         yield
     except Exception:
         _logger.warning(
-            "could not clean up %s: remove the files of mdstorm there", location.url, exc_info=True
+            "could not clean up %s: remove mdstorm's files there", location.url, exc_info=True
         )
 
 
 class Claim:
-    """A lock on a directory of a local disk, held until it is released or garbage-collected.
+    """A lock on a directory on a local disk, held until it is released or garbage-collected.
 
     Parameters
     ----------
@@ -151,10 +151,10 @@ class Claim:
         return hasattr(self, "_finalizer")
 
     def is_only_one(self) -> bool:
-        """Whether no other writer is known to use the directory.
+        """Whether no other writer is known to be using the directory.
 
-        Without locks, another one may have begun if there was a marker before, or if the marker has
-        been replaced since.
+        Without locks, another writer may have started if there was already a marker, or if the
+        marker has been replaced since.
         """
         if self.is_exclusive:
             return True
@@ -178,9 +178,9 @@ def _give_back(lock: FileLock, process: int) -> None:
 
 
 def check_free(location: Location) -> None:
-    """Raise DatasetExistsError if an active writer holds a directory of a local disk.
+    """Raise DatasetExistsError if an active writer holds a directory on a local disk.
 
-    A killed writer leaves `CLAIM_NAME` there too, but no lock on it.
+    A killed writer also leaves `CLAIM_NAME` there, but without a lock on it.
     """
     lock = _lock(location)
     if lock is not None:
@@ -193,7 +193,7 @@ def _lock(location: Location) -> FileLock | None:
     try:
         lock = try_lock(path)
     except OSError as error:
-        if error.errno in NO_LOCKS:  # treat the directory like one of an object store
+        if error.errno in NO_LOCKS:  # treat the directory like one in an object store
             os.unlink(path)
             return None
         raise unwritable(location, error) from error
@@ -219,14 +219,14 @@ _OF_A_WRITER = re.compile(
 
 @dataclass(frozen=True)
 class Targets:
-    """The directories that an argument ``out`` names.
+    """The directories specified by an ``out`` argument.
 
     Attributes
     ----------
     to_write : tuple of Location
         Directories that every file is written to.
     all : tuple of Location
-        The same, and a local directory that is named but not written to.
+        The same, plus a local directory that is specified but not written to.
     local, remote : str or None
         Local directory and URL, as given.
     """
@@ -244,7 +244,7 @@ def find_targets(
     *,
     temporary: bool = True,
 ) -> Targets:
-    """Return the directories for an argument ``out``.
+    """Return the directories for an ``out`` argument.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def _is_local(path: Path) -> bool:
 
 
 def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> None:
-    """Make room for a new dataset, or raise if other files are in the way.
+    """Make room for a new dataset, or raise an error if other files are in the way.
 
     A local directory must be empty. Elsewhere, other files may exist next to a dataset, so only a
     dataset in the directory itself, or its first shard, is in the way.
@@ -331,8 +331,8 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         others = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} holds {', '.join(foreign[:3])}{others}, which "
-            "no dataset there owns. exist_ok=True replaces a dataset and removes nothing else, so "
-            "nothing was removed; remove these files yourself, or choose another directory"
+            "belong to no dataset there. exist_ok=True replaces a dataset and removes nothing else, "
+            "so nothing was removed; remove these files yourself, or choose another directory"
         )
     if not exist_ok:
         what = "already holds a dataset"
@@ -342,7 +342,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
             f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
             "it with exist_ok=True"
         )
-    claim = Claim(location)  # if this process is killed meanwhile, a new run can start again
+    claim = Claim(location)  # if this process is killed during removal, a new run can start over
     for name in own:
         location.remove(name)
     claim.release()
@@ -366,5 +366,5 @@ def _own_files(location: Location, names: list[str]) -> list[str]:
     # Each part of a merged dataset has its own index.
     listed |= {posixpath.join(posixpath.dirname(name), INDEX_NAME) for name in listed}
     listed.add(MARKER_NAME)
-    # Only files found below this directory, even if the index lists others.
+    # Only files found under this directory, even if the index lists others.
     return [INDEX_NAME, *(n for n in names if n in listed and n != INDEX_NAME)]

@@ -1,4 +1,4 @@
-"""A full shard: the settings of its writer, its bytes, its report, and how it is stored."""
+"""A full shard: its writer's settings, its bytes, its report, and how it is stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdstorm_backend.write import directories
 
 @dataclass(frozen=True)
 class ShardFormat:
-    """The settings that all shards of a writer share.
+    """The settings shared by all shards of a writer.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class ShardFormat:
         return cls(size_limit, compression, codecs.check_hashes(hashes))
 
     def file_name(self, basename: str) -> str:
-        """Return the name of the stored file for the shard `basename`, with its compression."""
+        """Return the name of the stored file for the shard `basename`, with compression suffix."""
         return f"{basename}.{codecs.extension(self.compression)}" if self.compression else basename
 
     def header(
@@ -178,12 +178,12 @@ class FullShard:
 
 
 def column_sizes(encodings: Iterable[str]) -> list[int | None]:
-    """Return the size in bytes of the values of each column; None if it varies."""
+    """Return the size in bytes of each column's values; None if it varies."""
     return [parse_encoding(text).size for text in encodings]
 
 
 def shard_name(prefix: str, number: int) -> str:
-    """Return the file name of the uncompressed shard with a number."""
+    """Return the file name of the uncompressed shard `number`."""
     return f"{prefix}.{number:05}.mds"
 
 
@@ -255,7 +255,7 @@ class ShardStore:
     _claims: list[directories.Claim] = field(default_factory=list, init=False)
 
     def claim(self) -> None:
-        """Create the directories, and lock those on a local disk until the end.
+        """Create the directories, and lock those on a local disk until `close`.
 
         Raises
         ------
@@ -319,8 +319,8 @@ class ShardStore:
                 if directories.retried(location, partial(location.exists, name), self.retry):
                     raise DatasetExistsError(
                         f"{location.file_url(name)} appeared while this dataset was being written: "
-                        "another writer is using the same directory. It is left as it is; write "
-                        "to another directory"
+                        "another writer is using the same directory. That file was kept; write to "
+                        "a different directory"
                     )
                 self._written.append((location, name))
                 directories.retried(location, partial(location.write, name, content), self.retry)

@@ -17,7 +17,7 @@ from mdstorm_backend.write import batch_shards, commit, directories, full_shard,
 
 
 class MDSWriter(Described, OwnContext):
-    """Writes an MDS dataset, with the arguments of MosaicML Streaming's class of that name.
+    """Writes an MDS dataset, with the same arguments as MosaicML Streaming's class.
 
     Use it in a ``with`` block. At the end of the block, after all shards, the index is written,
     which makes the files a dataset. If the block raises, there is no dataset, and the written files
@@ -39,7 +39,7 @@ class MDSWriter(Described, OwnContext):
         dataset is written to the second, and with `keep_local` a copy to the first.
     keep_local : bool
         Whether to keep a local copy of a remote dataset; without a pair, in a new temporary
-        directory, see the attribute `local`.
+        directory (see the `local` attribute).
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : list of str, optional
@@ -111,7 +111,7 @@ class MDSWriter(Described, OwnContext):
     ) -> None:
         if unknown:
             raise errors.InvalidArgumentError(
-                f"Invalid Writer argument(s): {sorted(unknown)}. Known are columns, out, "
+                f"Invalid Writer argument(s): {sorted(unknown)}. Valid ones are columns, out, "
                 "keep_local, compression, hashes, size_limit, progress_bar, max_workers, retry, "
                 "exist_ok and storage_options"
             )
@@ -152,7 +152,7 @@ class MDSWriter(Described, OwnContext):
     def write(self, sample: Mapping[str, Any]) -> None:
         """Append a sample, a dict with a value for every column; other entries are ignored.
 
-        If a sample raises an error, nothing of it is written, and you can continue writing.
+        If a sample raises an error, no part of it is written, and you can continue writing.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class MDSWriter(Described, OwnContext):
         if shards is None:
             if writing.columns is None:
                 raise errors.InvalidArgumentError(
-                    "columns are not known: give the encoding of every column with columns={…}, or "
+                    "columns are not known: pass the encoding of every column in columns={…}, or "
                     "write Arrow data with write_batch"
                 )
             shards = sample_shards.SampleShards(writing.columns, writing.format_, writing.emit)
@@ -306,8 +306,8 @@ class Writing:
         """Raise WriteError if the dataset is finished or abandoned."""
         if self.state != "open":
             raise errors.WriteError(
-                f"this MDSWriter is {self.state} and takes no more samples: write another dataset "
-                "with a new writer"
+                f"this MDSWriter is {self.state} and takes no more samples: create a new writer to "
+                "write another dataset"
             )
 
     def emit(self, shard: full_shard.FullShard) -> None:
@@ -358,13 +358,13 @@ class TableShards(batch_shards.BatchShards):
         self._types = {name: schema.field(name).type for name in plan.names}
 
     def write_table(self, data: pa.Table | pa.RecordBatch) -> None:
-        """Append the rows of a table; if it raises, some rows may already have been appended."""
+        """Append the rows of a table; after an error, some rows may already have been appended."""
         table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
         types = {field.name: field.type for field in table.schema}
         for name, type_ in self._types.items():
             if types.get(name) != type_:
                 raise errors.InvalidArgumentError(
-                    f"column {name!r} has type {types.get(name, 'nothing at all')} in this batch "
+                    f"column {name!r} has type {types.get(name, '(missing)')} in this batch "
                     f"and {type_} in earlier batches: give all batches the same columns and types"
                 )
             nulls = 0 if self.schema[name].nullable else table.column(name).null_count

@@ -1,4 +1,4 @@
-"""`merge_index`: one index over the shards of several datasets below one directory."""
+"""`merge_index`: one index over the shards of several datasets under one directory."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from mdstorm_backend.write import commit, directories
 def merge_index(*args: Any, **options: Any) -> None:
     """Write one index over several datasets, with MosaicML Streaming's two call forms.
 
-    ``merge_index(root)`` merges every dataset below a directory, in the order of their paths as
+    ``merge_index(root)`` merges every dataset under a directory, in the order of their paths as
     text: ``1``, ``10``, ``2``. ``merge_index([…], out)`` merges the listed ``index.json``
-    files in the order of the list; all must be below `out`. The merged index is written to the
-    root, or to `out`, and replaces an index that was merged before. Nothing else is written, and
+    files in the order of the list; all must be under `out`. The merged index is written to the
+    root, or to `out`, and replaces any previously merged index. Nothing else is written, and
     nothing is removed. The parts remain separate datasets.
 
-    A shard that several indexes list counts once. If a directory has an index over those below it,
+    A shard that several indexes list counts once. If a directory has an index over those under it,
     the merged index lists every shard once, in the order of the upper index. Types that MDS does
     not have are kept if all parts agree about them, and their null counts are added. For an empty
     list, a warning is issued and nothing is written.
@@ -40,7 +40,7 @@ def merge_index(*args: Any, **options: Any) -> None:
         Directory of the merged dataset: a path, a URL, or a pair ``(local, remote)``. With a pair,
         the index is written to the second, and with `keep_local` also to the first.
     keep_local : bool
-        With a pair, whether to write to the local directory as well.
+        With a pair, whether to also write to the local directory.
     download_timeout : int
         Accepted for compatibility; the clients of object stores have their own time limits.
     storage_options : dict, optional
@@ -49,7 +49,7 @@ def merge_index(*args: Any, **options: Any) -> None:
     Raises
     ------
     InvalidArgumentError
-        If there is no dataset below the directory, or a part is not below `out`.
+        If there is no dataset under the directory, or a part is not under `out`.
     DatasetNotFoundError
         If an index is missing.
     CorruptDatasetError
@@ -75,7 +75,7 @@ def _merge_root(
     storage_options: dict[str, Any] | None = None,
 ) -> None:
     targets = directories.find_targets(out, keep_local, storage_options, temporary=False)
-    # Of a pair, search the local directory first, as `_find` does.
+    # For a pair, search the local directory first, as `_find` does.
     for root in targets.all:
         names = [n for n in root.list_names() if posixpath.basename(n) == INDEX_NAME]
         below = sorted(f"{posixpath.dirname(n)}/" for n in names if n != INDEX_NAME)
@@ -83,7 +83,7 @@ def _merge_root(
             break
     else:
         raise errors.InvalidArgumentError(
-            f"there is nothing to merge: no directory below {targets.all[-1].url} has an "
+            f"there is nothing to merge: no directory under {targets.all[-1].url} has an "
             f"{INDEX_NAME}. Pass the directory that contains the parts"
         )
     _merge([(root.child(path[:-1]), path[:-1]) for path in below], root.url, targets)
@@ -126,13 +126,13 @@ def _find(
     if not chosen.exists(INDEX_NAME):
         raise _missing(chosen.file_url(INDEX_NAME))
     raise errors.InvalidArgumentError(
-        f"{files[0]} does not lie in a directory below {' or '.join(r.url for r in roots)}, so the "
-        "merged index could not name its shards. Merge into a directory above all parts"
+        f"{files[0]} is not in a directory under {' or '.join(r.url for r in roots)}, so the "
+        "merged index could not list its shards. Merge into a directory that contains all parts"
     )
 
 
 def _merge(found: Collection[tuple[Location, str]], url: str, targets: directories.Targets) -> None:
-    """Write the index over the datasets in some directories, given with their paths below `url`."""
+    """Write the index over datasets in several directories, given with their paths under `url`."""
     indexes = threads.map_files(_read, [location for location, _ in found])
     parts = [Part(path, index) for (_, path), index in zip(found, indexes, strict=True)]
     merged = merge_parts(parts, url)
@@ -173,8 +173,8 @@ def _check_replaceable(location: Location, index: Index) -> None:
         if shard.raw_data.basename not in merged and location.exists(stored.basename):
             raise errors.WriteError(
                 f"{location.url} is itself a dataset: its index lists {stored.basename}, "
-                "which the merged index would not list. It is left as it is; move that dataset "
-                "to a directory below, and merge again"
+                "which the merged index would not list. The index was not replaced; move that "
+                "dataset to a subdirectory, and merge again"
             )
 
 
@@ -210,7 +210,7 @@ class Part:
 
 
 def merge_parts(parts: Sequence[Part], url: str) -> Index:
-    """Return the index over `parts`, in their order; errors name `url`.
+    """Return the index over `parts`, in order; errors mention `url`.
 
     Raises
     ------
@@ -226,7 +226,7 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
             name = shard.raw_data.basename
             if shards.setdefault(name, shard) != shard:
                 raise errors.CorruptDatasetError(
-                    f"the indexes in {first[name]!r} and in {part.directory!r} below {url} "
+                    f"the indexes in {first[name]!r} and in {part.directory!r} under {url} "
                     f"contradict each other about the shard {name}. Remove the one that is out of "
                     "date, and merge again",
                     url=url,
@@ -241,8 +241,8 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
 def _merged_columns(parts: Sequence[tuple[Part, bool]], url: str) -> list[Column]:
     """Return the columns of the merged index; none, with a warning, if parts disagree.
 
-    There are also none if a part shares only some of its shards with another part: its null counts
-    cannot be divided.
+    There are also none if a part shares only some of its shards with another part, because its null
+    counts cannot be divided.
     """
     schemas = [
         stored_schema.schema_of(part.index, url=f"{url}/{part.directory}/{INDEX_NAME}")

@@ -21,7 +21,7 @@ from mdstorm_backend.write.full_shard import FullShard, ShardFormat
 
 _SHOWN = 80
 
-#: Bytes that every sample adds to the table of offsets.
+#: Bytes that every sample adds to the offset table.
 _OFFSET_WORD = 4
 
 
@@ -46,8 +46,8 @@ class SampleEncoder:
         self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
         self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
         self._careful = [encoding.encoder() for encoding in parsed]
-        # `struct` is fast and raises for values it cannot store exactly; those are encoded again,
-        # by the encoding's own encoder.
+        # `struct` is fast and raises an error for values it cannot store exactly; these are then
+        # encoded by the encoding's own encoder.
         codes = [encoding.struct_code for encoding in parsed]
         self._fast = [
             struct.Struct(f"<{code}").pack if code else careful
@@ -98,7 +98,7 @@ class SampleEncoder:
             except KeyError:
                 raise errors.MissingColumnError(
                     f"a sample has no column {name!r}: it has {sorted(map(str, sample))}. Give "
-                    "every sample a value for each of the columns",
+                    "every sample a value for each column",
                     column=name,
                 ) from None
             try:
@@ -159,7 +159,7 @@ class SampleShards:
         self._used = self._empty
 
     def write(self, sample: Mapping[str, Any]) -> None:
-        """Append a sample; if it raises, nothing of the sample is written.
+        """Append a sample; after an error, no part of the sample is written.
 
         Raises
         ------

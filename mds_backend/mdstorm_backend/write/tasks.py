@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: Spark schema of a task's result: one JSON string per shard.
 REPORT_SCHEMA = "report string"
 
-#: Small record batches are joined to this many rows or bytes before they are encoded.
+#: Small record batches are joined up to this many rows or bytes before they are encoded.
 _JOIN_ROWS = 8192
 _JOIN_BYTES = 8 << 20
 
@@ -65,7 +65,7 @@ def make_task(
         except ImportError as error:
             raise ImportError(
                 f"mdstorm cannot be imported on the Spark worker {socket.gethostname()} ({error}). "
-                "Install it on the workers as well: add the library 'mdstorm' to the cluster, run "
+                "Install it on the workers: add the library 'mdstorm' to the cluster, run "
                 "'%pip install mdstorm' in a notebook, or set PYSPARK_PYTHON to a Python that "
                 "has it"
             ) from error
@@ -82,7 +82,7 @@ def directory_name(partition: int) -> str:
 
 @dataclass(frozen=True)
 class PartitionJob:
-    """The settings that all tasks of a job share. Sent to the executors.
+    """The settings shared by all tasks of a job. Sent to the executors.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class PartitionJob:
     format_ : ShardFormat
         Size limit, compression and hashes of the shards.
     by_partition : bool
-        Whether each partition has its own directory below, see `directory_name`.
+        Whether each partition has its own subdirectory; see `directory_name`.
     max_workers, retry : int
         Threads per task, and retries when writing a file.
     """
@@ -110,7 +110,7 @@ class PartitionJob:
         make: Callable[[Emit], batch_shards.BatchShards | sample_shards.SampleShards],
         rows: Iterable[Any],
     ) -> list[str]:
-        """Store the rows of this task's partition in shards, cut by `make`; nothing if that fails.
+        """Store the rows of this task's partition in shards cut by `make`; nothing upon failure.
 
         Shards are named after the partition and the attempt, so that an attempt that Spark abandons
         cannot interfere with the successful one.
@@ -186,7 +186,7 @@ def write_frames(
     to_samples: ToSamples,
     arguments: dict[str, Any],
 ) -> Frames:
-    """Write the samples that a user's function makes from the DataFrames of a partition.
+    """Write the samples that a user's function makes from a partition's DataFrames.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def write_frames(
             made = to_samples(frame.set_axis(names, axis=1), **arguments)
             if not isinstance(made, Iterable) or isinstance(made, (str, bytes, Mapping)):
                 raise ArgumentTypeError(
-                    f"udf_iterable returned a {type(made).__name__}: it needs to return an "
+                    f"udf_iterable returned a {type(made).__name__}: it must return an "
                     "iterable of samples, each a dict from column to value"
                 )
             yield from made

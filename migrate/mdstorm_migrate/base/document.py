@@ -34,7 +34,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class Shift:
-    """A segment that appears in the file verbatim, from character `offset` on."""
+    """A segment that appears verbatim in the file, starting at character `offset`."""
 
     offset: int = 0
 
@@ -108,7 +108,7 @@ DATABRICKS_HEADER = b"# Databricks notebook source"
 
 
 class SourceError(ValueError):
-    """A file, or a cell of a notebook, that cannot be read or parsed. The message is the reason.
+    """A file or notebook cell that cannot be read or parsed. The message is the reason.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class SourceError(ValueError):
     imports : bool
         Whether the cell imports Petastorm.
     libraries : frozenset of str
-        The packages that the code of the cell names: `petastorm`, `streaming`.
+        The packages that the cell's code mentions: `petastorm`, `streaming`.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Document:
                 if token.type == tokenize.COMMENT:
                     yield starts[token.start[0] - 1] + token.start[1], token.string
         except (tokenize.TokenError, SyntaxError):
-            return  # the parser has accepted the code: keep the comments found so far
+            return  # the parser has accepted the code, so keep the comments found so far
 
     def in_file(self, found: _Found, file: Lines) -> _Found:
         """Return an edit or a finding with its span, line and column in the file.
@@ -228,7 +228,7 @@ class DecodedFile:
     text : str
         The whole file, decoded.
     documents : sequence of Document
-        The documents that rules check; their spans lie in `text`.
+        The documents that rules check; their spans refer to `text`.
     encoding : str
     prefix : bytes
         Bytes before the text, such as a byte order mark.
@@ -257,10 +257,10 @@ class DecodedFile:
 
 
 class Source(Protocol):
-    """A reader for one kind of file. Each is a module of `mdstorm_migrate.sources`."""
+    """A reader for one kind of file. Each reader is a module in `mdstorm_migrate.sources`."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether this source reads a file, judged by its path and its first 256 bytes."""
+        """Whether this source reads a file, judging by its path and first 256 bytes."""
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
         """Return the decoded file and its documents.
@@ -274,13 +274,13 @@ class Source(Protocol):
 
 #: The text that marks every comment for manual review.
 MARK = "TODO(mdstorm)"
-#: Kinds that have no ``#`` comments, or that quote the comments of other files.
+#: Kinds that have no ``#`` comments, or that quote comments from other files.
 _QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text"})
 _COMMENT = re.compile(
     r"#\s*TODO\(mdstorm\):?[ \t]*(?:(?P<rule>PM\d{3})\b:?[ \t]*)?(?P<text>[^\r\n]*)"
 )
 #: Kinds in which any line may have a comment above it. In other kinds, a comment could split lines
-#: that belong together, so open work is only in the report.
+#: that belong together, so open work is listed only in the report.
 COMMENTED: frozenset[Kind] = frozenset(
     {"conda", "pipfile", "pyproject", "python", "requirements", "setup_cfg"}
 )
@@ -312,7 +312,7 @@ def todo_text(rule: str, what: str) -> str:
 
 
 def todo_comments(document: Document) -> Iterator[TodoComment]:
-    """Yield the ``# TODO(mdstorm)`` comments of a document in textual order."""
+    """Yield the ``# TODO(mdstorm)`` comments in a document, in textual order."""
     is_json = document.path is not None and document.path.suffix.lower() == ".json"
     if MARK not in document.text or is_json or document.kind in _QUOTING:
         return

@@ -1,4 +1,4 @@
-"""Edits and findings, which rules yield; applying edits to a string, and showing them as a diff.
+"""Edits and findings, which rules yield, and functions that apply edits or show them as a diff.
 
 An `Edit` replaces a span of a document. Files change only through edits, so every byte outside of
 their spans is preserved. A `Finding` describes a span and changes nothing by itself; a finding with
@@ -31,7 +31,7 @@ class EditError(ValueError):
     """Edits that cannot be applied together. Their file is left unchanged."""
 
 
-#: The group of all edits of strings that name modules; messages use the same words.
+#: The group of all edits to strings that contain module names; messages use the same words.
 NAMES = "names in strings"
 
 
@@ -128,7 +128,7 @@ class Finding:
 
     @property
     def cause(self) -> tuple[str, Class, str]:
-        """A key that is equal for findings with the same reason, even for different objects."""
+        """A key shared by findings with the same reason, even if they concern different objects."""
         return self.rule, self.cls, self.reason or self.text
 
 
@@ -177,7 +177,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
     Raises
     ------
     EditError
-        If two edits overlap, or one lies outside the string.
+        If two edits overlap, or one is outside the string.
     """
     pieces = []
     position = 0

@@ -1,4 +1,4 @@
-"""How the other files of a run affect one file, and what its requirements must contain."""
+"""How other files in a run affect one file, and what its requirements must contain."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Wanted:
 
 
 def _with_name(text: str) -> str:
-    """Return the requirement with a name in front if it is only the path or URL of a wheel."""
+    """Return the requirement, prefixed with a name if it is just the path or URL of a wheel."""
     if not text.endswith(".whl") or "@" in text.partition("://")[0]:
         return text
     url = text if "://" in text else Path(text).absolute().as_uri()
@@ -70,7 +70,7 @@ ANY = Wanted()
 
 @dataclass(frozen=True)
 class Needs:
-    """What the requirements of a file must contain. The default is for a single file.
+    """What a file's requirements must contain. The default is for a single file.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Needs:
     transitive : tuple of str
         Petastorm's dependencies that the code imports itself.
     importers : tuple of str
-        Files that continue to import Petastorm, so that the requirement has to stay.
+        Files that still import Petastorm, so the requirement has to stay.
     moved : bool
         Whether code imports mdstorm, as far as known.
     is_unused : bool
@@ -114,7 +114,7 @@ class Needs:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The effect of the other files of a run on one file.
+    """The effect of the other files in a run on one file.
 
     Attributes
     ----------

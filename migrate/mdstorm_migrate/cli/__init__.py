@@ -1,1 +1,1 @@
-"""The commands ``mdstorm migrate`` and ``mdstorm audit``, and their configuration."""
+"""The ``mdstorm migrate`` and ``mdstorm audit`` commands, and their configuration."""

@@ -1,4 +1,4 @@
-"""The command ``mdstorm audit``."""
+"""The ``mdstorm audit`` command."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> Non
 
 
 def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
-    """Run the audit, write the reports, and return the exit code."""
+    """Run the audit, write the reports and return the exit code."""
     config = common.find_config(roots)
     settings = Settings(select=config.select, ignore=config.ignore)
     found = common.found_files(roots, config, options)

@@ -1,4 +1,4 @@
-"""Code that both commands share: options, exit codes, the files to scan, the configuration."""
+"""Code shared by both commands: options, exit codes, the files to scan, and the configuration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Config:
-    """The table ``[tool.mdstorm.migrate]``; options of the command line take precedence.
+    """The ``[tool.mdstorm.migrate]`` table; command-line options take precedence.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Config:
 
 
 def rule_codes(values: Iterable[str]) -> tuple[str, ...]:
-    """Return codes in upper case; a value may contain several, separated by commas.
+    """Return codes in upper case; a value may contain several codes, separated by commas.
 
     Raises
     ------
@@ -70,9 +70,9 @@ def rule_codes(values: Iterable[str]) -> tuple[str, ...]:
     return codes
 
 
-#: The expected values, by the type of the default.
+#: The expected value, by the type of the default.
 _WANTED = {bool: "true or false", str: "a string", tuple: "a list of strings"}
-#: Further conversions and checks of some values.
+#: Further conversions and checks for some values.
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "select": rule_codes,
     "ignore": rule_codes,
@@ -111,7 +111,7 @@ def read_config(path: Path) -> Config:
 
 
 def _table(path: Path, name: str, around: dict[str, Any]) -> dict[str, Any]:
-    """Return a table inside another one; empty if it is missing."""
+    """Return a nested table; empty if it is missing."""
     found = around.get(name.rpartition(".")[2], {})
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: [{name}] must be a table, found {_shown(found)}")
@@ -145,7 +145,7 @@ def _shown(value: Any) -> str:
 _INTERRUPTED = 130
 NOTHING_LEFT, PENDING, FAILED = 0, 1, 3
 
-#: Click settings of both commands.
+#: Click settings for both commands.
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 

@@ -1,4 +1,4 @@
-"""The command ``mdstorm migrate``."""
+"""The ``mdstorm migrate`` command."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _explain(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _codes(
     ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return the codes of rules; None if the option was not given."""
+    """Return the rule codes; None if the option was not given."""
     try:
         return common.rule_codes(values) or None
     except ValueError as error:
@@ -192,7 +192,7 @@ def _settings(config: common.Config, options: dict[str, Any]) -> Settings:
 
 
 def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
-    """Run the migration, write the reports, and return the exit code."""
+    """Run the migration, write the reports and return the exit code."""
     config = common.find_config(roots)
     settings = _settings(config, options)
     found = list(common.found_files(roots, config, options))

@@ -1,7 +1,7 @@
-"""Modules and names of MosaicML Streaming that mdstorm mirrors, and pages about absent ones.
+"""MosaicML Streaming modules and names that mdstorm mirrors, and pages about missing ones.
 
-A test compares these tables with the engine's. Any mirrored module also has the names of the
-others, as MosaicML Streaming's modules import from each other.
+A test compares these tables with the engine's. Each mirrored module also has the names of the
+others, because MosaicML Streaming's modules import from each other.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FRONT_NAMES = _words(
     """
 )
 
-#: Mirrored modules, as paths below the package.
+#: Mirrored modules, as paths relative to the package.
 MODULES = _words(
     """
     _version base base.array base.compression base.constant base.converters
@@ -63,7 +63,7 @@ NAMES = FRONT_NAMES | _words(
     wait_for_file_to_exist
     """
 )
-#: Section of docs/mosaicml.md → absent modules, and absent names after ``*.``.
+#: Section of docs/mosaicml.md → missing modules, and missing names after ``*.``.
 SECTIONS = {
     "json-csv-and-xsv-shards": (
         "base.format.json base.format.xsv *.CSVReader *.CSVWriter *.JSONReader *.JSONWriter "
@@ -91,17 +91,17 @@ SECTIONS = {
 
 
 def is_streaming(path: str | None) -> bool:
-    """Whether a dotted path has the name of MosaicML Streaming's package."""
+    """Whether a dotted path is MosaicML Streaming's package or something in it."""
     return path is not None and (path == ROOT or path.startswith(f"{ROOT}."))
 
 
 def mirrored(path: str) -> str:
-    """Return the path in mdstorm of a module of MosaicML Streaming."""
+    """Return the path in mdstorm of a MosaicML Streaming module."""
     return MIRROR + path.removeprefix(ROOT)
 
 
 def section_of(path: str) -> str | None:
-    """Return the section about an absent dotted path; None if there is none."""
+    """Return the section about a missing dotted path; None if there is none."""
     below = path.removeprefix(f"{ROOT}.")
     for section, patterns in SECTIONS.items():
         for pattern in patterns.split():
@@ -112,7 +112,7 @@ def section_of(path: str) -> str | None:
 
 
 def absent(path: str) -> tuple[str, str]:
-    """Return a message that mdstorm does not have a dotted path, with the page about it."""
+    """Return a message that mdstorm does not have a dotted path, and the page about it."""
     section = section_of(path) or "what-is-different"
     return f"`{path}` is not in mdstorm", f"see docs/mosaicml.md#{section}"
 

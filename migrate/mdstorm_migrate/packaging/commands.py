@@ -13,12 +13,12 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, f
 from mdstorm_migrate.packaging.rewriting import conda_finding, copy_finding, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
-#: Patterns of the marks that begin a comment: in shells, YAML and Dockerfiles; also in languages
-#: like C; in INI files.
+#: Patterns of comment markers: in shells, YAML and Dockerfiles; also in C-like languages; in INI
+#: files.
 SHELL = re.compile(r"(?:^|\s)#")
 ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
 INI = re.compile(r"(?:^|\s)[#;]")
-#: Pattern of the marks that begin a comment in SQL, except lines that Databricks writes for magics.
+#: Pattern of comment markers in SQL, except in lines that Databricks writes for magics.
 SQL = re.compile(r"(?:^|\s)--(?![ ]MAGIC\b)|/\*")
 _LINE = re.compile(r"[^\r\n]*")
 
@@ -32,12 +32,12 @@ def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -
 
 @lru_cache(maxsize=2)
 def _first_mark(text: str, start: int, marks: re.Pattern[str]) -> float:
-    """Return the end of the first comment mark on a line; cached, since lines may be long."""
+    """Return the end of the first comment marker on a line; cached because lines may be long."""
     found = marks.search(_LINE.match(text, start)[0])  # type: ignore[index]  # it always matches
     return math.inf if found is None else start + found.end()
 
 
-#: A command up to its end: a line break that is not continued, or an operator of the shell.
+#: A command up to its end: a line break that is not continued, or a shell operator.
 #: Comments between the lines of a command, which Dockerfiles allow, do not end it.
 _END = r"(?:[^\n\\;&|#]|\\[ \t]*\r?\n(?:[ \t]*\#[^\n]*\n)*|\\.|&(?!&)|\|(?!\|)|(?<!\s)\#)*"
 #: The text between two words of a command, which may be a list of strings, as in Dockerfiles.
@@ -52,7 +52,7 @@ _RUN = re.compile(
 )
 
 
-#: Code given to Python with ``-c``, the dotted names in it, and what it imports from a module.
+#: Code passed to Python with ``-c``, the dotted names in it, and what it imports from a module.
 _CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""")
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
 _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w, \t]+)")
@@ -60,7 +60,7 @@ _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return the pattern of each tool's commands; compiled on first use, which takes a while."""
+    """Return each tool's command pattern; compiled on first use because it takes a while."""
     pip = (
         rf"(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|pipx)|\$[({{]?PIP\d?[)}}]?)\"?{_GAP}"
         rf"(?:(?:pip|tool){_GAP})?(?:-[\w-]+{_GAP})*(?:install|add|download|wheel)\b{_END}"
@@ -69,7 +69,7 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     return ("pip", re.compile(pip)), ("conda", re.compile(conda))
 
 
-#: The text between two commands that are strings of one list: ``script: ["pip install x",
+#: The text between two commands that are strings in one list: ``script: ["pip install x",
 #: "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
 #: Options whose following word is the name or path of something other than a package.
@@ -111,8 +111,8 @@ def installed(text: str) -> Iterator[tuple[str, Requirement]]:
 def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     """Yield edits and findings for commands that install Petastorm or run its modules.
 
-    Options, quotes and other packages stay. An unquoted version, which a shell would read as a
-    redirection (``petastorm>=0.12``), is removed with the rest.
+    Options, quotes and other packages are kept. An unquoted version, which a shell would read as a
+    redirection (``petastorm>=0.12``), is also removed.
     """
     for tool, found in installed(document.text):
         if found.is_copy:
@@ -126,7 +126,7 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield the edits of commands in a span that run Petastorm's modules."""
+    """Yield edits to commands in a span that run Petastorm's modules."""
     if document.needs.importers or document.needs.is_unused:
         return
     for ran in _RUN.finditer(document.text, start, stop):
@@ -140,7 +140,7 @@ def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterat
 
 
 def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield the edits of code in a command if mdstorm has every name in it."""
+    """Yield edits to code in a command if mdstorm has every name in it."""
     text = document.text[start:stop]
     paths = [one["path"] for one in _NAME.finditer(text)]
     for module, names in _FROM.findall(text):

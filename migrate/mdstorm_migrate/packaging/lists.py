@@ -1,4 +1,4 @@
-"""Lists of requirements: the names in them, whether a tool wrote them, and values of INI files."""
+"""Lists of requirements: their names, whether a tool generated them, and values in INI files."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ _HASH = re.compile(r"\s--hash=")
 
 
 def normalised(name: str) -> str:
-    """Return the name of a distribution as indexes compare it, with one name for all its builds."""
+    """Return a distribution's name as indexes compare it, with one name for all of its builds."""
     plain = re.sub(r"[-_.]+", "-", name).lower()
     return _ALIASES.get(plain, plain)
 
 
 def required_names(documents: Iterable[Document]) -> set[str]:
-    """Return the names of the distributions that the documents of a file require.
+    """Return the names of the distributions that a file's documents require.
 
-    Strings in code count only if no command of a notebook installs anything.
+    Strings in code count only if no command in a notebook installs anything.
     """
     found: dict[bool, set[str]] = {False: set(), True: set()}
     for document in documents:
@@ -52,7 +52,7 @@ def required_names(documents: Iterable[Document]) -> set[str]:
 def is_generated(text: str) -> bool:
     """Whether a tool generated a requirements file from another file.
 
-    That is so if Petastorm has a hash, or most requirements do: a single hash is added by hand.
+    This is true if Petastorm or most requirements have a hash; a single hash is added by hand.
     """
     if _GENERATED.search(text) is not None:
         return True
@@ -122,7 +122,7 @@ class IniValue:
 
 
 def ini_values(text: str) -> Iterator[IniValue]:
-    """Yield the names of sections, and the values in them."""
+    """Yield the names of sections and the values in each section."""
     section = ""
     for match in _INI_LINE.finditer(text):
         if match["section"] is not None:

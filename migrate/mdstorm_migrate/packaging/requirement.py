@@ -1,7 +1,7 @@
-"""Requirements such as ``petastorm[torch]==0.11.5``: finding them in a string.
+"""Find requirements such as ``petastorm[torch]==0.11.5`` in a string.
 
-Only the whole name of the distribution counts: ``petastorm.git`` is another one, and
-``reco[petastorm]`` an extra. ``hops-petastorm`` is a copy that is imported by the same name.
+Only the full distribution name counts: ``petastorm.git`` is something else, and ``petastorm`` in
+``reco[petastorm]`` is an extra. ``hops-petastorm`` is a copy that is imported by the same name.
 Petastorm's version means nothing for mdstorm, so it is removed; an extra stays if mdstorm has a
 counterpart; the text after it, such as an environment marker, is kept.
 """
@@ -15,18 +15,18 @@ from functools import cache
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
-#: Variables of shells, templates and workflows, which may contain a version.
+#: Variables in shells, templates and workflows, which may contain a version.
 _VARIABLE = r"(?:\$?\{\{[^}\n]*\}\}|\$?\{[\w.:-]+\}|\$\([\w.-]+\)|\$\w+)"
 _NUMBER = rf"(?:[\w.*+!-]|{_VARIABLE})+"
 _GAP = r"(?:[ \t]|\\\r?\n)*"
-#: A lone comparison sign that does not touch a number may be a redirection of a shell.
+#: A lone comparison sign that does not touch a number may be a shell redirection.
 _VERSION = (
     rf"(?:(?:===|==|~=|!=|<=|>=){_GAP}{_NUMBER}|[<>]{_GAP}(?=\d){_NUMBER}"
     rf"|(?<!\s)[<>](?={_VARIABLE}){_NUMBER})"
 )
 #: One or more versions, with their comparison signs.
 VERSIONS = rf"{_VERSION}(?:{_GAP},{_GAP}{_VERSION})*"
-#: Petastorm's extras, and mdstorm's extras that install the same.
+#: Petastorm's extras, and mdstorm's extras that install the same packages.
 _EXTRAS = {
     "opencv": "images",
     "s3fs": "s3",
@@ -39,7 +39,7 @@ _EXTRAS = {
 
 @cache
 def _requirement() -> re.Pattern[str]:
-    """Return the pattern of a requirement; compiled on first use, which takes a while."""
+    """Return the requirement pattern; compiled on first use because it takes a while."""
     return re.compile(
         rf"""
         (?<![\w./@$-]) (?<!egg=) (?<!\{{\{{)(?<!\{{\{{[ ])(?<!\$[{{(])
@@ -75,7 +75,7 @@ _OLD_PYTHON = re.compile(
       | ={2,3}[ ]*\\?["'](?:2\.\d|3\.\d)\\?["'])""",
     re.VERBOSE,
 )
-#: A conda channel before a name, and conda's notation of a version after it.
+#: A conda channel before a name, and conda's notation for a version after it.
 _CHANNEL = re.compile(r"[\w-]::\Z")
 _CONDA_VERSION = re.compile(r"[ \t]*=(?![=\s])")
 
@@ -122,13 +122,13 @@ def find_addresses(text: str, start: int = 0, stop: int | None = None) -> Iterat
 
 
 def mdstorm_extras(extras: Iterable[str]) -> list[str]:
-    """Return mdstorm's extras for some of Petastorm's, each once; unknown extras have none."""
+    """Return mdstorm's extras for the given Petastorm extras, ignoring unknown ones."""
     found = (_EXTRAS.get(extra.strip().lower()) for extra in extras)
     return list(dict.fromkeys(extra for extra in found if extra))
 
 
 def is_local_version(version: str) -> bool:
-    """Whether a version names a modified copy, such as ``0.11.4+acme``."""
+    """Whether a version indicates a modified copy, such as ``0.11.4+acme``."""
     return _LOCAL_VERSION.search(version) is not None
 
 
@@ -158,7 +158,7 @@ def is_conda_only(text: str, found: Requirement) -> bool:
 
 
 def quoted_word(text: str, start: int, stop: int, new: str) -> str:
-    """Return the replacement of a word of a command, quoted if it needs quotes and has none."""
+    """Return the replacement for a word in a command, quoted if it needs quotes and has none."""
     before, old = text[:start], text[start:stop]
     opening = re.search(r"""(?P<quote>["'])(?:--?[\w-]+=)?\Z""", before[-80:])
     if opening is not None and text[stop : stop + 1] == opening["quote"]:

@@ -1,4 +1,4 @@
-"""Edits of requirements for Petastorm, and requirements to add next to them."""
+"""Edits to requirements for Petastorm, and requirements to add next to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
 BROUGHT_BY_EXTRAS = {"opencv": "opencv-python", "torch": "torchvision"}
 ALREADY = "mdstorm is already required"
 _MDSTORM = re.compile(r"mdstorm(?<![\w./-]mdstorm)(?![\w./-])")
-#: The text that may separate two words of a command, or two strings of an array.
+#: The text that may separate two words in a command, or two strings in an array.
 _SAME_LIST = re.compile(r"(?:\[[\w,]*\]|[^\[\];&|])*\Z")
 #: Places where a semicolon after a requirement begins a marker, and the pattern of that marker.
 _LISTS = ("line", "string", "ini")
@@ -45,7 +45,7 @@ UNUSED = (
 def rewrite_requirement(
     document: Document, found: Requirement, rule: str, place: Place
 ) -> Iterator[Edit | Finding]:
-    """Yield the edits of a requirement, or a finding if it needs manual review."""
+    """Yield edits to a requirement, or a finding if it needs manual review."""
     needs = document.needs
     refusal = _refusal(document, found, rule, place)
     if refusal is not None:
@@ -96,7 +96,7 @@ def old_python_finding(found: Requirement, rule: str) -> Finding:
 
 
 def requirement_of(document: Document, extras: Iterable[str]) -> str:
-    """Return the requirement for mdstorm that replaces one with some of Petastorm's extras."""
+    """Return the requirement for mdstorm that replaces one with the given Petastorm extras."""
     needs = document.needs
     if needs.is_constraint:  # constraints have no extras
         return f"mdstorm{needs.wanted.version}"
@@ -169,14 +169,14 @@ def _follows_mdstorm(document: Document, found: Requirement, place: Place) -> bo
 
 
 def _line_of(document: Document, found: Requirement) -> tuple[int, int]:
-    """Return the span of the line of a requirement, including its line break."""
+    """Return the span of a requirement's line, including its line break."""
     end = document.text.find("\n", found.stop)
     return document.lines.start_of(found.start), len(document.text) if end < 0 else end + 1
 
 
-#: How requirements are listed: one per ``line``, as a quoted ``string`` of an array, as a line of
-#: an ``ini`` file, as a ``word`` of a command, as an ``item`` of a list in YAML; ``alone`` if a
-#: value consists of one requirement.
+#: How requirements are listed: one per ``line``, as a quoted ``string`` in an array, as a line in
+#: an ``ini`` file, as a ``word`` in a command, as an ``item`` in a YAML list; ``alone`` if a value
+#: consists of one requirement.
 Place: TypeAlias = Literal["line", "string", "ini", "word", "item", "alone"]
 
 
@@ -207,7 +207,7 @@ def list_after(
     items: Sequence[str],
     message: str,
 ) -> Edit | None:
-    """Return the edit that lists `items` next to a requirement; None if that is not possible."""
+    """Return the edit that lists `items` next to a requirement; None if this is impossible."""
     insertion = _insertion(document, found, place, items)
     if insertion is None:
         return None
@@ -218,7 +218,7 @@ def list_after(
 def _insertion(
     document: Document, found: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
-    """Return where to list `items`, and the text to insert there; None if that is not possible."""
+    """Return where to list `items` and the text to insert there; None if this is impossible."""
     if place in ("line", "item"):
         return _as_lines(document, found, place, items)
     if place == "ini":
@@ -276,14 +276,14 @@ def _as_strings(
 
 def _as_words(text: str, found: Requirement, items: Sequence[str]) -> tuple[int, str]:
     at, quote = _word_start(text, found.start)
-    if quote and is_entry(text, at):  # of an array, as in ``RUN ["pip", "install", "x"]``
+    if quote and is_entry(text, at):  # in an array, as in ``RUN ["pip", "install", "x"]``
         return at, "".join(f"{quote}{one}{quote}, " for one in items)
     words = [quoted_word(f"{text[:at]} ", at + 1, at + 1, one) for one in items]
     return at, "".join(f"{word} " for word in words)
 
 
 def yaml_item(value: str) -> str:
-    """Return a requirement as an item of YAML, quoted if a character has a special meaning."""
+    """Return a requirement as a YAML item, quoted if a character has a special meaning."""
     is_special = re.search(r"[ @#]|: ", value) and not value.startswith("--")
     return f'"{value}"' if is_special else value
 

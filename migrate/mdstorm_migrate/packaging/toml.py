@@ -1,4 +1,4 @@
-"""Requirements in TOML: the positions of strings and keys, and edits of Poetry's tables."""
+"""Requirements in TOML: the positions of strings and keys, and edits to Poetry's tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
 
 @dataclass(frozen=True)
 class TomlString:
-    """A string on one line.
+    """A single-line string.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class TomlKey:
 
 
 def toml_strings(text: str) -> Iterator[TomlString]:
-    """Yield the strings on one line, except those that are parts of keys."""
+    """Yield the single-line strings, except those that are parts of keys."""
     table = key = ""
     for match in _tokens(text):
         found = match.groupdict()
@@ -90,7 +90,7 @@ def toml_strings(text: str) -> Iterator[TomlString]:
 
 
 def toml_keys(text: str) -> Iterator[TomlKey]:
-    """Yield the keys; a table counts as a key of the table above it."""
+    """Yield the keys; a table counts as a key of its parent table."""
     table = ""
     for match in _tokens(text):
         found = match.groupdict()
@@ -139,7 +139,7 @@ def _unquoted(name: str) -> str:
 
 
 def _end_of_array(text: str, start: int) -> int:
-    """Return the end of the array that begins at `start` or after white space there."""
+    """Return the end of the array that begins at `start`, after any whitespace."""
     depth = 0
     for part in _BRACKET.finditer(text, start):
         depth += {"[": 1, "]": -1}.get(part.group(), 0)
@@ -149,7 +149,7 @@ def _end_of_array(text: str, start: int) -> int:
 
 
 def _end_of_table(text: str, start: int) -> int:
-    """Return the end of the table that begins at `start`, which is the start of the next table."""
+    """Return the end of the table that begins at `start`: the start of the next table."""
     following = (key.start for key in toml_keys(text) if key.start > start and _is_table(text, key))
     return next(following, len(text))
 
@@ -178,7 +178,7 @@ _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 
 
 def requirement_strings(text: str) -> Iterator[TomlString]:
-    """Yield the strings that may be requirements: of PEP 621, PEP 735, Hatch, PDM and uv."""
+    """Yield the strings that may be requirements, as in PEP 621, PEP 735, Hatch, PDM and uv."""
     for string in toml_strings(text):
         if _INCLUDED.search(text, max(string.start - 40, 0), string.start - 1):
             continue
@@ -187,7 +187,7 @@ def requirement_strings(text: str) -> Iterator[TomlString]:
 
 
 def dependency_keys(text: str) -> Iterator[TomlKey]:
-    """Yield the keys that name dependencies, as in Poetry, Pixi and Pipenv."""
+    """Yield the keys that are names of dependencies, as in Poetry, Pixi and Pipenv."""
     return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
 
 
@@ -210,7 +210,7 @@ _NEEDED = "add the extras that the code needs"
 
 
 def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[Edit | Finding]:
-    """Yield the edits of a dependency: the name, any version, and extras with a counterpart.
+    """Yield edits to a dependency: its name, its version, and extras that have a counterpart.
 
     The value may be a version, an inline table, or a separate table.
     """
@@ -254,7 +254,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
 
 
 def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
-    """Yield the edits of ``[tool.poetry.extras]``, whose strings are names of dependencies."""
+    """Yield edits to ``[tool.poetry.extras]``, whose strings are names of dependencies."""
     for string in toml_strings(text):
         if string.table == "tool.poetry.extras" and string.value.lower() == "petastorm":
             yield Edit(rule, "exact", string.start, string.stop, "mdstorm", "follow the dependency")
@@ -263,7 +263,7 @@ def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
 def _value_edits(
     document: Document, key: TomlKey, rule: str, start: int, value: str
 ) -> Iterator[Edit]:
-    """Yield the edits of a value that begins at `start`: its version and its extras."""
+    """Yield edits to a value that begins at `start`: its version and its extras."""
     is_table = key.value_start == key.value_stop
     plain = _STRING.match(value)
     # PDM appends the value to the name.
@@ -317,7 +317,7 @@ def _add_dependencies(
 
 
 def _as_key(requirement: str) -> str:
-    """Return a requirement as a line of a table."""
+    """Return a requirement as a line in a table."""
     match = re.fullmatch(r"([\w.-]+)(?:\[(.*)\])?(.*)", requirement)
     assert match is not None
     name, extras, version = match[1], match[2], match[3] or "*"

@@ -1,7 +1,7 @@
-"""Names of Petastorm 0.13.1, and attributes of its objects, that mdstorm does not have.
+"""Names in Petastorm 0.13.1, and attributes of its objects, that mdstorm does not have.
 
 They are the names that Petastorm's modules define or import at their top level, apart from those in
-`names` and in `_INCIDENTAL`. Reports advise to keep Petastorm only for names that Petastorm has.
+`names` and `_INCIDENTAL`. Reports advise keeping Petastorm only for names that Petastorm has.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NAMES: dict[str, frozenset[str]] = {
 
 
 def is_unknown(path: str) -> bool:
-    """Whether a dotted path that mdstorm does not have is unknown to Petastorm as well."""
+    """Whether a dotted path that mdstorm does not have is also unknown to Petastorm."""
     module, _, name = path.rpartition(".")
     if module not in PUBLIC or path in {*_MODULES, *_SECTION_OF} or name.startswith("__"):
         return False
@@ -72,7 +72,7 @@ def home_of(name: str) -> str | None:
     return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
 
 
-#: Anchor of a section of docs/differences.md → the names below ``petastorm`` that it covers.
+#: Anchor of a section in docs/differences.md → the names in ``petastorm`` that it covers.
 SECTIONS: dict[str, frozenset[str]] = {
     "workers-and-their-queues": words(
         "arrow_reader_worker py_dict_reader_worker pyarrow_helpers reader.ArrowReaderWorker "
@@ -122,7 +122,7 @@ _SECTION_OF = {
 
 
 def section_of(path: str) -> str | None:
-    """Return the page and anchor about a dotted path below ``petastorm``; None if there is none."""
+    """Return the page and anchor about a dotted path in ``petastorm``; None if there is none."""
     parts = path.split(".")
     for stop in range(len(parts), 1, -1):
         section = _SECTION_OF.get(".".join(parts[:stop]))
@@ -200,7 +200,7 @@ _READER = words(
     "_filter_row_groups _normalize_shuffle_options _partition_row_groups "
     "_results_queue_reader _workers_pool ventilator"
 )
-#: Attributes of Petastorm's loaders that loaders of `make_torch_dataloader` do not have.
+#: Attributes of Petastorm's loaders that loaders from `make_torch_dataloader` do not have.
 _TORCH_LOADER = words(
     "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches data_loader_fn "
     "loader parquet_file_url_list petastorm_reader_kwargs reader shuffling_queue_capacity "
@@ -235,9 +235,9 @@ MISSING_BEHIND: dict[str, frozenset[str]] = {
         "partitions read read_pandas validate_schemas"
     ),
     "pieces": words("get_metadata open read"),
-    # A `ParquetDatasetPiece` in Petastorm, a fragment of pyarrow's in mdstorm.
+    # A `ParquetDatasetPiece` in Petastorm, a pyarrow fragment in mdstorm.
     "load_row_groups": words("get_metadata open partition_keys read row_group"),
-    # A file system of old pyarrow in Petastorm, of fsspec in mdstorm.
+    # An old pyarrow file system in Petastorm, an fsspec file system in mdstorm.
     "filesystem": words("chown df get_capacity get_space_used is_open pathsep read_parquet"),
 }
 
@@ -281,5 +281,5 @@ FINAL: dict[str, str] = {
     ),
     "ScalarCodec": _CODEC,
 }
-#: Subclasses of `RowGroupIndexerBase` that can be subclassed nevertheless.
+#: Subclasses of `RowGroupIndexerBase` that can nevertheless be subclassed.
 OPEN = words("FieldNotNullIndexer SingleFieldIndexer")

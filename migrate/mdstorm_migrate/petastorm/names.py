@@ -1,4 +1,4 @@
-"""Public names of Petastorm, and where mdstorm offers them.
+"""Petastorm's public names, and where mdstorm offers them.
 
 mdstorm mirrors Petastorm module for module, so most of this table is a list of public names. A test
 compares it with the package itself.
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 
 def words(text: str) -> frozenset[str]:
-    """Return the words of a string; the tables of this folder are written as strings."""
+    """Return the words in a string; the tables in this folder are written as strings."""
     return frozenset(text.split())
 
 
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 
-#: Spark's key of the parent cache directory. mdstorm also reads it, so it does not change.
+#: Spark's key for the parent cache directory. mdstorm also reads it, so it does not change.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
 #: A pattern for the remainder of that key, after the library's name.
@@ -143,8 +143,8 @@ SCRIPTS = {
     "petastorm-throughput.py": "petastorm.benchmark.cli",
 }
 
-#: Functions and classes that only programs call, not Petastorm itself: a mock of one affects
-#: the program.
+#: Functions and classes that only programs call, not Petastorm itself, so mocking one affects the
+#: program.
 ENTRIES = frozenset(
     [
         *("make_batch_reader", "make_reader", "make_spark_converter", "materialize_dataset"),
@@ -155,7 +155,7 @@ ENTRIES = frozenset(
     ]
 )
 
-#: Names that accept and return only plain values, so that code may continue to import them from
+#: Names that accept and return only plain values, so code may continue to import them from
 #: Petastorm.
 _INDEPENDENT = (
     "petastorm.benchmark",
@@ -198,37 +198,37 @@ class Counterpart(NamedTuple):
 
 
 def renamed(path: str) -> str:
-    """Return a dotted path below ``petastorm`` as one below ``mdstorm``."""
+    """Return a dotted path in ``petastorm`` as the same path in ``mdstorm``."""
     return NEW_ROOT + path.removeprefix(OLD_ROOT)
 
 
 def is_within(path: str, module: str) -> bool:
-    """Whether a dotted path is a module or below it."""
+    """Whether a dotted path is a module or something in it."""
     return path == module or path.startswith(f"{module}.")
 
 
 def is_petastorm(path: str | None) -> bool:
-    """Whether a dotted path is Petastorm's package or below it."""
+    """Whether a dotted path is Petastorm's package or something in it."""
     return path is not None and is_within(path, OLD_ROOT)
 
 
 def is_mdstorm(path: str | None) -> bool:
-    """Whether a dotted path is mdstorm's package or below it."""
+    """Whether a dotted path is mdstorm's package or something in it."""
     return path is not None and is_within(path, NEW_ROOT)
 
 
 def is_module(path: str) -> bool:
-    """Whether mdstorm has a counterpart of a Petastorm module."""
+    """Whether mdstorm has a counterpart for a Petastorm module."""
     return path in PUBLIC
 
 
 def is_independent(path: str) -> bool:
-    """Whether a missing name exchanges no objects with other parts of the library."""
+    """Whether a missing name does not exchange objects with other parts of the library."""
     return any(is_within(path, one) for one in _INDEPENDENT)
 
 
 def is_changed_by_patch(used: str, patched: str) -> bool:
-    """Whether code that uses one path of Petastorm may notice that another is replaced."""
+    """Whether code that uses one Petastorm path may be affected if another one is replaced."""
     home = next((one for one in _USERS if is_within(patched, one)), None)
     if home is None or used == OLD_ROOT:
         return True
@@ -236,7 +236,7 @@ def is_changed_by_patch(used: str, patched: str) -> bool:
 
 
 def counterpart(module: str, name: str) -> Counterpart | None:
-    """Return mdstorm's counterpart of ``from <module> import <name>``; None if there is none."""
+    """Return mdstorm's counterpart for ``from <module> import <name>``; None if there is none."""
     if name in PUBLIC.get(module, ()) or is_module(f"{module}.{name}"):
         return Counterpart(renamed(module), name)
     home = HOMES.get(module, {}).get(name)

@@ -170,7 +170,9 @@ def test_driver_without_credentials_raises_credentials_error(
     monkeypatch.setattr(_DriverOnly, "pipe_file", refuse)
     df = spark.range(3)
     monkeypatch.setattr(type(df), "mapInArrow", None)  # no job is run
-    with pytest.raises(errors.CredentialsError, match=f"{driver_only}: needs other cred") as caught:
+    with pytest.raises(
+        errors.CredentialsError, match=f"{driver_only}: needs different cred"
+    ) as caught:
         make_spark_converter(df, parent_cache_dir_url=f"{driver_only}:///x", staging=staging)
     assert caught.value.__cause__ is None
 

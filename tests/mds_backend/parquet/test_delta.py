@@ -465,5 +465,5 @@ def test_forked_child_raises_error_recommending_to_open_the_table_before_forking
     worker = FORK.Process(target=open_in_child, daemon=True)
     worker.start()
     assert results.get(timeout=120) == [(2,)]
-    assert "Open it before the fork, or start processes by spawn" in results.get(timeout=120)
+    assert "Open it before the fork, or start processes with spawn" in results.get(timeout=120)
     worker.join()

@@ -97,7 +97,7 @@ def test_task_does_not_create_the_dataset_directory(target: Path, write: Any) ->
 def test_udf_that_does_not_return_an_iterable_of_samples_raises_error(
     target: Path, result: Any
 ) -> None:
-    with pytest.raises(errors.ArgumentTypeError, match="needs to return an iterable of samples"):
+    with pytest.raises(errors.ArgumentTypeError, match="must return an iterable of samples"):
         write_samples(target, lambda frame: result)
     assert not target.exists()
 

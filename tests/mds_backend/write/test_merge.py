@@ -188,10 +188,10 @@ def test_merging_an_empty_list_warns_and_writes_nothing(tmp_path: Path) -> None:
 def test_merging_missing_or_misplaced_datasets_raises_error(tmp_path: Path) -> None:
     part = write(tmp_path / "a", 1)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(errors.InvalidArgumentError, match="nothing to merge: no directory below"):
+    with pytest.raises(errors.InvalidArgumentError, match="nothing to merge: no directory under"):
         merge_index(tmp_path / "empty")
     for name in ("a", "empty"):
-        with pytest.raises(errors.InvalidArgumentError, match="does not lie in a directory below"):
+        with pytest.raises(errors.InvalidArgumentError, match="is not in a directory under"):
             merge_index([part], tmp_path / name)
     with pytest.raises(errors.InvalidArgumentError, match=r"path or URL of an index\.json"):
         merge_index([str(tmp_path / "a")], tmp_path)
