@@ -331,8 +331,8 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         others = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} holds {', '.join(foreign[:3])}{others}, which "
-            "belong to no dataset there. exist_ok=True replaces a dataset and removes nothing else, "
-            "so nothing was removed; remove these files yourself, or choose another directory"
+            "belong to no dataset there. exist_ok=True replaces a dataset and removes nothing else, so "
+            "nothing was removed; remove these files yourself, or choose another directory"
         )
     if not exist_ok:
         what = "already holds a dataset"

@@ -1,4 +1,4 @@
-"""Calls: the function, the arguments that it gets, and the names that hold its results."""
+"""Calls: the function, the arguments passed to it, and the names that hold its results."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from functools import lru_cache
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 
-#: Last parts of the names of functions that import or look up the object that their first argument
-#: names.
+#: Last parts of the names of functions that import or look up the object named by their first
+#: argument.
 IMPORTING = frozenset(
     [
         *("__import__", "find_loader", "find_spec", "get_loader", "import_module"),
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
-#: Last parts of the names of functions that replace the object that a dotted path names.
+#: Last parts of the names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions that call their first argument with all their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
@@ -40,7 +40,7 @@ def call_with_first(module: PythonModule, string: ast.AST) -> ast.Call | None:
 
 
 def is_target(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a value of ``_target_``, which names the object that Hydra calls."""
+    """Whether a string is a value of ``_target_``, which specifies the object that Hydra calls."""
     match module.scopes.parents.get(string):
         case ast.keyword(arg="_target_") | ast.AnnAssign(target=ast.Name("_target_")):
             return True
@@ -50,14 +50,14 @@ def is_target(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def called(call: ast.Call | None) -> str:
-    """Return the last part of the name of the called function; empty without a call."""
+    """Return the last part of the called function's name; empty without a call."""
     return "" if call is None else last_name(call.func)
 
 
 def function_of(module: PythonModule, call: ast.Call | None) -> str:
     """Return the name of the called function in the module that defines it.
 
-    That is ``import_module`` for ``im(…)`` after ``from importlib import import_module as im``.
+    This is ``import_module`` for ``im(…)`` after ``from importlib import import_module as im``.
     """
     if call is None or not isinstance(call.func, ast.Name):
         return called(call)
@@ -69,7 +69,7 @@ def function_of(module: PythonModule, call: ast.Call | None) -> str:
 
 @dataclass(frozen=True)
 class GivenArguments:
-    """The arguments that a call gives to a Petastorm function.
+    """The arguments that a call passes to a Petastorm function.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class GivenArguments:
 
 @lru_cache(maxsize=1)
 def given_arguments(module: PythonModule) -> Sequence[GivenArguments]:
-    """Return the arguments of all calls of Petastorm's functions, in textual order."""
+    """Return the arguments of all calls to Petastorm's functions, in textual order."""
     direct = dict(module.calls)
     found = []
     for call in module.scopes.calls:
@@ -198,10 +198,10 @@ _ENTERING = frozenset({"__enter__", "enter_context"})
 
 @lru_cache(maxsize=1)
 def objects_made(module: PythonModule) -> dict[str, set[str]]:
-    """Return the variables and attributes that hold Petastorm's objects, with the objects' makers.
+    """Return the variables and attributes that hold Petastorm objects, with the objects' makers.
 
-    Variables are identified by their name, attributes by a full stop and theirs. The maker of an
-    object is the last part of the path of the function or class.
+    Variables are identified by their name, attributes by a dot followed by their name. The maker of
+    an object is the last part of the path of the function or class.
     """
     found: dict[str, set[str]] = {}
     for call, path in module.calls:
@@ -212,7 +212,7 @@ def objects_made(module: PythonModule) -> dict[str, set[str]]:
 
 
 def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
-    """Yield the names under which the result of a call is kept; empty names for other targets."""
+    """Yield the names to which a call's result is assigned; empty names for other targets."""
     node: ast.AST = call
     for parent in module.ancestors(call):
         match parent:
@@ -237,16 +237,16 @@ def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the name of a variable or attribute as in `objects_made`; empty for others."""
+    """Return the name of a variable or attribute as in `objects_made`; empty for other nodes."""
     if isinstance(node, ast.Name):
         return node.id
     return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
 
 
 def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
-    """Return the makers of Petastorm's objects that an expression is or contains.
+    """Return the makers of the Petastorm objects that an expression is or contains.
 
-    Containers are literals, ``dict(…)``, and variables that are bound to them or get items put in.
+    Containers are literals, ``dict(…)``, and variables bound to them or to which items are added.
     """
     made, paths = objects_made(module), dict(module.calls)
     found: set[str] = set()
@@ -274,7 +274,7 @@ def makers_of(module: PythonModule, node: ast.AST) -> set[str]:
 
 
 def _stored_values(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
-    """Yield the values of a variable, and the values that are stored under its keys."""
+    """Yield the values of a variable, and the values stored under its keys."""
     parents = module.scopes.parents
     for binding in module.bindings(name.id, module.scope_of(name)):
         match parents.get(binding.node):
@@ -289,7 +289,7 @@ def _stored_values(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
 def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:
     """Return the last parts of the names of the Petastorm classes that a class derives from.
 
-    Classes of the same file in between are followed by name.
+    Intermediate classes in the same file are followed by name.
     """
     classes = {one.name: one for one in module.tree.body if isinstance(one, ast.ClassDef)}
     found: set[str] = set()

@@ -116,7 +116,7 @@ def exchange_of(module: PythonModule) -> Exchange:
 
 
 def _paths(module: PythonModule) -> Iterator[str]:
-    """Yield the dotted paths of Petastorm that a module uses, or imports without using them."""
+    """Yield the Petastorm paths that a module uses, or imports without using them."""
     for name in imported_names(module):
         if name.uses:
             yield from (use.path for use in name.all_uses)
@@ -139,9 +139,9 @@ def file_imports(tree: ast.AST) -> Iterator[FileImport]:
 
 
 def _roots(module: PythonModule) -> dict[str, frozenset[str]]:
-    """Return, for each name of the module, the imported names that its definition uses.
+    """Return, for each name in the module, the imported names that its definition uses.
 
-    A name that nothing binds may come from a star import. It is prefixed with a question mark.
+    A name that nothing binds may come from a star import, and is prefixed with a question mark.
     """
     bindings = module.scopes.module.bindings
     direct = {
@@ -170,7 +170,7 @@ def _imports(module: PythonModule, name: str, direct: dict[str, set[str]]) -> It
 
 
 def _reached(module: PythonModule, binding: Binding) -> Iterator[str]:
-    """Yield the names of the module that the definition of a name mentions."""
+    """Yield the module's names that the definition of a name mentions."""
     node = binding.node
     if isinstance(node, ast.alias):
         yield _IMPORTED + (OLD_ROOT if is_petastorm(binding.target) else binding.name)
@@ -227,7 +227,7 @@ def _combinations(tree: ast.Module, names: Iterable[str]) -> Iterator[frozenset[
 
 
 def _operands(node: ast.AST) -> Iterator[tuple[list[ast.AST], list[ast.AST]]]:
-    """Yield the nodes that an expression combines, and the receiver that gets them."""
+    """Yield the nodes that an expression combines, and the object that receives them."""
     match node:
         case ast.Call(func=func, args=args, keywords=keywords):
             yield [*args, *keywords], [func]

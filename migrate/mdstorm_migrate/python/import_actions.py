@@ -4,7 +4,7 @@ A name moves only if mdstorm has everything that the module uses through it; oth
 from Petastorm stays, at least for the uses that mdstorm does not support. The name ``petastorm``
 itself, which ``import petastorm.spark`` binds, becomes ``mdstorm`` together with all its uses. If
 that would be visible outside of the module, or a use cannot be located, the import becomes
-``import mdstorm as petastorm``, which needs no further edit.
+``import mdstorm as petastorm``, which does not need any further edits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _actions(module: PythonModule) -> dict[ImportedName, Action]:
 
 
 def moved_to(module: PythonModule, binding: Binding) -> petastorm.Counterpart | None:
-    """Return mdstorm's counterpart of the object that ``from … import name`` binds, or None."""
+    """Return mdstorm's counterpart for the object that ``from … import name`` binds, or None."""
     assert isinstance(binding.statement, ast.ImportFrom)
     assert isinstance(binding.node, ast.alias)
     old = binding.imported_module, binding.node.name
@@ -85,7 +85,7 @@ def _action(module: PythonModule, name: ImportedName) -> Action:
 
 
 def _can_move(module: PythonModule, name: ImportedName, binding: Binding) -> bool:
-    """Whether mdstorm has the object that an import binds, and all used attributes of it."""
+    """Whether mdstorm has the object that an import binds, and all of its attributes in use."""
     target = binding.target or ""
     if shadowed(module, binding) or is_fallback_import(module, binding):
         return False
@@ -115,7 +115,7 @@ def _needs_one_name(module: PythonModule, name: ImportedName) -> bool:
     """Whether all uses must share one name: it is deleted, or code in strings may use it."""
     if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
         return True
-    # Code in strings sees a name of an enclosing function only if the code around it names it.
+    # Code in strings sees an enclosing function's name only if the surrounding code mentions it.
     return name.scope.parent is not None and is_named_in_strings(module)
 
 
@@ -206,7 +206,7 @@ def _tries_of_mdstorm(
 
 
 def _try_around(module: PythonModule, node: ast.AST) -> ast.Try | None:
-    """Return the innermost ``try`` with handlers that has a node in its body."""
+    """Return the innermost ``try`` with handlers whose body contains a node."""
     child = node
     for parent in module.ancestors(node):
         if isinstance(parent, ast.Try) and parent.handlers and child in parent.body:
@@ -217,7 +217,7 @@ def _try_around(module: PythonModule, node: ast.AST) -> ast.Try | None:
 
 @lru_cache(maxsize=1)
 def has_fallback(module: PythonModule) -> bool:
-    """Whether the file falls back on Petastorm where mdstorm is not installed."""
+    """Whether the file falls back to Petastorm where mdstorm is not installed."""
     imports = (one for one in module.scopes.bindings if petastorm.is_petastorm(one.target))
     return any(is_fallback_import(module, one) for one in imports)
 

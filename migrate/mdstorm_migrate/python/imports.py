@@ -23,7 +23,7 @@ from mdstorm_migrate.python.scopes import Binding, Reference, Scope
 
 #: Maximum number of assignments through which a name is followed.
 _DEPTH = 3
-#: Functions and methods that convert a version, and functions that make a decision by a version.
+#: Functions and methods that convert a version, and functions that make a decision based on one.
 _CONVERSIONS = re.compile(
     r"(?:V|(?:Loose|Strict)?Version|parse|parse_version|float|getattr|int|list|map|str|tuple"
     r"|r?partition|replace|r?split|strip)\Z"
@@ -31,7 +31,7 @@ _CONVERSIONS = re.compile(
 _DECIDING = re.compile(
     r"(?:endswith|startswith|fullmatch|match|search)\Z|assert|at_?least|check|compar|require", re.I
 )
-#: A requirement for Petastorm that names one of its versions.
+#: A requirement for a specific version of Petastorm.
 PIN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?\s*[=<>~!]=")
 
 
@@ -110,7 +110,7 @@ class ImportedName:
 
     @property
     def group(self) -> tuple[str, int, str]:
-        """The group that all edits of this name share."""
+        """The group shared by all edits of this name."""
         return ("import", id(self.scope), self.name)
 
 
@@ -139,7 +139,7 @@ def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Ref
 
 @lru_cache(maxsize=1)
 def _references(module: PythonModule) -> Mapping[tuple[str, Scope], Sequence[Reference]]:
-    """Return the reads of each name by a scope to which it may belong."""
+    """Return the reads of each name, by name and by a scope to which it may belong."""
     found: dict[tuple[str, Scope], list[Reference]] = {}
     for name, references in module.scopes.references.items():
         for reference in references:
@@ -217,9 +217,9 @@ def _reads_of_parameter(
 
 
 def missing_prefix(module: PythonModule, node: ast.expr, path: str) -> str | None:
-    """Return the prefix of a path that is not in mdstorm, or has another meaning in mdstorm.
+    """Return the prefix of a path that is not in mdstorm, or has a different meaning in mdstorm.
 
-    The latter is Petastorm's version where code decides by it.
+    The latter is Petastorm's version, in code that makes a decision based on it.
     """
     return VERSION if is_within(path, VERSION) and _is_compared(module, node) else missing(path)
 
@@ -269,9 +269,9 @@ class TextualUse:
 
 
 def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[TextualUse]:
-    """Yield the uses in annotations of the name that a scope binds; comments belong to the module.
+    """Yield uses in annotations of a name that a scope binds; comments belong to the module.
 
-    Without a scope, yield the uses that no import binds: types that nothing evaluates at run time.
+    Without a scope, yield uses that no import binds: types that are not evaluated at run time.
     """
     spans = [
         module.span(string)

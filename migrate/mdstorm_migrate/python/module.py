@@ -21,8 +21,8 @@ from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
 def parse_python(code: str) -> ast.Module:
     """Parse Python code.
 
-    Python's own parser is fast: it parses a file of 5,000 lines in 0.05 s and gives the place of
-    every node, where LibCST needs 2 s. LibCST is used only to rewrite the statements that change.
+    Python's own parser is fast: it parses a file of 5,000 lines in 0.05 s and gives the position of
+    every node, whereas LibCST takes 2 s. LibCST is only used to rewrite statements that change.
 
     Raises
     ------
@@ -42,12 +42,12 @@ def parse_python(code: str) -> ast.Module:
         raise SourceError("nested too deeply for Python's parser") from None
 
 
-#: The text that may follow the last statement of a line.
+#: The text that may follow the last statement on a line.
 _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
 
 
 def dotted(node: ast.AST) -> tuple[ast.Name, list[str]] | None:
-    """Return the name and the attributes of ``a.b.c``; None if `node` is no such chain."""
+    """Return the name and the attributes of ``a.b.c``; None if `node` is not such a chain."""
     attributes = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)
@@ -123,7 +123,7 @@ class PythonModule:
         return self.text[start:stop]
 
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield the parents of a node, from the inside out."""
+        """Yield the parents of a node, from the innermost outward."""
         parents = self.scopes.parents
         while (parent := parents.get(node)) is not None:
             yield parent
@@ -136,7 +136,7 @@ class PythonModule:
         return next(one for one in self.ancestors(node) if isinstance(one, ast.stmt))
 
     def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
-        """Return `node`, which refers to `path`, with all attributes around it, and their path.
+        """Return `node`, which refers to `path`, extended by all attributes, and the new path.
 
         Names that ``getattr`` or ``hasattr`` look up are part of the path. The returned node ends
         before the first of them.
@@ -208,9 +208,9 @@ class PythonModule:
 
     @cached_property
     def calls(self) -> list[tuple[ast.Call, str]]:
-        """Calls of Petastorm's functions and classes, each with its dotted path.
+        """Calls to Petastorm's functions and classes, each with its dotted path.
 
-        The two methods of converters are recognised by their names, on any object.
+        The two converter methods are recognised by name, on any object.
         """
         found = ((call, self._callee(call)) for call in self.scopes.calls)
         return [(call, path) for call, path in found if path is not None]
@@ -224,7 +224,7 @@ class PythonModule:
         return path
 
     def _is_redefined(self, function: ast.expr, scope: Scope) -> bool:
-        """Whether the file defines a function or class of that name, other than as a fallback."""
+        """Whether the file defines a function or class with that name, other than as a fallback."""
         if not isinstance(function, ast.Name):
             return False
         return (scope.home(function.id), function.id) in self._defined_names
@@ -244,14 +244,15 @@ class PythonModule:
     def logical_line(self, offset: int) -> tuple[int, int]:
         """Return the span of the statement around a character; only its head if it has a body.
 
-        Only statements that begin their line count: for both of ``if x: y``, it is the ``if``.
+        Only statements at the start of a line count: for either part of ``if x: y``, it is the
+        ``if``.
         """
         number = bisect.bisect_right(self._heads, (offset, len(self.text))) - 1
         return self._heads[number] if number >= 0 else (offset, offset)
 
     @cached_property
     def _heads(self) -> list[tuple[int, int]]:
-        """Spans of statements that begin their line; a compound statement ends before its body."""
+        """Spans of statements that start a line; a compound statement ends before its body."""
         heads = []
         for node in ast.walk(self.tree):
             for first in getattr(node, "decorator_list", ()):
@@ -283,7 +284,7 @@ _LITERAL = re.compile(r"""[rRuU]?(?P<quotes>'''|\"""|'|")(?P<inner>.*)(?P=quotes
 def inner_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | None:
     """Return the span between the quotes of a string whose source text equals its value.
 
-    None for strings with escapes, in several pieces, or in an f-string.
+    Returns None for strings with escapes, in several pieces, or in an f-string.
     """
     if isinstance(module.scopes.parents.get(string), ast.JoinedStr):
         return None

@@ -3,9 +3,9 @@
 Scopes follow Python's rules: functions, lambdas and comprehensions are scopes; the functions in a
 class do not see its names; the first iterable of a comprehension is evaluated outside of it;
 `global` and `nonlocal` move a binding. A name may have several bindings in its scope, as in ``try``
-and ``except``; this module does not decide which of them is in force at a reference.
+and ``except``; this module does not decide which of them is in effect at a reference.
 
-The pass uses no recursion, so deeply nested expressions cause no error.
+The pass is not recursive, so deeply nested expressions do not cause errors.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Binding:
 
     @property
     def imported_module(self) -> str:
-        """The module that the import statement names; empty if this is not an absolute import."""
+        """The module in the import statement; empty if this is not an absolute import."""
         if isinstance(self.statement, ast.ImportFrom):
             return self.statement.module or ""
         is_import = self.statement is not None and isinstance(self.node, ast.alias)
@@ -53,7 +53,7 @@ class Binding:
 
 @dataclass(eq=False)
 class Reference:
-    """A name that is read or deleted, with the scope in which that happens."""
+    """A name that is read or deleted, with the scope in which this happens."""
 
     node: ast.Name
     scope: Scope
@@ -194,7 +194,7 @@ class _Analyser:
     def bind(self, binding: Binding) -> None:
         """Record a binding in the scope that owns it."""
         if binding.name in binding.scope.nonlocal_names:
-            self.nonlocals.append(binding)  # the enclosing function may bind the name further down
+            self.nonlocals.append(binding)  # the enclosing function may bind the name later
             return
         if binding.name in binding.scope.global_names:
             binding.scope = binding.scope.module

@@ -23,7 +23,7 @@ _VENDORING = (
 #: Code that changes the import path, and the strings in it.
 _PATH_CHANGE = re.compile(r"\b(?:sys\.path\b|addsitedir\(|syspath_prepend\()[^\n]*")
 _WORD = re.compile(r"[\"']([\w./-]+)[\"']")
-#: Files that copies of Petastorm contain, and that other packages of that name rarely contain.
+#: Files that copies of Petastorm contain, and that other packages with that name rarely contain.
 _COPY_FILES = ("reader.py", "unischema.py", "etl", "spark", "pytorch.py", "tf_utils.py")
 #: Files in the root of a project.
 _PROJECT_FILES = (".git", "pyproject.toml", "setup.py", "setup.cfg")
@@ -38,7 +38,7 @@ class Local:
     Attributes
     ----------
     name : str
-        The path as messages show it.
+        The path as shown in messages.
     kind : str
         ``part`` of the package that contains the file, a ``package`` of the project that only
         shares the name, a ``copy`` of Petastorm, a ``neighbour`` of a script, or ``stubs``.
@@ -58,9 +58,9 @@ def shadowed(module: PythonModule, binding: Binding) -> Local | None:
 
 @lru_cache(maxsize=256)
 def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local | None:
-    """Return the user code that a dotted path, and a name in it, may mean; None for the library.
+    """Return the user code that a path, and a name in it, may refer to; None for the library.
 
-    A script finds modules in its directory before the library; a module of a package does not. A
+    A script finds modules in its directory before the library; a module in a package does not. A
     single file ``petastorm.py`` has no submodules such as ``petastorm.spark``.
     """
     if module.document.path is None:
@@ -114,7 +114,7 @@ def _added_folders(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _packages(folder: Path, added: frozenset[str]) -> list[tuple[Path, str]]:
-    """Return the packages ``petastorm`` that files of a folder may import, and their names."""
+    """Return the ``petastorm`` packages that files in a folder may import, and their names."""
     found = []
     for above in [folder, *folder.parents][:ABOVE]:
         for name in ("", *SOURCES, *_VENDORING, *sorted(added)):
@@ -148,7 +148,7 @@ def _is_empty(package: Path) -> bool:
 
 
 def _own_part(package: Path, path: str, name: str | None) -> str | None:
-    """Return the path of the module in its own package that a file imports, for messages."""
+    """Return the path of the module that a file imports from its own package, for messages."""
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent

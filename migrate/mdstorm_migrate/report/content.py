@@ -37,13 +37,13 @@ class Region:
 
 @dataclass(frozen=True)
 class Item:
-    """An edit or a finding of a file.
+    """An edit or a finding in a file.
 
     Attributes
     ----------
     found : Edit or Finding
     region : Region
-        The region in the file, also for a notebook, where `found` counts lines within the cell.
+        The region in the file, even for a notebook, where `found` counts lines within the cell.
     fingerprint : str
         An identifier that stays the same in the next run, even if lines above change.
     """
@@ -82,7 +82,7 @@ class FileReport:
 
     @property
     def problems(self) -> Sequence[Problem]:
-        """Why the file, or a cell of it, was left unchanged."""
+        """The reasons why the file, or one of its cells, was left unchanged."""
         return self.outcome.outcome.problems
 
     @property
@@ -112,7 +112,7 @@ class FileReport:
 
     @cached_property
     def cells(self) -> Sequence[tuple[int, str, str]]:
-        """The number, old text and new text of each code cell of a notebook."""
+        """The number, old text and new text of each code cell in a notebook."""
         if not self.edits:
             return ()
         pairs = zip(code_cells(self.before), code_cells(self.after), strict=True)
@@ -120,7 +120,7 @@ class FileReport:
 
     @cached_property
     def items(self) -> Sequence[Item]:
-        """The edits and findings in the order of the file.
+        """The edits and findings in file order.
 
         The TODO comment that is inserted for a finding is not listed separately.
         """
@@ -139,7 +139,7 @@ class FileReport:
         return Item(found, region, _hash(self.path, *key, str(seen[key])))
 
     def _line_of(self, found: Edit | Finding, number: int) -> str:
-        """Return the line of an item as a string that is equal before and after the migration.
+        """Return the line of an item as a string that is the same before and after the migration.
 
         For a TODO comment, it is the line below the comment.
         """
@@ -202,7 +202,7 @@ def tool_version() -> str:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path relative to the current directory, with slashes; unchanged if not below it."""
+    """Return a path relative to the current directory, with slashes; unchanged if not in it."""
     try:
         return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()
     except ValueError:
@@ -210,7 +210,7 @@ def relative_path(path: Path) -> str:
 
 
 def uri(path: Path) -> str:
-    """Return a relative URI for a path below the current directory, otherwise a ``file:`` URI."""
+    """Return a relative URI for a path in the current directory, otherwise a ``file:`` URI."""
     relative = relative_path(path)
     if os.path.isabs(relative) or relative.startswith("../"):
         return f"file://{quote(os.fsencode(os.path.abspath(path)))}"

@@ -19,7 +19,7 @@ from mdstorm_migrate.rules import Rule, all_rules
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
 
-#: Incremented when something in a report changes its name or its meaning.
+#: Incremented when the name or meaning of something in a report changes.
 _VERSION = 1
 
 
@@ -49,7 +49,7 @@ def to_json(report: Report) -> str:
 
 
 def write_report(command: str, skipped: Iterable[Skipped], **content: object) -> str:
-    """Return the JSON report of a command: the parts that all reports share, and `content`."""
+    """Return a command's JSON report: the parts shared by all reports, and `content`."""
     return write_json(
         {
             "version": _VERSION,
@@ -78,7 +78,7 @@ def conditions_in_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
 
 
 def write_json(value: object) -> str:
-    """Return JSON that is indented for people."""
+    """Return JSON that is indented for readability."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Formats of reports: choose the format by file name, and write the report."""
+"""Report formats: choose the format by file name, and write the report."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def render(report: Report, format_: str) -> str:
 
 
 def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORMATS) -> str:
-    """Return the format of a report: the requested one, or the one of its suffix.
+    """Return the format of a report: the requested one, or the one for its suffix.
 
     Raises
     ------
@@ -81,12 +81,12 @@ def write_reports(
     render_as: Callable[[str], str],
     offered: Sequence[str] = FORMATS,
 ) -> bool:
-    """Write reports to files, or one to the standard output; return whether that succeeded.
+    """Write reports to files, or one report to standard output; return whether this succeeded.
 
     Parameters
     ----------
     paths : sequence of Path
-        The files; without any, a report in the requested format goes to the standard output.
+        The files; without any, a report in the requested format goes to standard output.
     asked : str, optional
         The requested format, if any.
     render_as : callable
@@ -107,5 +107,5 @@ def write_reports(
 
 
 def _encoded(text: str) -> bytes:
-    r"""Return UTF-8 bytes; undecodable bytes of file names appear as ``\udcff``, as in JSON."""
+    r"""Return UTF-8 bytes; undecodable bytes in file names appear as ``\udcff``, as in JSON."""
     return text.encode("utf-8", "backslashreplace")

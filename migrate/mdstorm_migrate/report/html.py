@@ -15,13 +15,13 @@ from mdstorm_migrate.rules import all_rules
 
 #: Groups with more places than this are initially folded.
 _MOST_PLACES = 8
-#: Number of folders that a group names: the ones with the most places.
+#: Number of folders listed for a group: the ones with the most places.
 _MOST_FOLDERS = 6
 
 
 @dataclass(frozen=True)
 class _Task:
-    """One entry of the checklist: the key of its tick, its place, and what to do."""
+    """An entry in the checklist: the key of its tick, its place, and what to do."""
 
     key: str
     path: str
@@ -36,7 +36,7 @@ class _Task:
 
 
 def checklist(report: Report) -> str:
-    """Return the section with the checklist; empty if no manual work remains."""
+    """Return the checklist section; empty if no manual work remains."""
     groups: dict[tuple[str, str, str], list[_Task]] = {}
     for task in _tasks(report):
         groups.setdefault((task.cls, task.code, task.what), []).append(task)
@@ -131,7 +131,7 @@ _MEANING = {
 
 
 def to_html(report: Report) -> str:
-    """Return the report on a run as one HTML page, which loads no other files."""
+    """Return the report on a run as one HTML page, which does not load other files."""
     body = [
         _header(report),
         "<main>",

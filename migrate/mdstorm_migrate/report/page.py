@@ -1,4 +1,4 @@
-"""Building blocks of self-contained HTML pages, which load no other files."""
+"""Building blocks for self-contained HTML pages, which do not load other files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK = re.compile(
     r"^(?P<fence>`{3,})\w+ (?P<title>[^\n]*)\n(?P<code>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
 )
 
-#: The class of a line of a diff, by its first character.
+#: The class of a diff line, by its first character.
 _MARKS = {"+": "new", "-": "old", "@": "place"}
 
 
@@ -76,7 +76,7 @@ def badge(cls: str, content: object) -> str:
 
 
 def tiles(label: str, counts: Iterable[tuple[str | None, int, str]]) -> str:
-    """Return a list of counts, each given by the class of its colour, the number, and a label."""
+    """Return a list of counts, each specified by its colour class, the number, and a label."""
     entries = "".join(
         tag("li", f"<b>{number:,}</b>{tag('span', prose(what))}", class_=cls)
         for cls, number, what in counts
@@ -96,7 +96,7 @@ def page(title: str, body: str, script: str = "") -> str:
     body : str
         HTML.
     script : str
-        File name of a script in the folder ``assets``.
+        File name of a script in the ``assets`` folder.
     """
     style = _asset("page.css")
     code = _asset(script) if script else ""

@@ -21,7 +21,7 @@ from mdstorm_migrate.run.outcome import FileOutcome, Settings, Totals
 _WITH_V = " (shown with -v)"
 #: Maximum number of listed files that still mention Petastorm.
 _MOST_NAMED = 10
-#: Maximum number of further places of a cause that are listed without ``-v``.
+#: Maximum number of further places listed for a cause without ``-v``.
 _MOST_PLACES = 3
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -142,13 +142,13 @@ class Printer:
 
 
 def _place(one: FileOutcome, found: Edit | Finding) -> str:
-    """Return file, line and column in the notation of compilers."""
+    """Return the file, line and column in compiler notation."""
     cell = "" if found.cell is None else f"cell {found.cell}:"
     return f"{one.path}:{cell}{found.line}:{found.column}"
 
 
 def _advice(found: Edit | Finding) -> str:
-    """Return the message, and the remedy if no TODO comment, in diff or file, already gives it."""
+    """Return the message, with the remedy unless a TODO comment already contains it."""
     return found.text if isinstance(found, Finding) and not found.is_marked else found.message
 
 
@@ -198,7 +198,7 @@ def _next(totals: Totals, settings: Settings, write: bool, verbose: bool) -> str
 
 
 def _manual_step(totals: Totals) -> str:
-    """Return how to find the places that need manual review."""
+    """Explain how to find the places that need manual review."""
     grep = '`grep -rn "TODO(mdstorm)"`'
     if totals.unmarked == totals.manual:
         return "resolve the places listed above by hand"

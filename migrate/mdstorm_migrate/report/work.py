@@ -1,4 +1,4 @@
-"""The work list of a report: the work that remains after the edits of a run, and recipes for it."""
+"""A report's work list: the work that remains after a run's edits, and recipes for it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from mdstorm_migrate.report.content import FileReport, Item, Report
 
 
 class Recipe(NamedTuple):
-    """Code that a rule reports, and code that does the same on mdstorm."""
+    """Code that a rule reports, and code that does the same with mdstorm."""
 
     before: str
     after: str
 
 
-#: Recipes by the code of the rule. Tests run each `after` on a dataset at `url`.
+#: Recipes by rule code. Tests run each `after` on a dataset at `url`.
 RECIPES = {
     "PM107": Recipe(
         """\

@@ -1,7 +1,7 @@
-"""The rules, one module each, discovered by the names of the modules.
+"""The rules, one per module, discovered by module name.
 
-ARCHITECTURE.md explains how to add one. A rule must not modify what it inspects, and must find
-nothing in its own output.
+ARCHITECTURE.md explains how to add a rule. A rule must not modify what it inspects, and must not
+find anything in its own output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MODULE_NAME = re.compile(r"pm\d{3}_\w+")
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, as its module describes it.
+    """A migration rule, with the attributes that its module defines.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ def all_rules() -> Sequence[Rule]:
 
 
 def find_rule(code: str) -> Rule | None:
-    """Return the rule with a code, in upper or lower case; None if there is none."""
+    """Return the rule with the given code, in upper or lower case; None if there is none."""
     return next((rule for rule in all_rules() if rule.code == code.upper()), None)
 
 

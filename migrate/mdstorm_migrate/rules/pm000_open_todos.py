@@ -1,4 +1,4 @@
-"""PM000: TODO comments of an earlier run, which are reported until they are removed."""
+"""PM000: TODO comments from an earlier run, which are reported until they are removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KIND = (*WRITTEN, "text")
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:
-    """Yield a finding for each comment, under the code that it names.
+    """Yield a finding for each comment, under the rule code in the comment.
 
     The run drops comments that repeat another finding.
     """

@@ -1,4 +1,4 @@
-"""PM001: lines that still mention Petastorm, and for which no other rule reports anything."""
+"""PM001: lines that still mention Petastorm and are not reported by any other rule."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ _MENTION = re.compile(
 )
 #: Commands that Petastorm installs.
 _SCRIPT = re.compile(rf"(?<![\w.-]){OLD_ROOT}-[a-z-]+\.py\b", re.IGNORECASE)
-#: An import in an example in a docstring.
+#: An import in a docstring example.
 _EXAMPLE = re.compile(rf">>> *(?:from|import) +{OLD_ROOT}\b")
-#: A requirement that is commented out, and that someone may put back.
+#: A requirement that is commented out, and that someone may restore.
 _COMMENTED = re.compile(
     rf"""[ \t]*\#[ \t]*(?:-[ \t]+)?["']?{OLD_ROOT}(?:\[[^\]\n]*\])?[ \t]*[=<>~!]=""", re.IGNORECASE
 )
 _PROSE_CELL = re.compile(r"^-- MAGIC[ \t]+%md\b[^\n]*(?:\n-- MAGIC[^\n]*)*", re.MULTILINE)
-#: Arguments of command definitions that are their help.
+#: Arguments of command definitions that contain help texts.
 _HELP = frozenset({"description", "epilog", "help"})
-#: Maximum number of lines that are reported of a file other than Python; further lines are only
-#: counted.
+#: Maximum number of lines reported in a file other than Python; further lines are only counted.
 _LIMIT = 10
-#: Maximum number of characters of a line that are shown.
+#: Maximum number of characters shown for a line.
 _WIDTH = 80
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:
-    """Yield a note for each mention; the run drops those on lines that have another finding."""
+    """Yield a note for each mention; the run drops notes on lines that have another finding."""
     if isinstance(module, PythonModule):
         return _in_python(module)
     return _in_text(module)
@@ -77,9 +76,9 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
 
 
 def _is_module(module: PythonModule, owner: ast.expr) -> bool:
-    """Whether an attribute may be the library, imported by another module."""
+    """Whether an attribute may be the library as imported by another module."""
     found = dotted(owner)
-    if found is None or last_name(owner) == "mark":  # the attribute of pytest for markers
+    if found is None or last_name(owner) == "mark":  # pytest's attribute for markers
         return False
     bindings = module.bindings(found[0].id, module.scope_of(found[0]))
     return not bindings or any(isinstance(one.node, ast.alias) for one in bindings)
@@ -93,7 +92,7 @@ def _is_marker(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_help(module: PythonModule, string: ast.AST) -> bool:
-    """Whether a string is the help of a command."""
+    """Whether a string is a command's help text."""
     word = module.scopes.parents.get(string)
     return isinstance(word, ast.keyword) and word.arg in _HELP
 

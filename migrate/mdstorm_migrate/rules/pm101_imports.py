@@ -26,7 +26,7 @@ _FROM = re.compile(r"from[\s\\]+([\w.]+)")
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
-    """Yield the edits of import statements, and notes for those that are fallbacks."""
+    """Yield edits to import statements, and notes for fallback imports."""
     from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Action]]] = {}
     for name in imported_names(module):
         action = action_for(module, name)
@@ -52,7 +52,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
     """Return an import of something that the file also imports from mdstorm, and its path.
 
-    Only imports that would move count, and no fallbacks, of which only one library is used.
+    Only imports that would move count, except fallbacks, which use only one of the libraries.
     """
     if NEW_ROOT not in module.imported_roots:
         return None
@@ -88,7 +88,7 @@ def _public(path: str) -> str:
 def _import(
     module: PythonModule, name: ImportedName, action: Action, binding: Binding
 ) -> Iterator[Edit]:
-    """Yield the edit of one name in ``import a, b as c``."""
+    """Yield the edit to one name in ``import a, b as c``."""
     alias, statement = binding.node, binding.statement
     assert isinstance(alias, ast.alias)
     assert statement is not None
@@ -110,7 +110,7 @@ def _import(
 def _plain_import(
     module: PythonModule, name: ImportedName, action: Action, binding: Binding
 ) -> str:
-    """Return the replacement of ``petastorm`` or ``petastorm.spark`` in an import statement."""
+    """Return the replacement for ``petastorm`` or ``petastorm.spark`` in an import statement."""
     alias, statement = binding.node, binding.statement
     assert isinstance(alias, ast.alias)
     assert statement is not None
@@ -151,7 +151,7 @@ def _is_branched(module: PythonModule, statement: ast.stmt) -> bool:
 def _from_import(
     module: PythonModule, statement: ast.ImportFrom, actions: dict[ast.AST, tuple[Binding, Action]]
 ) -> Iterator[Edit]:
-    """Yield the edit of ``from a import b, c as d``, which moves as a whole or is split."""
+    """Yield the edit to ``from a import b, c as d``, which moves as a whole or is split."""
     old = statement.module or ""
     parts: dict[str, dict[int, str]] = {}
     is_renamed = False
@@ -167,7 +167,7 @@ def _from_import(
     if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
         yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
         return
-    # Imports that stay precede the others: a comment above them explains the reason.
+    # Imports that stay precede the others, because a comment above them explains the reason.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
     texts = _split_from_import(module.text[start:stop], [_SplitImport(*part) for part in ordered])
     cls: Class = "review" if is_renamed else CLASS
@@ -204,8 +204,8 @@ class _SplitImport:
     module : str
         The module that its names come from.
     names : dict of int to str
-        The position in the old statement of each name that it takes, with the name in `module`. The
-        bound names stay the same.
+        The position in the old statement of each of its names, with the name in `module`. The bound
+        names stay the same.
     """
 
     module: str
@@ -213,7 +213,7 @@ class _SplitImport:
 
 
 def _split_from_import(source: str, parts: Sequence[_SplitImport]) -> list[str]:
-    """Return the text of each part of the statement `source`, in its layout.
+    """Return the text of each part of the statement `source`, preserving its layout.
 
     A comment stays with the name that it follows.
 

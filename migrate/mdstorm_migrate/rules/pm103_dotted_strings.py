@@ -41,7 +41,7 @@ _DISTRIBUTIONS = frozenset({"distribution", "get_distribution"})
 #: modules.
 _MODULE_PATTERN = re.compile(rf"{names.OLD_ROOT}(?:\W.*)?")
 _LOGGERS = frozenset({"getLogger", "get_logger"})
-#: Functions that return the module that their first argument names.
+#: Functions that return the module named by their first argument.
 _RETURNING = frozenset({"import_module", "importorskip"})
 #: Methods that programs call and that have the same name in both libraries.
 _METHOD = re.compile(
@@ -87,7 +87,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _unknown(module: PythonModule, string: ast.Constant, value: str) -> Finding:
-    """Return the finding about a string that code of the file may resolve."""
+    """Return the finding about a string that code in the file may resolve."""
     what = f'this file resolves names at run time, and "{value}" may be one of them'
     remedy = f"{what}: if so, change it to mdstorm"
     return Finding(CODE, "manual", *module.span(string), what, remedy, holds=value)
@@ -101,7 +101,7 @@ def _renamed(
     why: str | None,
     group: str | None,
 ) -> Edit | Finding:
-    """Return the edit of a string, marked for review if there is a reason, or a finding."""
+    """Return the edit to a string, marked for review if there is a reason, or a finding."""
     inner, new = inner_span(module, string), names.renamed(value)
     is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
     if absent is None and inner is not None and not is_both:
@@ -120,10 +120,10 @@ def _renamed(
 
 
 def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return why renaming a name resolved at run time needs review; None if the edit is exact.
+    """Return the reason why renaming a name resolved at run time needs review; None if exact.
 
-    All files that such a name affects must use the same library; the run checks that. A patch of an
-    internal name only works if the library itself looks the name up there.
+    All files that such a name affects must use the same library; the run checks this. Patching an
+    internal name only works if the library itself looks up the name there.
     """
     if has_fallback(module):
         return "this file still imports Petastorm where mdstorm is not installed"
@@ -136,9 +136,9 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
 
 
 def _is_resolved(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is resolved as the name of a module or of a part of one.
+    """Whether a string is resolved as the name of a module or of something in it.
 
-    That is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
+    This is done by functions that import or patch, `sys.modules`, ``_target_``, ``python -m`` and
     Sphinx. A comparison with a caught error also counts.
     """
     function = function_of(module, call_with_first(module, string))
@@ -180,7 +180,7 @@ def _uses_sys_modules(node: ast.AST) -> bool:
 
 
 def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string names a logger, also as a key of the loggers in a ``dictConfig``."""
+    """Whether a string is a logger's name, including keys of the loggers in a ``dictConfig``."""
     if function_of(module, call_with_first(module, string)) in _LOGGERS:
         return True
     table = module.scopes.parents.get(string)
@@ -211,7 +211,7 @@ def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None
 
 
 def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return the used names of a module, imported by name, that mdstorm does not have."""
+    """Return the first name used from a module imported by name that mdstorm does not have."""
     call = call_with_first(module, string)
     function = function_of(module, call)
     if call is None or function not in ("__import__", *_RETURNING):
@@ -231,7 +231,7 @@ def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -
 
 
 def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether code of the file may resolve a name although no call with it is visible.
+    """Whether code in the file may resolve a name even though no call with it is visible.
 
     The library's name alone is usually data, unless it is assigned to a variable.
     """
@@ -247,7 +247,8 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 def _is_for_programs(path: str) -> bool:
     """Whether programs find a name at this path in both libraries, so that a mock affects them.
 
-    Names of the package `petastorm` itself are: Petastorm's own code imports them from its modules.
+    This is true for names in the `petastorm` package itself, because Petastorm's own code imports
+    them from its modules.
     """
     owner, _, name = path.rpartition(".")
     is_of_package = owner == names.OLD_ROOT and names.missing(path) is None

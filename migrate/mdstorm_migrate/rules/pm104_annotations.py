@@ -19,7 +19,7 @@ KIND = "python"
 def check(module: PythonModule) -> Iterable[Edit]:
     """Yield an edit for each use of the name ``petastorm`` in text that type checkers read.
 
-    Types that no import reaches are included if all imports of the file move.
+    Types that no import reaches are included if all imports in the file move.
     """
     names = imported_names(module)
     actions = {name: action_for(module, name) for name in names}

@@ -1,4 +1,4 @@
-"""PM106: names and arguments of older versions of Petastorm."""
+"""PM106: names and arguments from older versions of Petastorm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS = {3: "third", 4: "fourth", 6: "sixth"}
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
-    """Yield edits of renamed arguments, and findings for renamed imports and removed arguments.
+    """Yield edits for renamed arguments, and findings for renamed imports and removed arguments.
 
     PM101 moves renamed imports if edits for review are applied. Code with a removed argument only
     runs under an old version of Petastorm, so its imports need review.

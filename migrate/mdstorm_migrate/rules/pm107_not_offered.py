@@ -34,7 +34,7 @@ _BY_HAND = (
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each import statement and each use that mdstorm does not support.
 
-    Names of one import statement that need the same advice share a finding.
+    Names in the same import statement that need the same advice share a finding.
     """
     places_by_advice: dict[tuple[ast.stmt | None, str, str], list[tuple[tuple[int, int], str]]] = {}
     for name in imported_names(module):

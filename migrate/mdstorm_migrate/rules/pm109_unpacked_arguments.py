@@ -16,7 +16,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a note for each call of Petastorm's API with ``*`` or ``**``.
+    """Yield a note for each call to Petastorm's API with ``*`` or ``**``.
 
     PM106 and PM113 check the keys of dictionaries that are written out in the file.
     """

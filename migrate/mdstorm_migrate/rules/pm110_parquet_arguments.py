@@ -16,7 +16,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a note for each such argument of a call."""
+    """Yield a note for each argument in a call that concerns Parquet."""
     for given in given_arguments(module):
         for keyword in given.call.keywords:
             meaning = PARQUET.get(keyword.arg or "")

@@ -19,7 +19,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each unknown argument; PM106 reports those of older versions."""
+    """Yield a finding for each unknown argument; PM106 reports arguments of older versions."""
     # Names that other libraries also export, such as torch's `DataLoader`.
     others = {
         (binding.scope, binding.name)

@@ -17,7 +17,7 @@ TITLE = "Attributes that mdstorm's objects do not have"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: How messages name an object that comes from an attribute of another object.
+#: How messages refer to an object that comes from an attribute of another object.
 _OWNERS = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",
@@ -25,10 +25,10 @@ _OWNERS = {
     "filesystem": "the file system",
 }
 _READERS = frozenset({"Reader", "make_batch_reader", "make_reader"})
-#: Usual names of a reader that a function gets as an argument.
+#: Usual names of a reader that a function receives as an argument.
 _READER = re.compile(r"(?:^|_)reader$", re.IGNORECASE)
 _PARTS = frozenset().union(*absent.MISSING.values(), *absent.MISSING_BEHIND.values())
-#: A call of a codec without a dataset. Its result is the same with both libraries.
+#: A codec call without a dataset. Its result is the same with both libraries.
 _CODEC_CALL = re.compile(r"\.codec\.(?:de|en)code\(")
 _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schema")
 #: The position of the codec among the arguments of a field.
@@ -151,13 +151,13 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _uses_codecs_only(module: PythonModule) -> bool:
-    """Whether a file only encodes or decodes values by codecs and has no dataset."""
+    """Whether a file only encodes or decodes values with codecs and has no dataset."""
     is_used = _CODEC_CALL.search(module.text) is not None
     return is_used and _DATASET_USE.search(module.text) is None
 
 
 def _own_codec(module: PythonModule, call: ast.Call, own: set[str]) -> Iterator[Finding]:
-    """Yield findings for a field's codec whose class is the project's own and not yet reported."""
+    """Yield findings for a field's codec if its class is the project's own and not yet reported."""
     given = [*call.args[_CODEC : _CODEC + 1], *(w.value for w in call.keywords if w.arg == "codec")]
     for codec in given:
         function = codec.func if isinstance(codec, ast.Call) else None

@@ -1,4 +1,4 @@
-"""PM119: the files of a converter, passed to code that reads Parquet."""
+"""PM119: a converter's files that are passed to code that reads Parquet."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ CLASS: Class = "manual"
 KIND = "python"
 
 _ATTRIBUTES = frozenset({"cache_dir_url", "file_urls"})
-#: Functions that open files, judged by their names.
+#: Functions that open files, judging by their names.
 _OPENING = re.compile(
     r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy|endswith", re.IGNORECASE
 )
-#: Functions that return the same paths in another form.
+#: Functions that return the same paths in a different form.
 _SAME = re.compile("Path|format|join|list|removeprefix|replace|sorted|str|strip|urlparse")
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each call, except Petastorm's, that may open the files of a converter."""
+    """Yield a finding for each call, except Petastorm's, that may open a converter's files."""
     ours = {call for call, _ in module.calls}
     own = {one.name for one in module.scopes.parents if isinstance(one, ast.FunctionDef)}
     used = [one for one in module.scopes.parents

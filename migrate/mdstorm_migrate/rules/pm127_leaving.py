@@ -1,4 +1,4 @@
-"""PM127: Petastorm's objects that are passed to code which still uses Petastorm, or pickled."""
+"""PM127: Petastorm objects that are pickled or passed to code that still uses Petastorm."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _finding(
 _COMPANION = re.compile(rf"{OLD_ROOT}[_-][A-Za-z][\w-]*")
 #: Packages that import Petastorm themselves: Hopsworks' feature store, Horovod's data loaders.
 _IMPORTERS = re.compile(r"(?:hops|hsfs|horovod\.spark\.data_loaders)(?:\..*)?")
-#: Modules of the package `examples`, which Petastorm's wheel also installs.
+#: Modules in the `examples` package, which Petastorm's wheel also installs.
 _EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_converter)\b.*")
 #: Arguments that another library passes on to Petastorm, and arguments that select a format.
 _FOR_PETASTORM = re.compile(rf"{OLD_ROOT}_(?:kw)?args")
@@ -96,7 +96,7 @@ def _companions(module: PythonModule) -> Iterator[tuple[Binding, str]]:
 
 
 def _examples(module: PythonModule) -> Iterator[tuple[Binding, str]]:
-    """Yield imports from the package `examples` in Petastorm's wheel, and the imported names."""
+    """Yield imports from the `examples` package in Petastorm's wheel, and the imported names."""
     for binding in module.scopes.bindings:
         name = binding.imported_module
         if _EXAMPLES.fullmatch(name) and not is_in_project(
@@ -120,7 +120,7 @@ def _passed_on(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _asks_for(call: ast.Call) -> bool:
-    """Whether an argument of a call is for Petastorm, or selects it."""
+    """Whether an argument in a call is for Petastorm, or selects it."""
     return any(
         _FOR_PETASTORM.fullmatch(one.arg or "")
         or (_FORMAT.fullmatch(one.arg or "") and string_value(one.value) == OLD_ROOT)
@@ -129,7 +129,7 @@ def _asks_for(call: ast.Call) -> bool:
 
 
 def _gets_object(module: PythonModule, call: ast.Call) -> bool:
-    """Whether an argument of a call is or contains a part of Petastorm, or one of its objects."""
+    """Whether an argument in a call is or contains a part of Petastorm, or one of its objects."""
     given = [*call.args, *(one.value for one in call.keywords)]
     for node in (node for one in given for node in ast.walk(one)):
         if isinstance(node, ast.Name) and module.resolve(node, module.scope_of(node)):

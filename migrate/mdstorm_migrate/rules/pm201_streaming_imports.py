@@ -23,7 +23,7 @@ def check(module: PythonModule) -> Iterator[Edit | Finding]:
     """Yield an edit for each import, and a finding for names that mdstorm does not have."""
     statements = list(_statements(module))
     if not any(names.is_known(path) for _, paths in statements for path in paths):
-        return  # another package that is called `streaming`
+        return  # a different package called `streaming`
     absent = [
         (node, path) for node, paths in statements for path in paths if not names.is_mirrored(path)
     ]

@@ -25,7 +25,7 @@ _REQUIREMENT = re.compile(
     (?:[ \t]*\[(?P<extras>[^\]\n]*)\])? (?P<version>[ \t]*{VERSIONS})?""",
     re.IGNORECASE | re.VERBOSE,
 )
-#: MosaicML Streaming's extras, and mdstorm's extras that install the same.
+#: MosaicML Streaming's extras, and mdstorm's extras that install the same packages.
 _EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
 #: What may follow a name: the value of a TOML key, a conda version, a URL, or more text,
 #: concatenated or interpolated.
@@ -35,7 +35,7 @@ _MESSAGE = "require mdstorm; object stores such as S3 need extras, which docs/st
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of requirements."""
+    """Yield edits to requirements, or findings for those that need manual review."""
     document = module.document if isinstance(module, PythonModule) else module
     text = document.text
     if "streaming" not in text or (document.kind == "requirements" and is_generated(text)):
