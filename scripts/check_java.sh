@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails, and says what to install, unless the Java that Spark will start is new enough.
+# Fails and explains what to install unless the Java that Spark will start is new enough.
 # Spark looks in the same order: JAVA_HOME first, then java on the PATH.
 set -euo pipefail
 
@@ -15,7 +15,7 @@ fi
 if [[ -n ${found:-} ]]; then
     problem="'$java' is older than that"
 elif [[ -n ${JAVA_HOME:-} ]]; then
-    problem="JAVA_HOME is '$JAVA_HOME', where no usable bin/java is"
+    problem="JAVA_HOME is '$JAVA_HOME', which has no usable bin/java"
 else
     problem="no usable 'java' is on the PATH"
 fi
@@ -28,6 +28,6 @@ Spark needs Java $needed or newer, and $problem. Install one:
   macOS            brew install openjdk@17
                    export JAVA_HOME="\$(brew --prefix openjdk@17)/libexec/openjdk.jdk/Contents/Home"
 
-If it is installed already, set JAVA_HOME to its directory.
+If it is already installed, set JAVA_HOME to its directory.
 EOF
 exit 1

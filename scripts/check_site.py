@@ -1,4 +1,4 @@
-"""Check the site that `make docs` made: links, names, searches, `llms.txt`, and the first page."""
+"""Check the site built by `make docs`: links, names, searches, `llms.txt`, and the first page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from sphinx.util.inventory import InventoryFile
 
 ROOT = Path(__file__).parents[1]
-#: Maximum number of bytes of the first page, including all files that it loads.
+#: Maximum size of the first page in bytes, including all files that it loads.
 FIRST_PAGE_BYTES = 200_000
 #: Common searches. At least one of the pages must be among the first three results. See
 #: `docs/_static/relevance.js` and the keywords of pages in `docs/conf.py`.
@@ -126,9 +126,9 @@ SEARCHES = {
     "vocabulary": ("how-to/categories",),
     "windows": ("faq", "install"),
 }
-#: The share of the searches that must succeed.
+#: The share of searches that must succeed.
 FOUND = 0.95
-#: Pages that Sphinx makes for browsers, and its folders of pages that are made from docstrings.
+#: Pages that Sphinx makes for browsers, and folders of pages that it generates from docstrings.
 _MADE = {"genindex.html", "py-modindex.html", "search.html"}
 _MADE_FOLDERS = ("_modules/", "api/")
 #: Attributes that contain the files that a page loads.
@@ -184,7 +184,7 @@ def broken_links(pages: dict[Path, Page]) -> list[str]:
 
 
 def public_names() -> set[str]:
-    """Return the names that the modules on the pages of the API export."""
+    """Return the names exported by the modules on the API pages."""
     names = set()
     for page in sorted((ROOT / "docs" / "api").glob("*.md")):
         text = page.read_text("utf-8")
@@ -197,7 +197,7 @@ def public_names() -> set[str]:
 
 
 def exported(module: str) -> list[str]:
-    """Return the ``__all__`` of a module, which is not imported."""
+    """Return the ``__all__`` of a module without importing the module."""
     below = Path(*module.split("."))
     candidates = [
         ROOT / package / file
@@ -215,7 +215,7 @@ def lost_searches(folder: Path) -> list[str]:
     """Return searches whose first results in a browser do not contain the expected pages."""
     node = shutil.which("node")
     if node is None:
-        print("searches are not tested: node is not installed")
+        print("searches were not tested, because node is not installed")
         return []
     done = subprocess.run(
         [node, ROOT / "scripts" / "search_site.js", folder],
@@ -251,7 +251,7 @@ def llms_problems(folder: Path, pages: Iterable[Path]) -> list[str]:
 
 
 def main(folder: Path) -> int:
-    """Print the problems, and return an exit code."""
+    """Print the problems and return an exit code."""
     pages = {path: Page(path) for path in sorted(folder.resolve().rglob("*.html"))}
     problems = broken_links(pages)
 

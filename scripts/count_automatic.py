@@ -1,7 +1,7 @@
 """Write ``docs/migrate/automatic.md``: the share of the corpus that is migrated automatically.
 
-A file counts for each pattern that it shows, and is migrated automatically if nothing in it needs
-manual review, and nothing of Petastorm is imported any more.
+A file counts for each pattern that it contains. It is migrated automatically if nothing in it needs
+manual review and it no longer imports anything from Petastorm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FOLDERS = (
     "wild2/unrunnable",
 )
 
-#: Columns of the table: the options of the command.
+#: Columns of the table: the command's options.
 WAYS = {
     "`-w`": Settings(),
     "`-w --unsafe`": Settings(unsafe=True),
@@ -94,7 +94,7 @@ def page() -> str:
 
 
 def patterns_of(data: bytes, path: Path) -> set[str]:
-    """Return the features of Petastorm that a file uses."""
+    """Return the Petastorm features that a file uses."""
     return {feature for feature, _ in features_of(data, path)} - {NOT_PYTHON}
 
 
@@ -103,7 +103,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def migrated(path: Path, data: bytes, settings: Settings) -> Outcome:
-    """Migrate a file of the corpus."""
+    """Migrate a file from the corpus."""
     source = find_source(path, data)
     assert source is not None
     return migrate_alone(data, path, source, settings)

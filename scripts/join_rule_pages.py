@@ -1,6 +1,6 @@
-"""Write ``docs/migrate/rules.md``: an index of the rules, and their pages as its sections.
+"""Write ``docs/migrate/rules.md``: an index of the rules, with their pages as sections.
 
-Changes of a rule are shown as a diff, which opens when it is clicked.
+The changes that a rule makes are shown as a diff, which opens when clicked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXAMPLE = re.compile(
 
 
 def joined_pages() -> str:
-    """Return a table of the rules, and their pages as its sections."""
+    """Return a table of the rules, with their pages as sections."""
     rules = all_rules()
     rows = [f"| {_link(rule)} | `{rule.cls}` | {rule.title} |\n" for rule in rules]
     pages = [f"\n#{_EXAMPLE.sub(_folded, rule.explain()).rstrip()}\n" for rule in rules]
@@ -41,7 +41,7 @@ def joined_pages() -> str:
 
 
 def _link(rule: Rule) -> str:
-    """Return a link to the section of a rule, by the anchor of the section's heading."""
+    """Return a link to a rule's section, using the anchor of the section's heading."""
     heading = f"{rule.code} {rule.title}".lower()
     return f"[{rule.code}](#{re.sub(r'[^a-z0-9_ -]', '', heading).replace(' ', '-')})"
 

@@ -1,6 +1,6 @@
 """Write ``docs/licences.md``: the licences of the distributions that mdstorm requires.
 
-Read from the metadata of the packages that are installed, the way pip shows them. Run it in the
+They are read from the metadata of the installed packages, as in pip. Run this script in the
 environment of ``make test``, which has all extras.
 """
 
@@ -23,10 +23,10 @@ _BASE = "always"
 _LEFT_OUT = frozenset({"all", "dev", "docs"})
 #: Packages that are replaced by others here: tensorflow by its build without GPU code.
 _INSTEAD = {"tensorflow": "tensorflow-cpu"}
-#: Packages that are not installed where this page is made: tomli is required only on Python 3.10,
-#: and no test uses ocifs, which requires all of Oracle's SDK.
+#: Packages that are not installed where this page is generated: tomli is only required on Python
+#: 3.10, and no test uses ocifs, which requires all of Oracle's SDK.
 _ELSEWHERE = {"tomli": "MIT", "ocifs": "UPL-1.0"}
-#: Values of classifiers and free fields → identifiers of SPDX.
+#: Values of classifiers and free-text fields → SPDX identifiers.
 _SPDX = {
     "3-clause bsd license": "BSD-3-Clause",
     "apache 2.0": "Apache-2.0",
@@ -43,7 +43,7 @@ _SPDX = {
 
 
 def required() -> Rows:
-    """Return the requirements of mdstorm: for each extra, the licence of each distribution."""
+    """Return mdstorm's requirements: for each extra, the licence of each distribution."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     groups = {_BASE: project["dependencies"], **project["optional-dependencies"]}
     names = {
@@ -57,7 +57,7 @@ def required() -> Rows:
 def licence_of(name: str) -> str:
     """Return the licence that a distribution declares.
 
-    That is its SPDX expression, else its classifiers, else the first line of its licence field.
+    This is its SPDX expression, else its classifiers, else the first line of its licence field.
     """
     try:
         declared = metadata(_INSTEAD.get(name, name))

@@ -1,13 +1,13 @@
 """Write the example notebooks in their other formats.
 
-The sources are the files of ``examples/databricks``, in the form in which Databricks exports
-notebooks. From them the Jupyter notebooks in ``examples/notebooks`` are made. A cell that has not
-changed keeps its outputs; `make notebooks` runs them all.
+The sources are the files in ``examples/databricks``, in the form in which Databricks exports
+notebooks. The Jupyter notebooks in ``examples/notebooks`` are generated from them. A cell that has
+not changed keeps its outputs; `make notebooks` runs all notebooks.
 
-Those that show a migration are written for Petastorm, in ``before``: what `mdstorm migrate --write`
-makes of one, in either form, is the file of that name above it.
+Notebooks that show a migration are written for Petastorm, in ``before``. The result of
+`mdstorm migrate --write`, in either form, is the file with the same name in the parent folder.
 
-Pictures of notebooks that pages show are copied to ``docs/images``.
+Notebook pictures that are shown on pages are copied to ``docs/images``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SOURCES = EXAMPLES / "databricks"
 BEFORE = SOURCES / "before"
 NOTEBOOKS = EXAMPLES / "notebooks"
 IMAGES = EXAMPLES.parent / "docs" / "images"
-#: For each picture on a page, the notebook from whose first picture it is copied.
+#: For each picture on a page, the notebook whose first picture it is copied from.
 SHOWN = {"digits.png": "01_pytorch", "shuffled.png": "12_composer"}
 
 _HEADER = "# Databricks notebook source\n"
@@ -51,13 +51,13 @@ def made_files() -> Mapping[Path, str]:
 
 
 def made_pictures() -> Mapping[Path, bytes]:
-    """Return the bytes of each copy of a picture; none for a notebook that has not been run."""
+    """Return the bytes of each copied picture; none for a notebook that has not been run."""
     found = {name: next(pictures_of(notebook), None) for name, notebook in SHOWN.items()}
     return {IMAGES / name: picture for name, picture in found.items() if picture}
 
 
 def pictures_of(notebook: str) -> Iterator[bytes]:
-    """Yield the PNG files in the outputs of a notebook."""
+    """Yield the PNG files in a notebook's outputs."""
     for cell in json.loads((NOTEBOOKS / f"{notebook}.ipynb").read_text("utf-8"))["cells"]:
         for output in cell.get("outputs", []):
             if "image/png" in output.get("data", {}):
@@ -85,7 +85,7 @@ def migrated(text: str, name: str) -> str:
 
 
 def as_jupyter(source: str) -> str:
-    """Return a notebook in Databricks' form as JSON of Jupyter."""
+    """Convert a notebook from Databricks' form to Jupyter's JSON."""
     if not source.startswith(_HEADER):
         raise SystemExit(f"begins with {source[:40]!r} instead of {_HEADER!r}")
     cells = [

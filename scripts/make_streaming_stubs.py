@@ -1,7 +1,7 @@
 """Write the stubs of `mdstorm_backend.streaming`, whose modules are made from a table.
 
-Each module is a folder with an ``__init__.pyi``: of a file ``shuffle.pyi`` without a
-``shuffle.py`` pyright warns that its source is missing, of such a folder it does not.
+Each module is a folder with an ``__init__.pyi``. Pyright would warn about a missing source for a
+file ``shuffle.pyi`` without a ``shuffle.py``, but does not for such a folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TARGET = Path(__file__).parents[1] / "mds_backend" / PACKAGE.replace(".", "/")
 
 
 def stub(path: str) -> str:
-    """Return the text of the stub of a module, given its path below the package."""
+    """Return the text of a module's stub, given the module's path within the package."""
     module = f"{PACKAGE}.{path}".rstrip(".")
     theirs = f"{ABSENT.library}.{path}".rstrip(".")
     names = MODULES[path]
@@ -31,7 +31,7 @@ def stub(path: str) -> str:
 
 
 def stubs() -> dict[Path, str]:
-    """Return the text of each stub, by its path below the package's folder."""
+    """Return the text of each stub, by its path within the package's folder."""
     return {Path(*path.split("."), "__init__.pyi"): stub(path) for path in MODULES}
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes a virtual environment, and installs into it with uv: it resolves fast, and unpacks a wheel once for all
-# environments. uv has an environment of its own, .venv-uv.
+# Creates a virtual environment and installs into it with uv, which resolves fast and unpacks a wheel once for all
+# environments. uv has its own environment, .venv-uv.
 #
 #   scripts/make_venv.sh TARGET_VENV_DIR ARGUMENTS OF pip install…
 #
-# PYTHON names the interpreter (3.11). Of pip's settings, PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS count;
-# uv's own variables take precedence. Without any, PyTorch comes from its own index.
+# PYTHON selects the interpreter (default 3.11). PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS are respected;
+# uv's own variables take precedence. If none is set, PyTorch comes from its own index.
 set -euo pipefail
 
 if [[ $# -lt 2 ]]; then
@@ -30,12 +30,12 @@ if [[ -n ${PIP_FIND_LINKS:-} ]]; then
     export UV_FIND_LINKS=${UV_FIND_LINKS:-${PIP_FIND_LINKS// /,}}
 fi
 
-# Whoever has configured uv knows better.
+# An existing uv configuration takes precedence.
 if [[ -z ${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-} && ! -e ${XDG_CONFIG_HOME:-$HOME/.config}/uv/uv.toml ]]; then
     export UV_CONFIG_FILE=${UV_CONFIG_FILE:-$root/scripts/uv.toml}
 fi
 
-# PyTorch's own index has the build for CPUs, which the constraints mean.
+# PyTorch's own index has the CPU build, which the constraints refer to.
 settings=$("$tools/bin/python" -m pip config list)
 if [[ $settings != *index-url* && $settings != *find-links* ]]; then
     export UV_TORCH_BACKEND=${UV_TORCH_BACKEND:-cpu}

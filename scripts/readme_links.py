@@ -1,8 +1,8 @@
 """Make the README's links absolute, because package indexes show it without the repository.
 
-A metadata hook of Hatch. The setting is `Source` of `[project.urls]` in `pyproject.toml`, such as
-``https://github.com/owner/mdstorm``; links then lead to the files of the version that is built.
-Without it they become their text, and images their descriptions: nothing leads nowhere.
+This is a Hatch metadata hook. The setting is `Source` in `[project.urls]` in `pyproject.toml`, such
+as ``https://github.com/owner/mdstorm``; links then point to the files of the version being built.
+Without it, links become their text, and images their descriptions, so that no link is broken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LINK = re.compile(r"(?P<image>!?)\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]+)\)"
 
 
 def absolute_links(text: str, source: str | None, version: str) -> str:
-    """Return Markdown whose relative links lead to `source`; without it, links are removed."""
+    """Return Markdown whose relative links point to `source`; without it, links are removed."""
 
     def link(match: re.Match[str]) -> str:
         target = match["target"]
@@ -36,7 +36,7 @@ class ReadmeLinks(MetadataHookInterface):
     """Sets the distribution's description to the README with absolute links."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Set the description of the distribution."""
+        """Set the distribution's description."""
         text = (Path(self.root) / "README.md").read_text("utf-8")
         source = metadata.get("urls", {}).get("Source")
         metadata["readme"] = {

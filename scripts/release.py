@@ -1,8 +1,8 @@
 """Build the files of a release in ``dist/``: see "Release" in CONTRIBUTING.md.
 
-The distributions, checked and installed into empty environments; the site, if `make docs` has made
-it; the licences; a bill of materials in CycloneDX; and checksums of all of them. Nothing is
-published.
+These are the distributions, checked and installed into empty environments; the site, if it was
+built by `make docs`; the licences; a bill of materials in CycloneDX; and checksums of all of them.
+Nothing is published.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ assert mdstorm_backend.open_dataset("rows").to_table()["id"].to_pylist() == [*ra
 
 
 def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
-    """Run a program, and return its output; exit with that output if it fails."""
+    """Run a program and return its output; exit with that output if it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -54,7 +54,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
 
 
 def version_of_code() -> str:
-    """Return the only definition of the version."""
+    """Return the version from its only definition."""
     text = (ROOT / "compat" / "mdstorm" / "__init__.py").read_text("utf-8")
     match = re.search(r'^__version__ = "(.+)"$', text, re.M)
     if match is None:
@@ -63,14 +63,14 @@ def version_of_code() -> str:
 
 
 def check_changelog(version: str) -> None:
-    """Exit unless the changelog has a dated section of the version."""
+    """Exit unless the changelog has a dated section for the version."""
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)$", text, re.M):
         raise SystemExit(f"error: CHANGELOG.md has no heading `## {version} (YYYY-MM-DD)`")
 
 
 def check_nothing_is_uncommitted() -> None:
-    """Exit if the files differ from a commit."""
+    """Exit if there are uncommitted changes."""
     changed = run("git", "status", "--porcelain")
     if changed:
         raise SystemExit(f"error: commit these changes first, or pass --uncommitted:\n{changed}")
@@ -79,7 +79,7 @@ def check_nothing_is_uncommitted() -> None:
 def build() -> Path:
     """Build the sdist, then the wheel from the sdist; return the wheel.
 
-    Times in the files are the commit's, so that a second build gives the same bytes.
+    Timestamps in the files are the commit's, so that a second build gives the same bytes.
     """
     shutil.rmtree(DIST, ignore_errors=True)
     epoch = run("git", "log", "-1", "--format=%ct")
@@ -99,7 +99,7 @@ def build() -> Path:
 
 
 def find_python(version: str) -> str | None:
-    """Return an interpreter of a supported version that is installed here."""
+    """Return an installed interpreter of a Python version; None if there is none."""
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     if found:
         return str(found[-1])
@@ -109,7 +109,7 @@ def find_python(version: str) -> str | None:
 
 
 def try_wheel(wheel: Path, python: str, target: Path) -> Path:
-    """Install the wheel into an empty environment, and use it; return that environment's Python."""
+    """Install the wheel into an empty environment and use it; return that environment's Python."""
     own = target / "bin" / "python"
     run(*UV, "venv", "--quiet", "--python", python, target)
     run(*UV, "pip", "install", "--quiet", "--python", own, wheel)
@@ -124,14 +124,14 @@ def try_wheel(wheel: Path, python: str, target: Path) -> Path:
 
 
 def write_bill(python: Path, target: Path) -> None:
-    """Write the packages of an installation without extras in the JSON format of CycloneDX."""
+    """List the packages of an installation without extras in CycloneDX's JSON format."""
     command = ("cyclonedx-py", "environment", "--output-reproducible", "--of", "JSON")
     project = ("--pyproject", ROOT / "pyproject.toml", "--mc-type", "library")
     run(*UV, "tool", "run", "--from", CYCLONEDX, *command, *project, "-o", target, python)
 
 
 def pack_site(version: str) -> bool:
-    """Pack the site that `make docs` has made; return whether there is one."""
+    """Pack the site built by `make docs`; return whether there is one."""
     site = ROOT / "docs" / "_build" / "html"
     if not (site / "index.html").exists():
         return False
@@ -141,7 +141,7 @@ def pack_site(version: str) -> bool:
 
 
 def write_checksums() -> list[str]:
-    """Write the SHA-256 of every file, and return the lines."""
+    """Write the SHA-256 of every file and return the lines."""
     lines = [
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}"
         for file in sorted(DIST.iterdir())
@@ -151,7 +151,7 @@ def write_checksums() -> list[str]:
 
 
 def main() -> None:
-    """Make the release, and list its contents and what was left out."""
+    """Make the release, then list its contents and what was left out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--uncommitted", action="store_true", help="allow uncommitted changes")
     version = version_of_code()
@@ -175,7 +175,7 @@ def main() -> None:
     run(sys.executable, ROOT / "scripts" / "list_licences.py")
     shutil.copy(ROOT / "docs" / "licences.md", DIST / "LICENCES.md")
     if not pack_site(version):
-        print("without the site: run `make docs` before")
+        print("the site is not included: run `make docs` first")
     print(f"mdstorm {version}, made {datetime.now(timezone.utc):%Y-%m-%d}, in dist/:")
     print("\n".join(write_checksums()))
 

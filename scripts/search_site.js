@@ -1,4 +1,4 @@
-// What a search of the site answers: the code that a browser runs, over the index of a site.
+// Runs searches on a built site, with the code that a browser would run on the site's index.
 //
 //   node scripts/search_site.js docs/_build/html <<< '["shuffle", "cache dir"]'
 //

@@ -185,8 +185,8 @@ def _arrays_to_numpy(values: pa.Array, column: Column) -> npt.NDArray[Any]:
 def to_pandas(batch: Batch, schema: Schema) -> pd.DataFrame:
     """Convert a batch to a DataFrame.
 
-    Like `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for timestamps,
-    and dates as `datetime.date` objects.
+    Like `to_numpy`, but with one array per cell for array columns, ``datetime64[ns]`` for
+    timestamps, and `datetime.date` objects for dates.
     """
     return arrays_to_pandas({c.name: column_for_pandas(batch[c.name], c) for c in schema})
 

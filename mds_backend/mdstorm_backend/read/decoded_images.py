@@ -257,8 +257,8 @@ class _EncodedImages:
     ) -> errors.InvalidArgumentError:
         return errors.InvalidArgumentError(
             f"{self._place(row)} is {found[0]} by {found[1]} pixels, but "
-            f"{self._place(self._present[0])} is {shape[0]} by {shape[1]}: pass size= to resize and "
-            "crop all images to the same size"
+            f"{self._place(self._present[0])} is {shape[0]} by {shape[1]}: pass size= to resize "
+            "and crop all images to the same size"
         )
 
     def _place(self, row: int) -> str:

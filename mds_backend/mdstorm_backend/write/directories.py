@@ -96,7 +96,7 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
 
 
 def outcome_of_failure(location: Location) -> str:
-    """Describe a directory's dataset after a failed write, given that the index is written last."""
+    """Describe a directory's dataset after a failed write (the index is written last)."""
     no_index = "No index is written, so nothing there counts as a dataset"
     try:
         is_dataset = location.exists(INDEX_NAME)
@@ -331,8 +331,8 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
         others = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
         raise errors.DatasetExistsError(
             f"Directory is not empty: {location.url} holds {', '.join(foreign[:3])}{others}, which "
-            "belong to no dataset there. exist_ok=True replaces a dataset and removes nothing else, so "
-            "nothing was removed; remove these files yourself, or choose another directory"
+            "belong to no dataset there. exist_ok=True only replaces a dataset, so nothing was "
+            "removed. Remove these files yourself, or choose another directory"
         )
     if not exist_ok:
         what = "already holds a dataset"

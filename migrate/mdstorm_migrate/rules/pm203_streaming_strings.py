@@ -59,7 +59,7 @@ def _of_python(module: PythonModule) -> Iterator[Edit | Finding]:
 
 
 def _of_target(path: str, start: int, stop: int) -> Edit | Finding:
-    """Return the edit of a name that Hydra calls, or a finding if mdstorm does not have it."""
+    """Return the edit to a name that Hydra calls, or a finding if mdstorm does not have it."""
     if not names.is_mirrored(path):
         what, remedy = names.absent(path)
         return Finding(CODE, "manual", start, stop, what, remedy, holds=path)

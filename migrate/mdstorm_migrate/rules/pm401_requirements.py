@@ -24,7 +24,7 @@ _EDITABLE = re.compile(r"-e\b|--editable\b")
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of a requirements file."""
+    """Yield edits to a requirements file, and findings."""
     text = document.text
     if is_generated(text) or document.needs.is_record:  # PM411 and PM001 report these
         return

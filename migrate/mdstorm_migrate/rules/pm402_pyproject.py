@@ -23,7 +23,7 @@ _SOURCE = re.compile(r"^(?:petastorm[ \t]*=|\[tool\.uv\.sources\.petastorm\])", 
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of a project file."""
+    """Yield edits to a project file, and findings."""
     text = document.text
     has_source = "[tool.uv.sources" in text and _SOURCE.search(text) is not None
     constraining = replace(document, needs=replace(document.needs, is_constraint=True))

@@ -39,7 +39,7 @@ _LISTS = (ast.List, ast.Tuple, ast.Set)
 
 
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of a ``setup.py``, of an INI file, or of other code that installs."""
+    """Yield edits to a ``setup.py``, an INI file, or other code that installs packages."""
     if isinstance(module, PythonModule):
         is_setup = module.document.path is not None and module.document.path.name == "setup.py"
         for string in module.scopes.strings:
@@ -56,7 +56,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
 def _string_results(
     module: PythonModule, string: ast.Constant, is_setup: bool
 ) -> Iterator[Edit | Finding]:
-    """Yield the edits and findings for a string of code that requires or installs Petastorm."""
+    """Yield edits and findings for a string in code that requires or installs Petastorm."""
     value, span = str(string.value), inner_span(module, string)
     if isinstance(module.scopes.parents.get(string), ast.Expr):  # a docstring, or an example
         return
@@ -102,7 +102,7 @@ def _is_key(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _listed(value: str) -> Iterator[requirement.Requirement]:
-    """Yield the requirements with a version or an extra that are lines of a longer string."""
+    """Yield the requirements with a version or an extra that are lines in a longer string."""
     for line in re.finditer(r"[^\n]+", value):
         if (
             "\n" in value
@@ -135,7 +135,7 @@ def _is_install_command(parent: ast.AST | None) -> bool:
 
 
 def _is_conda_string(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether conda installs a required package: conda is named, or pip has a separate list."""
+    """Whether conda installs a package: it is mentioned, or pip has a separate list."""
     parent = module.scopes.parents.get(string)
     siblings = parent.elts if isinstance(parent, _LISTS) else []
     is_conda = "conda" in _holder(module, string).lower()

@@ -1,4 +1,4 @@
-"""PM404: environment files and recipes of conda."""
+"""PM404: conda environment files and recipes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KIND = "conda"
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
-#: Entries below ``- pip:`` that are mdstorm or become it.
+#: Entries under ``- pip:`` that are mdstorm or become mdstorm.
 _PIP_ENTRY = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
 _PIP_ITSELF = re.compile(r"pip\b")
-#: The packages that conda installs: a list at the top level of an environment.
+#: The packages that conda installs: a top-level list in an environment file.
 _DEPENDENCIES = re.compile(
     r"^dependencies:[^\n]*\n(?:(?:[ \t\r#-][^\n]*)?(?:\n|\Z))*", re.MULTILINE
 )
@@ -30,7 +30,7 @@ _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "re
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of pip's packages, and edits that move conda's packages to pip."""
+    """Yield edits to pip's packages, and edits that move conda's packages to pip."""
     text, needs = document.text, document.needs
     items = list(_items(text))
     remedy = "list mdstorm below `- pip:`, and remove petastorm here once no code imports it"
@@ -60,7 +60,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
 def _move_to_pip(
     document: Document, item: Requirement, items: Iterable[tuple[int, int, bool]]
 ) -> Iterator[Edit]:
-    """Yield the edits that require mdstorm from pip instead of an item that conda installs."""
+    """Yield the edits that replace an item installed by conda with mdstorm from pip."""
     text, needs = document.text, document.needs
     index = [f"--extra-index-url {needs.index}"] if needs.index else []
     transitive = rewriting.brought_in_by(needs.transitive, item.extras)

@@ -15,5 +15,5 @@ KIND = ("docker", "shell")
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of the commands in a document."""
+    """Yield edits to the commands in a document."""
     yield from rewrite_commands(document, CODE)

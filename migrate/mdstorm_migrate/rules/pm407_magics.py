@@ -15,5 +15,5 @@ KIND = "magic"
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of one magic."""
+    """Yield edits to one magic."""
     yield from rewrite_commands(document, CODE)

@@ -25,7 +25,7 @@ _PLACES: dict[str, Place] = {"plain": "item", "flow": "alone"}
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Return the patterns of a job's library, of lists of requirements, and of entries of lists."""
+    """Return the patterns for a job's library, for requirement lists, and for list entries."""
     package = r"""["']?\bpackage["']?[ \t]*:[ \t]*
         (?: "(?P<double>[^"\r\n]*)" | '(?P<single>[^'\r\n]*)' | (?P<plain>[^"'\s,}\#]+) )"""
     lists = r"""["']?\b(?:(?:additional_)?dependencies|requirements|pip|pip_packages|pypi)["']?
@@ -38,7 +38,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
 
 
 def check(document: Document) -> Iterator[Edit | Finding]:
-    """Yield the edits of libraries and of install commands."""
+    """Yield edits to libraries and install commands."""
     for start, stop, place in _places(document.text):
         if is_requirement(document.text[start:stop]):
             for found in find_requirements(document.text, start, stop):

@@ -1,4 +1,4 @@
-"""PM414: entry points, and settings of other tools, that name Petastorm's modules."""
+"""PM414: entry points, and settings of other tools, that refer to Petastorm's modules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TITLE = "Entry points and settings of tools name mdstorm"
 CLASS: Class = "exact"
 KIND = ("pyproject", "setup_cfg")
 
-#: Settings that name modules, as ``table/key`` or ``section/key``, without ``tool.``.
+#: Settings that contain module names, as ``table/key`` or ``section/key``, without ``tool.``.
 _MODULES = re.compile(
     r"""mypy\.overrides/module | mypy-[^/]*/ | (?:tool:)?(?:isort|settings)/known_third_party
     | (?:(?:ruff\.)?lint\.)?isort/known[-_]third[-_]party
@@ -61,7 +61,7 @@ def _settings(document: Document) -> Iterator[tuple[str, int, int]]:
 
 
 def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Finding]:
-    """Yield the edits and findings of entry points, which move together with the dependency."""
+    """Yield edits and findings for entry points, which move together with the dependency."""
     for entry in _ENTRY.finditer(document.text, start, stop):
         at = entry.start("module")
         path = f"{entry['module']}.{entry['name']}"

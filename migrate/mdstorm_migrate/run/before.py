@@ -18,7 +18,7 @@ from mdstorm_migrate.run.old_pyarrow import old_uses
 from mdstorm_migrate.run.outcome import FileOutcome, Settings
 from mdstorm_migrate.sources.plain import kind_of
 
-#: Kinds of files that describe the environment of code.
+#: Kinds of files that describe the code's environment.
 _KINDS = frozenset(
     {"cluster", "conda", "docker", "pipfile", "pyproject", "requirements", "setup_cfg", "shell"}
 )
@@ -35,11 +35,11 @@ _MEANINGS = {
     b"_workers_pool": "mdstorm's readers do not have it",
     b"file_urls": "a converter's are MDS shards now, not Parquet files",
 }
-#: Rules that report lines which mention Petastorm and are not edited.
+#: Rules that report lines that mention Petastorm and are not edited.
 _MENTION_RULES = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
 _CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
-#: Folders whose files belong to the folder above.
+#: Folders whose files belong to the parent folder.
 _SUBFOLDERS = frozenset({"ci", "conda", "deploy", "docker", "env", "envs", "jobs", "requirements"})
 
 
@@ -66,14 +66,14 @@ def streaming_uses(paths: Iterable[Path], settings: Settings) -> Iterator[Condit
 def before_running(
     outcomes: Sequence[FileOutcome], paths: Sequence[Path], settings: Settings
 ) -> list[Condition]:
-    """Return the conditions to meet before the files of a run are used, the most general first.
+    """Return the conditions to meet before a run's files are used, most general first.
 
     Parameters
     ----------
     outcomes : sequence of FileOutcome
         The outcomes of the files that mention Petastorm.
     paths : sequence of Path
-        All files of the project. If several paths lead to one file, the first is shown.
+        All files in the project. If several paths refer to the same file, the first is shown.
     settings : Settings
     """
     use = CodeUse()
@@ -136,7 +136,7 @@ def _installation(
 
 
 def _is_installed(outcomes: Iterable[FileOutcome], around: Iterable[Path]) -> bool:
-    """Whether an edited file, or another list of the project, requires mdstorm."""
+    """Whether an edited file, or another list in the project, requires mdstorm."""
     edited = any(one.requires and NEW_ROOT.encode() in one.outcome.after for one in outcomes)
     return edited or any(NEW_ROOT in required_names(read_file(path).documents) for path in around)
 
@@ -167,7 +167,7 @@ class _Folders:
         self._above = folders.union(*(folder.parents for folder in folders))
 
     def has(self, path: Path) -> bool:
-        """Whether a file is above code or lists of the run, or below the folder of a list."""
+        """Whether a file is in a folder above the run's code or lists, or under a list's folder."""
         folder = own = path.parent.resolve()
         while folder.name.startswith(".") or folder.name.lower() in _SUBFOLDERS:
             folder = folder.parent

@@ -1,4 +1,4 @@
-"""Imports and uses in files of code, and the extras of mdstorm that they need."""
+"""Imports and uses in code files, and the mdstorm extras that they need."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ON_DATABRICKS = (b"dbutils.", b"application/vnd.databricks")
 
 @dataclass(frozen=True)
 class CodeUse:
-    """Imports and uses of one file of code, or of all code below a directory.
+    """Imports and uses in one code file, or in all code under a directory.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class CodeUse:
         return self.moved or bool(self.keeps)
 
     def __or__(self, other: CodeUse) -> CodeUse:
-        """Return the combined imports and uses of this object and of another one."""
+        """Return the combined imports and uses of this object and another one."""
         return CodeUse(
             self.imports | other.imports,
             self.extras | other.extras,
@@ -84,7 +84,7 @@ class CodeUse:
 
 
 def use_of(path: Path, data: bytes) -> CodeUse:
-    """Return the imports and uses in a file of code, given its bytes."""
+    """Return the imports and uses in a code file, given its bytes."""
     imports = frozenset(_imports(data))
     if _USES_PANDAS.search(data):
         imports |= {"pandas"}
@@ -152,7 +152,7 @@ def _is_given_session(scopes: Analysis) -> bool:
     )
 
 
-#: The text before a module imported from the package itself, as in ``from petastorm import``.
+#: The text before a module that is imported from the package, as in ``from petastorm import``.
 _FROM = r"\bfrom[ \t]+(?:petastorm|mdstorm)[ \t]+import(?:[ \t]*\([^)]*?|(?:[^\n\\(#;]|\\\r?\n)*?)"
 _USES = {
     "images": r"\bCompressedImageCodec\b",

@@ -1,4 +1,4 @@
-"""Find the files to scan at and below the given paths."""
+"""Find the files to scan at and under the given paths."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Skipped:
     is_error : bool
         Whether the path should have been read but could not be.
     files : tuple of Path
-        Code below the path that mentions Petastorm, which requirements must serve.
+        Code under the path that mentions Petastorm, which requirements must serve.
     """
 
     path: Path
@@ -61,10 +61,10 @@ class Skipped:
 def discover(
     paths: Iterable[Path], include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> Iterator[Path | Skipped]:
-    """Yield the files at and below `paths`, each once, sorted by name.
+    """Yield the files at and under `paths`, each once, sorted by name.
 
-    A file that is given by name is always yielded. Below a directory, all files are yielded that a
-    source can read, unless ``.gitignore`` or `exclude` excludes them; files that git tracks are
+    A file that is given by name is always yielded. Under a directory, all files that a source can
+    read are yielded, unless ``.gitignore`` or `exclude` excludes them; files that git tracks are
     never ignored. Links to directories are not followed.
 
     Parameters
@@ -72,7 +72,7 @@ def discover(
     paths : iterable of Path
         Files and directories.
     include, exclude : sequence of str
-        Globs as in ``.gitignore``, matched against the path below the given directory; a glob
+        Globs as in ``.gitignore``, matched against the path within the given directory; a glob
         without a slash matches names. With `include`, only matching files are yielded.
 
     Raises
@@ -84,10 +84,10 @@ def discover(
 
 
 def project_of(named: Iterable[Path]) -> list[Path]:
-    """Return the files of the repositories that contain the given requirement files.
+    """Return the files in the repositories that contain the given requirement files.
 
-    The needs of a list of requirements depend on code that was not given; outside of a repository,
-    a project has no known root.
+    The needs of a requirement list depend on code that was not given; outside of a repository, a
+    project has no known root.
     """
     roots: dict[Path, None] = {}
     for path in named:
@@ -129,7 +129,7 @@ def _unreadable(path: Path, named: bool) -> Skipped | None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        if path.is_symlink():  # frequent in folders of data
+        if path.is_symlink():  # common in data folders
             return Skipped(path, "a broken link", is_error=named)
         return Skipped(path, str(error.strerror), is_error=True)
     if not stat.S_ISREG(mode):
@@ -145,7 +145,7 @@ class _Walk:
     exclude: GitIgnoreSpec
 
     def below(self, root: Path) -> Iterator[Path | Skipped]:
-        """Yield the files below a directory."""
+        """Yield the files under a directory."""
         rules = ignored.rules_of(root.resolve())
         yield from self._below(root, root, rules)
         failure = rules.tracked.failure
@@ -232,7 +232,7 @@ def _is_directory(link: Path) -> bool:
 
 
 def _globs(patterns: Sequence[str]) -> GitIgnoreSpec:
-    """Return the matcher of the globs; it also matches everything below a matching directory."""
+    """Return a matcher for the globs, which also matches everything under a matching directory."""
     from pathspec import GitIgnoreSpec
 
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""The imports between the files of a run, and the files that create Petastorm's objects."""
+"""The imports between the files in a run, and the files that create Petastorm objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdstorm_migrate.python.exchange import RESOLVES, RUN, Exchange, FileImport,
 from mdstorm_migrate.run.discover import CODE, LARGEST
 from mdstorm_migrate.run.outcome import Naming
 
-#: Import statements in files that are not parsed, also in JSON strings and in comments.
+#: Import statements in files that are not parsed, including JSON strings and comments.
 _STATEMENT = re.compile(
     r"^[ \t\"]*(?:\#[ \t]*MAGIC[ \t]+)?"
     r"(?P<code>(?:from[ \t]+[^\n]*?import[ \t]*(?:\([^)]*\)|[^\n]*)|import[ \t][^\n]*))",
@@ -89,7 +89,7 @@ class Resolver:
         return [path for place, path in at if place == tuple(parts)]
 
     def _nearest(self, folder: Sequence[str], module: Sequence[str]) -> list[Path]:
-        """Return the files of a module: the closest around the importer, or all if none is."""
+        """Return a module's files: the closest in folders above the importer, otherwise all."""
         if not module:
             return []
         at = self._by_stem.get(module[-1], ())
@@ -105,7 +105,7 @@ class Resolver:
         return [path for _, path in found]
 
     def _run(self, origin: Path, target: str) -> list[Path]:
-        """Return the files that ``%run`` may mean; an absolute path matches by its last parts."""
+        """Return the files that ``%run`` may refer to; absolute paths match by their last parts."""
         written = PurePath(target)
         suffixless = written.with_suffix("") if written.suffix in CODE else written
         if not written.is_absolute():
@@ -146,7 +146,7 @@ class ImportGraph:
                 self.importers[file].add(path)
 
     def reached_by_patch(self, path: Path) -> set[Path]:
-        """Return the files that run in one process with a file that replaces parts of modules."""
+        """Return the files that run in the same process as a file that replaces module parts."""
         with_it = _closure([path], self.importers)
         if path.stem == "conftest":
             with_it |= {
@@ -157,12 +157,12 @@ class ImportGraph:
         return self.imported(with_it)
 
     def imported(self, paths: Iterable[Path]) -> set[Path]:
-        """Return the files that some files import, directly or indirectly, including themselves."""
+        """Return the given files and all files that they import, directly or indirectly."""
         return _closure(paths, self._imported)
 
 
 def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> set[Path]:
-    """Return some files and all files that can be reached from them."""
+    """Return the given files and all files that can be reached from them."""
     todo = list(paths)
     found = set(todo)
     while todo:
@@ -172,7 +172,7 @@ def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> s
     return found
 
 
-#: For each name of a file, the files that create the Petastorm objects it may hold.
+#: For each name in a file, the files that create the Petastorm objects it may hold.
 OriginsByName: TypeAlias = Mapping[str, frozenset[Path]]
 
 
@@ -210,12 +210,12 @@ class FileFacts:
 
     @property
     def uses(self) -> bool:
-        """Whether the file not only mentions Petastorm, but uses it."""
+        """Whether the file uses Petastorm, rather than only mentioning it."""
         is_used = any(OLD_ROOT in roots for _, roots in self.exchange.roots)
         return self.mentions_petastorm and (is_used or self.holds is not None or self.naming != "")
 
     def may_notice(self, named: Iterable[str]) -> bool:
-        """Whether a file that names or replaces paths of Petastorm may affect this one."""
+        """Whether a file that refers to or replaces these Petastorm paths may affect this one."""
         if not self.exchange.is_known:
             return True
         paths = self.exchange.paths or {OLD_ROOT}
@@ -268,7 +268,7 @@ class Origins:
         return {one for one in self.graph.importers.get(path, ()) if one in self.facts}
 
     def imported_origins(self, path: Path) -> Iterator[tuple[str, frozenset[Path]]]:
-        """Yield the bound name and the origins of its objects for each import of a file."""
+        """Yield the bound name and the origins of its objects for each import in a file."""
         for item, files in self.graph.targets.get(path, ()):
             yield from self._from(item, files)
 

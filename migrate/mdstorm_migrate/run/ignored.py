@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # its import would take a third of this package's import time
     from pathspec.pattern import Pattern
 
-#: Variables that name the repository of a git hook, which may be another repository.
+#: Variables that specify the repository of a git hook, which may be a different repository.
 _HOOK_VARIABLES = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
 
 
@@ -57,7 +57,7 @@ class IgnoreRules:
         return IgnoreRules(files, self.tracked, is_ignored)
 
     def tracks(self, path: Path) -> bool:
-        """Whether git tracks a file, or anything below a directory; `path` is absolute."""
+        """Whether git tracks a file, or anything under a directory; `path` is absolute."""
         return self.in_repository and path in self.tracked
 
     def _is_matched(self, path: Path, is_directory: bool) -> bool:
@@ -70,7 +70,7 @@ class IgnoreRules:
 def rules_of(root: Path) -> IgnoreRules:
     """Return the rules for the entries of the directory where a walk begins.
 
-    The rules of the directories above, up to the root of the repository, apply as well, except for
+    The rules of the directories above, up to the root of the repository, also apply, except for
     rules that ignore `root` itself.
     """
     above: list[IgnoreFile] = []
@@ -143,9 +143,9 @@ def _matches_itself(pattern: Pattern, path: str, is_directory: bool) -> bool:
 
 @dataclass(eq=False)
 class TrackedFiles:
-    """The files that git tracks below a directory; none without git or a repository.
+    """The files that git tracks under a directory; none without git or a repository.
 
-    Git is called once, on the first look-up.
+    Git is called once, on the first lookup.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class TrackedFiles:
     failure: str | None = None
 
     def __contains__(self, path: Path) -> bool:
-        """Whether git tracks a file, or anything below a directory; `path` is absolute."""
+        """Whether git tracks a file, or anything under a directory; `path` is absolute."""
         try:
             return path.relative_to(self.directory).as_posix() in self._paths
         except ValueError:
@@ -167,9 +167,9 @@ class TrackedFiles:
     @cached_property
     def _paths(self) -> frozenset[str]:
         """The tracked files and the directories that contain them, relative to `directory`."""
-        # A repository's configuration may name a command that git runs to watch files; the first
-        # setting disables it. Without the second, git refuses repositories of other owners, as in
-        # containers.
+        # A repository's configuration may set a command that git runs to watch files; the first
+        # setting disables it. Without the second, git refuses repositories that belong to other
+        # users, as in containers.
         settings = ["-c", "core.fsmonitor=false", "-c", "safe.directory=*"]
         command = ["git", *settings, "ls-files", "-z"]
         variables = {k: v for k, v in os.environ.items() if k not in _HOOK_VARIABLES}
@@ -231,7 +231,7 @@ def may_hold_project_code(directory: Path) -> bool:
 
 
 def is_foreign(directory: Path) -> bool:
-    """Whether a directory contains no project code, judged by its name or a ``pyvenv.cfg``."""
+    """Whether a directory contains no project code, judging by its name or a ``pyvenv.cfg``."""
     return _has_foreign_name(directory) or os.path.exists(directory / "pyvenv.cfg")
 
 

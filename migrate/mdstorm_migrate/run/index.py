@@ -1,4 +1,4 @@
-"""The relations between the files of a run: which must move together, and which must wait."""
+"""The relations between the files in a run: which must move together, and which must wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdstorm_migrate.sources import find_source
 
 @dataclass
 class RunIndex:
-    """The relations between the files of a run.
+    """The relations between the files in a run.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class RunIndex:
         self._roots = self._sharing_root()
 
     def around(self, path: Path) -> Surroundings:
-        """Return the effects of the other files on a file."""
+        """Return the effects of other files on a file."""
         group = self._groups.get(path, [])
         held = self._other(path, (one for one in group if self.facts[one].holds is not None))
         staying = self._other(path, self._staying)
@@ -84,7 +84,7 @@ class RunIndex:
         return path in self._groups or one.stays is not None
 
     def _links(self) -> Iterable[tuple[Path, ...]]:
-        """Yield files that exchange Petastorm objects, or name each other's modules."""
+        """Yield files that exchange Petastorm objects, or refer to each other's modules."""
         for path, reached in self.affected_by.items():
             known, named = self.facts.keys() & set(reached), self.facts[path].named
             yield path, *(one for one in known if self.facts[one].may_notice(named))
@@ -116,7 +116,7 @@ class RunIndex:
 
 
 def _components(links: Iterable[tuple[Path, ...]]) -> dict[Path, set[Path]]:
-    """Return, for each file, the set of files that are linked with it, including itself."""
+    """Return, for each file, the set of files linked with it, including itself."""
     group: dict[Path, set[Path]] = {}
     for linked in links:
         joined = max((group.get(one, {one}) for one in linked), key=len)

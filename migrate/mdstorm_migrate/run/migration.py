@@ -34,7 +34,7 @@ _MARK = MARK.encode()
 
 
 def is_relevant(data: bytes, settings: Settings) -> bool:
-    """Whether a file mentions the library or has a TODO of mdstorm; other files are not parsed."""
+    """Whether a file mentions the library or has an mdstorm TODO; other files are not parsed."""
     if is_wide(data):
         data = data.replace(b"\0", b"")
     word = settings.library.encode()
@@ -144,7 +144,7 @@ class _Results:
     named: set[str] = field(default_factory=set)
 
     def to_apply(self) -> list[Edit]:
-        """Return the edits to apply, in the order of the file."""
+        """Return the edits to apply, in file order."""
         return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
@@ -199,20 +199,20 @@ def _migrate_document(
     results.add_findings((document.in_file(one, file.lines) for one in todos.findings), comments)
 
 
-#: Names of functions and settings that replace parts of modules which strings name.
+#: Names of functions and settings that replace parts of modules named in strings.
 _BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autodoc_mock_imports)\b")
 #: Methods that replace an attribute of an object.
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
-#: The rule about strings that name modules.
+#: The rule about strings that contain module names.
 _NAMING = "PM103"
-#: The kinds of objects that such a string names.
+#: The dotted path in such a string.
 _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 
 def _naming_of(module: PythonModule, names: bool, replaces: bool) -> Naming:
-    """Return how a document uses strings that name modules: to import, or to replace parts of them.
+    """Return whether a document uses module names in strings to import or to replace parts.
 
-    ``mock.patch("petastorm.make_reader")`` means the library that the code under test calls, so
+    ``mock.patch("petastorm.make_reader")`` refers to the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.
     """
     if replaces or (names and _BY_NAME.search(module.text) is not None):
@@ -223,7 +223,7 @@ def _naming_of(module: PythonModule, names: bool, replaces: bool) -> Naming:
 def _named_in_strings(
     module: PythonModule, edits: Iterable[Edit], findings: Iterable[Finding]
 ) -> Iterator[str]:
-    """Yield the dotted paths of Petastorm in the strings that name modules."""
+    """Yield the Petastorm paths in strings that contain module names."""
     for edit in edits:
         if edit.group == NAMES and (path := _DOTTED.match(module.text, edit.start)):
             yield path.group()
@@ -231,7 +231,7 @@ def _named_in_strings(
 
 
 def _replaced(module: PythonModule) -> Iterator[str]:
-    """Yield the imported paths of Petastorm of which a mock or an assignment replaces a part."""
+    """Yield the imported Petastorm paths that a mock or an assignment partly replaces."""
     for name in imported_names(module):
         for use in name.all_uses:
             if use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node):
@@ -305,7 +305,7 @@ _TOML = ("Pipfile",)
 
 
 def check_format(path: PurePath | None, before: str, after: str) -> None:
-    """Raise an error if the text before could be parsed and the text after cannot.
+    """Raise an error if the text before can be parsed but the text after cannot.
 
     Files other than TOML, JSON and INI always pass.
 

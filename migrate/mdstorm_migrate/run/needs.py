@@ -1,4 +1,4 @@
-"""The packages that lists of requirements must contain for the code that they serve."""
+"""The packages that requirement lists must contain for the code that they serve."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _INSTALLED = {
     "torchvision": "torchvision",
     "zmq": "pyzmq",
 }
-#: Configuration that names objects to create; no rule edits it.
+#: Configuration that specifies objects to create; no rule edits it.
 _CONFIGURES = re.compile(
     rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?{OLD_ROOT}\.""".encode()
 )
@@ -102,7 +102,7 @@ def needs_of(
 
 
 def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
-    """Return the requirements that the code of a list needs."""
+    """Return the requirements that a list's code needs."""
     listed = project.listed(path)
     extras = set(use.extras)
     is_given = not use.builds_session and (is_code(path) or use.is_given_session)
@@ -128,7 +128,7 @@ def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
 
 
 def _is_record(one: FileOutcome, paths: Iterable[Path], code: Iterable[Path]) -> bool:
-    """Whether a list only records installed packages: no code is below it, no file names it."""
+    """Whether a list only records installed packages: no code is under it, no file mentions it."""
     if kind_of(one.path) != "requirements":
         return False
     text = one.outcome.before.decode("utf-8", "replace")
@@ -148,8 +148,8 @@ def _text_of(path: Path) -> bytes:
 class _Project:
     """The code of a run, and the lists of requirements that serve it.
 
-    A list serves the code of the nearest directory above it that contains code, except for
-    directories further down that have their own lists.
+    A list serves the code in the nearest directory above it that contains code, except for
+    subdirectories that have their own lists.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class _Project:
         return found.union(*(self._names[one] for one in lists))
 
     def _is_complete(self, path: Path) -> bool:
-        """Whether the commands of a file install packages, but not from a list."""
+        """Whether the commands in a file install packages, but not from a list."""
         text = "".join(document.text for document in self._lists.get(path, ()))
         return any(True for _ in install_commands(text)) and _BY_LIST.search(text) is None
 
@@ -207,7 +207,7 @@ class _Project:
         return None, CodeUse()
 
     def _aggregated(self, ends: set[Path]) -> dict[Path, CodeUse]:
-        """Return the use of all code below each directory, but not beyond directories in `ends`."""
+        """Return the use of all code under each directory, but not beyond directories in `ends`."""
         found: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         own: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         for path, use in self._code.items():
@@ -232,7 +232,7 @@ def _lists(
 
 
 def _runners(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
-    """Yield the notebooks that ``%run`` the notebook `path`: it installs packages for them."""
+    """Yield the notebooks that ``%run`` the notebook `path`, which installs packages for them."""
     run = re.compile(rb"%run[ \t]+[^\r\n]*?(?<!\w)" + re.escape(path.stem.encode()) + rb"(?![\w-])")
     for one in outcomes if is_code(path) else ():
         if one.path != path and is_code(one.path) and run.search(one.outcome.before):

@@ -15,7 +15,7 @@ from mdstorm_migrate.run.needs import read_file
 _PICKLE = "use `pickle`, or `pyarrow.ipc` for Arrow data"
 _FS = "use `pyarrow.fs`"
 _DATASET = "use `pyarrow.dataset`"
-#: Names that current pyarrow does not have, and what to do.
+#: Names that current pyarrow does not have, and what to do instead.
 _NAMES = {
     "pyarrow.filesystem": _FS,
     "pyarrow.hdfs": "use `pyarrow.fs.HadoopFileSystem`",
@@ -43,7 +43,7 @@ _NAMES = {
     "pyarrow.parquet.ParquetPartitions": _DATASET,
     "pyarrow.parquet.PartitionSet": _DATASET,
 }
-#: Keywords that current pyarrow does not take, and what to do.
+#: Keywords that current pyarrow does not accept, and what to do instead.
 _KEYWORDS = {
     "validate_schema": "leave it out",
     "metadata_nthreads": "leave it out",
@@ -101,7 +101,7 @@ def _uses_in(document: Document) -> list[tuple[str, str, int]]:
 
 
 def _path(module: PythonModule, node: ast.AST) -> str:
-    """Return the dotted path of a name of pyarrow; empty for other names."""
+    """Return the dotted path of a pyarrow name; empty for other names."""
     found = dotted(node)
     if found is None:
         return ""
@@ -113,6 +113,6 @@ def _path(module: PythonModule, node: ast.AST) -> str:
 
 
 def _is_of_pyarrow(module: PythonModule, function: ast.expr) -> bool:
-    """Whether a function is one of pyarrow, or the method by which its tables become frames."""
+    """Whether a function belongs to pyarrow, or is the method that converts tables to pandas."""
     is_method = isinstance(function, ast.Attribute) and function.attr == "to_pandas"
     return is_method or bool(_path(module, function))

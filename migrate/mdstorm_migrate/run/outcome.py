@@ -1,4 +1,4 @@
-"""Settings of a migration, the outcome for one file, and counts over all files."""
+"""Migration settings, the outcome for one file, and counts over all files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
 from mdstorm_migrate.python.exchange import Exchange
 
-#: Rules and classes of the findings that mean that a file continues to import Petastorm.
+#: Rules and classes of the findings that mean that a file still imports Petastorm.
 _KEEPING = frozenset(
     {
         ("PM101", "review"),
@@ -20,7 +20,7 @@ _KEEPING = frozenset(
         ("PM115", "manual"),
     }
 )
-#: The rule about comments of earlier runs.
+#: The rule about comments from earlier runs.
 OPEN_TODOS = "PM000"
 #: The libraries that mdstorm replaces.
 Library: TypeAlias = Literal["petastorm", "streaming"]
@@ -58,20 +58,20 @@ class Settings:
     library: Library = "petastorm"
 
     def selects(self, code: str) -> bool:
-        """Whether the rule with a code is selected."""
+        """Whether the rule with the given code is selected."""
         if code.startswith("PM2") != (self.library == "streaming") and code != OPEN_TODOS:
             return False
         is_selected = code.startswith(tuple(self.select) or "")
         return is_selected and not code.startswith(tuple(self.ignore))
 
     def applies(self, code: str, cls: Class) -> bool:
-        """Whether edits of a rule and a class are applied."""
+        """Whether edits of the given rule and class are applied."""
         return self.selects(code) and (self.unsafe or cls == "exact")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The reason why a file, or a cell of it, was left unchanged."""
+    """The reason why a file, or one of its cells, was left unchanged."""
 
     reason: str
     line: int | None = None
@@ -79,7 +79,7 @@ class Problem:
 
     @property
     def place(self) -> str:
-        """The position as in compilers' messages: ``cell 3:1``, ``1``, or an empty string."""
+        """The position as in compiler messages: ``cell 3:1``, ``1``, or an empty string."""
         cell = None if self.cell is None else f"cell {self.cell}"
         return ":".join(str(part) for part in (cell, self.line) if part is not None)
 
@@ -89,7 +89,7 @@ class Problem:
         return f"{where}: {self.reason}" if where else self.reason
 
 
-#: The effect of strings that name modules in a file: nothing, import them, replace parts of them.
+#: The effect of module names in strings: nothing, importing them, or replacing parts of them.
 Naming: TypeAlias = Literal["", "imports", "patches"]
 
 
@@ -104,10 +104,10 @@ class Outcome:
     encoding : str
         The encoding of both.
     edits : sequence of Edit
-        The edits that lead from `before` to `after`, in the order of the file.
+        The edits that lead from `before` to `after`, in file order.
     findings : sequence of Finding
-        What needs attention, in the order of the file. The class ``review`` marks edits that
-        only ``--unsafe`` applies.
+        What needs attention, in file order. The class ``review`` marks edits that only
+        ``--unsafe`` applies.
     problems : sequence of Problem
         Why the file could not be read, parsed or changed. Nothing changes then, unless the problem
         is in one cell.
@@ -145,7 +145,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """The outcome for a file of a run.
+    """The outcome for a file in a run.
 
     Attributes
     ----------

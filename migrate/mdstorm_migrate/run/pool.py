@@ -11,14 +11,14 @@ from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
-#: Number of files per chunk, large enough to make the cost of passing them on small.
+#: Number of files per chunk, large enough that the cost of passing them on is small.
 _CHUNK = 200
 
 
 def map_files(
     function: Callable[[Path], _Result | None], paths: Sequence[Path], jobs: int = 1
 ) -> Iterator[_Result]:
-    """Yield the results of `function` for all paths, in order; None is left out.
+    """Yield the results of `function` for all paths, in order, leaving out None.
 
     Parameters
     ----------

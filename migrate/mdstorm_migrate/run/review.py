@@ -1,4 +1,4 @@
-"""Review of findings: insert TODO comments, hold back edits, and apply suppressing comments.
+"""Review findings: insert TODO comments, hold back edits, and apply suppression comments.
 
 Two libraries in one program do not know each other's classes: mdstorm's `Reader` does not accept
 Petastorm's pools, and an `except` clause does not catch the other library's errors. So code moves
@@ -6,8 +6,8 @@ as a whole, or after a person has reviewed it.
 
 Each cause has one comment ``# TODO(mdstorm): PM107: …`` in a document, at its first place:
 everything that keeps a file on Petastorm is one cause, and findings with the same remedy are
-another. Further places are only in the report. A comment that matches no finding of this run stays
-a separate finding (PM000), because migrated code no longer shows the comment's subject.
+another. Further places are only in the report. A comment that does not match any finding in this
+run stays a separate finding (PM000), because migrated code no longer shows the comment's subject.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOLDING = frozenset(["PM101", "PM103", "PM106", "PM107", "PM115", "PM117", "PM1
 
 @dataclass
 class Todos:
-    """The TODO comments and the findings of a document.
+    """The TODO comments and findings in a document.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ def todos_of(
             marked.add(id(one))
             covered.add(_cause(one))
     if any(one.rule in _HOLDING for one in existing.values()):
-        covered.add(_HOLDS)  # the comment still exists, even if its cause is settled
+        covered.add(_HOLDS)  # the comment still exists, even if its cause is resolved
     for one in reported:
         place, cause = places.get(id(one)), _cause(one)
         is_new = place is not None and insert and cause not in covered
@@ -98,7 +98,7 @@ def todos_of(
 
 
 def _cause(found: Finding) -> Hashable:
-    """Return the key that is equal for findings that share a comment."""
+    """Return a key that is the same for all findings that share a comment."""
     if found.holds:
         return _HOLDS
     remedy = found.remedy or ""
@@ -106,7 +106,7 @@ def _cause(found: Finding) -> Hashable:
 
 
 def _place(document: Document, module: PythonModule | None, found: Finding) -> int | None:
-    """Return the line above which a comment about a finding goes; None if none is possible."""
+    """Return the line above which a comment about a finding goes; None if it cannot have one."""
     if module is not None:
         return document.lines.start_of(module.logical_line(found.start)[0])
     return document.lines.start_of(found.start) if document.kind in COMMENTED else None
@@ -146,7 +146,7 @@ _NO_MIXING = "the objects of the two libraries do not mix"
 def with_review(
     edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings
 ) -> list[Edit]:
-    """Return the edits of a document, with the class ``review`` where they need review.
+    """Return the edits to a document, with the class ``review`` where they need review.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def _for_review(edit: Edit, reason: str | None) -> Edit:
 
 
 def names_need_review(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
-    """Whether edits of strings that name modules are pending."""
+    """Whether edits to strings that contain module names are pending."""
     names = {(edit.rule, edit.start) for edit in edits if edit.group == NAMES}
     return any((one.rule, one.start) in names for one in pending)
 
@@ -193,7 +193,7 @@ def remaining(findings: Iterable[Finding]) -> str | None:
 def without_covered_mentions(
     document: Document, findings: Sequence[Finding], edits: Sequence[Edit]
 ) -> list[Finding]:
-    """Return the findings without mentions on lines that name mdstorm or have another finding."""
+    """Drop mentions on lines that also mention mdstorm or have another finding."""
     mentions = [one for one in findings if one.rule == CODE and not one.is_open_todo]
     if not mentions:
         return list(findings)
@@ -223,7 +223,7 @@ _COMMENT = re.compile(
 
 @dataclass
 class Suppressions:
-    """The suppressing comments of a document.
+    """The suppression comments in a document.
 
     Attributes
     ----------

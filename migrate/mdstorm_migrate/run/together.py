@@ -1,4 +1,4 @@
-"""Migrate the files of a run together, and write groups of files completely or not at all."""
+"""Migrate the files in a run together, and write groups of files completely or not at all."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def run(
 def examine(
     paths: Sequence[Path], settings: Settings, jobs: int = 1, others: Sequence[Path] = ()
 ) -> list[FileOutcome]:
-    """Return the outcomes of all files that mention Petastorm, considering how they affect others.
+    """Return the outcomes of all files that mention Petastorm, including effects on each other.
 
     Each file is examined as if it were alone. Files that others affect, and files that require or
     install packages, are examined again.
@@ -86,7 +86,7 @@ def migrate_alone(
 ) -> Outcome:
     """Return the outcome of a file that is migrated alone.
 
-    The code of a notebook determines what its install commands must install.
+    A notebook's code determines what its install commands must install.
     """
     outcome = migrate_bytes(data, path, source, settings)
     found = FileOutcome(Path(path or ""), outcome)
@@ -114,7 +114,7 @@ def _needs(
 
 
 def _is_affected(around: Surroundings, one: FileOutcome) -> bool:
-    """Whether the other files change the outcome of a file."""
+    """Whether other files change the outcome of a file."""
     rules = {edit.rule for edit in one.outcome.edits}
     if around.waits_for is not None or around.shares_root:
         return True
@@ -138,7 +138,7 @@ def _write_all(outcomes: Sequence[FileOutcome], backup: str | None) -> Iterator[
 
 
 def _write_errors(outcomes: Iterable[FileOutcome]) -> Iterator[tuple[str, str]]:
-    """Yield the files that cannot be written, with the reason."""
+    """Yield the files that cannot be written, with the reasons."""
     for one in outcomes:
         if one.changed:
             try:
@@ -210,9 +210,9 @@ class WriteError(OSError):
 
 
 def write_file(path: Path, before: bytes, after: bytes, backup: str | None = None) -> None:
-    """Replace the content of a file; for a link, of its target.
+    """Replace the content of a file; for a link, replace the content of its target.
 
-    The new file has the mode and the owner of the old file.
+    The new file has the same mode and owner as the old file.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def check_writable(path: Path, before: bytes) -> os.stat_result:
     if not status.st_mode & 0o222 or not os.access(path, os.W_OK):
         raise WriteError("the file is read-only")
     if data != before:
-        raise WriteError("the file was changed by another program meanwhile")
+        raise WriteError("the file was changed by another program in the meantime")
     return status
 
 

@@ -3,8 +3,8 @@
 To add a source, write a module here whose ``SOURCES`` are objects of the protocol
 `mdstorm_migrate.base.document.Source`:
 
-- ``claims(path, head)``: whether it reads a file, judged by name and first bytes. No two sources
-may claim the same file. A file that none claims is not opened further.
+- ``claims(path, head)``: whether it reads a file, judging by name and first bytes. No two sources
+may claim the same file. A file that no source claims is not read any further.
 - ``read(data, path) -> DecodedFile``: the text of the file and its `Document` objects, each with
 the ``kind`` that rules are written for. A document that is a piece of the file has a `Segment` with
 ``Shift(start of the piece)``; one whose text is escaped or prefixed in the file has its own
@@ -26,19 +26,19 @@ from mdstorm_migrate.base.document import Source
 
 __all__ = ["HEAD", "all_sources", "find_source"]
 
-#: Number of bytes of a file that are read to determine its kind.
+#: Number of bytes read from a file to determine its kind.
 HEAD = 256
 
 
 @cache
 def all_sources() -> Sequence[Source]:
-    """Return the sources of all kinds of files."""
+    """Return the sources for all kinds of files."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
     return [source for module in modules for source in getattr(module, "SOURCES", ())]
 
 
 def find_source(path: PurePath, data: bytes = b"") -> Source | None:
-    """Return the source that reads a file, judged by path and first bytes; None if none does."""
+    """Return the source that reads a file, judging by path and first bytes; None if none does."""
     head = data[:HEAD]
     return next((source for source in all_sources() if source.claims(path, head)), None)

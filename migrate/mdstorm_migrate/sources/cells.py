@@ -1,6 +1,6 @@
 """Documents of a notebook's cells: one for all Python cells, and one for each other cell.
 
-A cell that cannot be parsed, such as prose, is skipped; if it names a library in code, it is
+A cell that cannot be parsed, such as prose, is skipped; if it mentions a library in code, it is
 reported. Lines for IPython (``%magic``, ``!command``, ``help?``) are masked so that the rest can be
 parsed. A masked line keeps its length, so all positions stay the same.
 """
@@ -52,7 +52,7 @@ _KINDS: dict[Language, Kind] = {"shell": "shell", "settings": "cluster", "other"
 
 @dataclass(frozen=True)
 class SubPlacement:
-    """The placement of a piece of another placement's text, from character `offset` on."""
+    """The placement of a piece of another placement's text, starting at character `offset`."""
 
     whole: Placement
     offset: int
@@ -105,8 +105,8 @@ class CellDocuments(NamedTuple):
 def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
     """Return the documents of a notebook's cells.
 
-    Python cells form one document, since they share their names. For a cell that cannot be parsed,
-    the document has the text but no code, so that names that the cell may use are kept.
+    Python cells form one document, because they share their names. For a cell that cannot be
+    parsed, the document has the text but no code, so that names that the cell may use are kept.
     """
     segments: list[Segment] = []
     code: list[str] = []
@@ -184,7 +184,7 @@ def whole_or_cells(
 
 
 def _in_file(error: SourceError, cell: Cell) -> SourceError:
-    """Return an error of a cell with its line in the file or, in Jupyter, in the cell."""
+    """Return a cell's error with its line in the file or, in Jupyter, in the cell."""
     line = None if error.line is None else error.line + (cell.first_line or 0)
     imports = _IMPORTS.search(cell.text) is not None
     libraries = frozenset(root for root, named in _MENTIONS.items() if named.search(cell.text))
@@ -230,7 +230,7 @@ _WRITTEN = re.compile(
     re.VERBOSE,
 )
 
-#: Tokens of a line that are needed to find its end: brackets, strings, comments, line breaks.
+#: Tokens needed to find the end of a line: brackets, strings, comments, line breaks.
 _PART = re.compile(
     r"""
       \#[^\r\n]*
@@ -274,7 +274,7 @@ class Masked:
 
 
 def language_of(cell: str) -> tuple[Language, int]:
-    """Return the language of a cell, judged by its first line, and where its code begins.
+    """Return the language of a cell, judging by its first line, and where its code begins.
 
     After Databricks' ``%sh``, code begins on the same line; after ``%%sh``, options follow.
     """
@@ -317,7 +317,7 @@ def mask(cell: str) -> Masked:
 
 
 def dedented(code: str) -> str:
-    """Return code that can be parsed although it may be indented, as IPython accepts it."""
+    """Return code that can be parsed even if the original is indented, which IPython accepts."""
     return f"{HEAD}{code}" if is_indented(code) else code
 
 
@@ -326,7 +326,7 @@ HEAD = "if 1:\n"
 
 
 def is_indented(code: str) -> bool:
-    """Whether the first line of code begins with white space."""
+    """Whether the first line of code begins with whitespace."""
     first = re.search(r"^[ \t]*[^\s#]", code, re.MULTILINE)
     return first is not None and first.group()[0] in " \t"
 

@@ -1,4 +1,4 @@
-"""Notebooks: Jupyter's files, and Markdown pages of Jupytext, MyST, Quarto or R Markdown."""
+"""Notebooks: Jupyter files, and Markdown pages for Jupytext, MyST, Quarto or R Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.sources.cells import Cell, CellDocuments, documents_of
 from mdstorm_migrate.sources.plain import decode, is_notebook
 
-#: The names of Python among kernels; sparkmagic calls it ``pyspark``.
+#: The names of Python kernels; sparkmagic's is called ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
 #: Text that code contains before or after its migration.
 _LIBRARY_NAME = re.compile(f"{OLD_ROOT}|{ROOT}|{NEW_ROOT}", re.IGNORECASE)
@@ -31,7 +31,7 @@ class NotebookSource:
         return path.suffix == ".ipynb"
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the cells; code cells only if some code names one of the libraries."""
+        """Return the cells; code cells only if some code mentions one of the libraries."""
         text, mark = decode(data)
         notebook = _loaded(text)
         code, markdown = _cells_in(notebook, text)
@@ -72,7 +72,7 @@ def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> CellD
 
 
 def _language(notebook: Any) -> str:
-    """Return the language of the kernel in lower case; Python if the notebook names none."""
+    """Return the kernel's language in lower case; Python if the notebook does not specify one."""
     try:
         metadata = notebook.get("metadata", {})
         info = metadata.get("language_info", {}).get("name")
@@ -82,7 +82,7 @@ def _language(notebook: Any) -> str:
 
 
 def _cells_in(notebook: Any, text: str) -> tuple[list[Cell], list[Cell]]:
-    """Return the code and Markdown cells, numbered among all cells as notebooks show them."""
+    """Return the code and Markdown cells, numbered among all cells as shown in notebooks."""
     spans: dict[Path, list[tuple[int, int]]] = {}
     for at, start, stop in strings_of(text):
         for key in ("source", "input"):
@@ -142,7 +142,7 @@ class PageSource:
     """A Markdown page whose fenced blocks are the cells of a notebook."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether the page is a notebook, judged by its front matter or its suffix."""
+        """Whether the page is a notebook, judging by its front matter or suffix."""
         return is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
@@ -171,7 +171,7 @@ class PageSource:
         return DecodedFile(text, documents, "utf-8", mark, found.broken, found.unparsed)
 
 
-#: Keys and indexes from the outermost value on, such as ``("cells", 3, "source", 0)``.
+#: Keys and indexes from the outermost value inward, such as ``("cells", 3, "source", 0)``.
 Path: TypeAlias = tuple[str | int, ...]
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+', re.DOTALL)
@@ -183,7 +183,7 @@ _CHARACTER = re.compile(
 
 
 def strings_of(text: str) -> Iterator[tuple[Path, int, int]]:
-    """Yield path and span, without quotes, of each string value of a valid JSON text."""
+    """Yield the path and span, without quotes, of each string value in a valid JSON text."""
     path: list[str | int] = []
     key: str | None = None
     is_key = False
@@ -220,7 +220,7 @@ class JsonStrings:
     spans : sequence of (int, int)
         The span of each string in the file, without its quotes.
     is_list : bool
-        Whether each line is a string of a list.
+        Whether each line is a string in a list.
     """
 
     file: str
@@ -268,16 +268,16 @@ class JsonStrings:
 
     @cached_property
     def _offsets(self) -> dict[int, list[int]]:
-        """The file positions of the characters of each string that contains escapes."""
+        """The file positions of the characters in each string that contains escapes."""
         return {}
 
     def _ends_string(self, start: int, stop: int) -> bool:
-        """Whether the span ends where a string of the list ends."""
+        """Whether the span ends where a string in the list ends."""
         return start != stop and stop in self._starts
 
     @cached_property
     def _between(self) -> str:
-        """The text between two strings of the list."""
+        """The text between two strings in the list."""
         if len(self.spans) > 1:
             return self.file[self.spans[0][1] + 1 : self.spans[1][0] - 1]
         first = self.spans[0][0] - 1

@@ -1,7 +1,7 @@
 """Files that are one document: requirements, TOML, INI, YAML, Dockerfiles, Markdown pages.
 
-The name of a file tells its kind. YAML and JSON are used for everything, so only files that mention
-Petastorm are read further.
+A file's name determines its kind. YAML and JSON are used for everything, so only files that mention
+Petastorm are read any further.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _NOTEBOOK = re.compile(
 _REQUIREMENTS_DIRECTORIES = frozenset(
     {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
 )
-#: A line of a list of requirements in a file of any name, such as a ``pip freeze``.
+#: A line in a requirement list in a file with any name, such as a ``pip freeze``.
 _ENTRY = re.compile(
     r"""\s* (?: \#.* | -[-\w].* | [A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?
       [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\([=<>~!\d][^)]*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
     re.VERBOSE,
 )
 _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
-#: Patterns of the beginnings of files of other kinds, under any name.
+#: Patterns for the start of files of other kinds, under any name.
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
         rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
@@ -62,7 +62,7 @@ _HEADS: dict[Kind, re.Pattern[bytes]] = {
     ),
     "shell": re.compile(rb"#![^\n]*\b(?:ba|z|da|k)?sh\b"),
 }
-#: Pattern of the beginning of the settings of tox.
+#: Pattern for the start of tox settings.
 _TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")
 #: Suffixes of files that are not searched: code of other sources, data, archives, pages.
 _SKIPPED_SUFFIX = re.compile(
@@ -75,10 +75,10 @@ _SKIPPED_SUFFIX = re.compile(
     | crt )""",
     re.VERBOSE,
 )
-#: Pattern of the beginning of mdstorm's own reports in JSON or SARIF; their messages quote
-#: other files.
+#: Pattern for the start of mdstorm's own reports in JSON or SARIF, whose messages quote other
+#: files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
-#: Number of characters that are searched for that pattern.
+#: Number of characters to search for that pattern.
 _REPORT_HEAD = 512
 
 
@@ -105,7 +105,7 @@ def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
 
 
 def is_notebook(path: PurePath, head: bytes) -> bool:
-    """Whether a Markdown page is a notebook, judged by its suffix or its front matter."""
+    """Whether a Markdown page is a notebook, judging by its suffix or front matter."""
     suffix = path.suffix.lower()
     return suffix in (".qmd", ".rmd") or (suffix == ".md" and _NOTEBOOK.match(head) is not None)
 
@@ -130,11 +130,11 @@ class PlainSource:
     """The source for files that are one document."""
 
     def claims(self, path: PurePath, head: bytes) -> bool:
-        """Whether a file is of a known kind, by its name or its beginning."""
+        """Whether a file is of a known kind, judging by its name or its start."""
         return kind_of(path, head) is not None and not is_notebook(path, head)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the file as one document; a report of mdstorm as none.
+        """Return the file as one document, or without documents if it is an mdstorm report.
 
         Raises
         ------

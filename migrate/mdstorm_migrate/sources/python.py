@@ -58,7 +58,7 @@ class DatabricksSource:
         return path.suffix == ".py" and head.startswith(DATABRICKS_HEADER)
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the notebook as one Python document; cell by cell if it is not valid Python.
+        """Return the notebook as one Python document, or cell by cell if it is not valid Python.
 
         Cells of ``%python`` share names with the other cells and belong to the same document.
         """
@@ -85,7 +85,7 @@ def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Yield the comment prefixes of a ``%python`` cell; a magic alone on a line stays as it is."""
+    """Yield the comment prefixes in a ``%python`` cell; a magic alone on a line is unchanged."""
     first = _PYTHON_CELL.match(cell[0]["text"])
     if first is None:
         return
@@ -107,7 +107,7 @@ def _magic_documents(cell: list[re.Match[str]], path: PurePath | None) -> Iterat
         yield Document("magic", lines, path)
 
 
-#: The script metadata of PEP 723.
+#: Script metadata as defined by PEP 723.
 _BLOCK = re.compile(
     r"^# /// script[ \t]*\r?\n(?P<content>(?:#(?:[ ][^\r\n]*)?\r?\n)+?)# ///[ \t]*\r?$",
     re.MULTILINE,
@@ -131,7 +131,7 @@ _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)
 
 
 def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
-    """Return the magics in comments of a script with cells; nothing for other scripts."""
+    """Return the magics in comments in a script with cells; nothing for other scripts."""
     if OLD_ROOT not in text.lower() and NEW_ROOT not in text:
         return ()
     markers = list(_MARKER.finditer(text))
@@ -151,13 +151,13 @@ def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
 def _documents(
     text: str, start: int, stop: int, about: str, path: PurePath | None
 ) -> Iterator[Document]:
-    """Yield the magics of a cell, unless it contains no code."""
+    """Yield the magics in a cell, unless it contains no code."""
     for magic in _MAGIC.finditer(text, start, stop) if not _NO_CODE.search(about) else ():
         yield Document("magic", [Segment(magic["magic"], Shift(magic.start("magic")))], path)
 
 
 def _strings(text: str) -> list[tuple[int, int]]:
-    """Return the spans of strings over several lines; none if the text is not valid Python."""
+    """Return the spans of multi-line strings; none if the text is not valid Python."""
     lines = Lines(text)
     try:
         return [
@@ -253,7 +253,7 @@ class Uncommented:
 def uncommented_lines(
     text: str, start: int, stop: int, pattern: re.Pattern[str], prefix: str
 ) -> Segment:
-    """Return lines of a file as a segment, without what `pattern` matches at their beginnings."""
+    """Return lines of a file as a segment, without the prefixes that `pattern` matches."""
     part = text[start:stop]
     cuts = tuple(match.span() for match in pattern.finditer(part))
     placement = Uncommented(part, cuts, prefix, start)
