@@ -107,4 +107,4 @@ def _skip(samples: int, error: CorruptDatasetError) -> None:
 @cache
 def _warn(error: str) -> None:
     """Log damaged data once per process."""
-    _logger.warning('Skipping samples because on_corrupt="skip": %s', error)
+    _logger.warning('Samples were skipped because on_corrupt="skip": %s', error)

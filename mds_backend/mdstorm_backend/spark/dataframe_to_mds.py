@@ -133,7 +133,7 @@ def _checked_options(mds_kwargs: Mapping[str, Any] | None, has_function: bool) -
     unknown = sorted(set(options) - set(_KNOWN))
     if unknown:
         raise errors.InvalidArgumentError(
-            f"mds_kwargs has unknown arguments {unknown}: use {', '.join(_KNOWN)}"
+            f"mds_kwargs has the unknown argument {unknown}: use {', '.join(_KNOWN)}"
         )
     if not options.get("out"):
         raise errors.InvalidArgumentError(

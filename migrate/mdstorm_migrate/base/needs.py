@@ -49,8 +49,8 @@ class Wanted:
             found = None
         if found is None or found.name.lower() != "mdstorm" or found.marker is not None:
             raise RequirementError(
-                f"{text!r} does not require mdstorm; write it as `mdstorm[torch]==0.2.*`, or give "
-                "the path or the URL of a wheel"
+                f"{text!r} does not require mdstorm; write it as `mdstorm[torch]==0.2.*`, or pass "
+                "the path or URL of a wheel"
             )
         version = f" @ {found.url}" if found.url else str(found.specifier)
         return cls(tuple(sorted(found.extras)), version)

@@ -37,14 +37,14 @@ _GATES: dict[str, tuple[Effort, ...]] = {
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, exists=True))
 @common.files_and_reports(
     list(_RENDERERS),
-    report_help="Write to a file instead; the format follows from the extension.",
+    report_help="Write to a file instead; the extension determines the format.",
     format_help="Format of the report; by default text.",
 )
 @click.option(
     "--fail-on",
     type=click.Choice([*_GATES, "environment"]),
-    help="Exit with 1 if something of that class, or a more severe one, is left, or for "
-    "`environment` if something needs attention before the code runs; by default never.",
+    help="Exit with 1 if anything of that class, or a more severe one, is left or, for "
+    "`environment`, if anything needs attention before the code runs; by default never.",
 )
 @click.pass_context
 def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> None:

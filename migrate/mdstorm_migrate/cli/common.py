@@ -172,7 +172,7 @@ def files_and_reports(
             "--exclude",
             multiple=True,
             metavar="GLOB",
-            help="Skip matching files; by default none but what git ignores.",
+            help="Skip matching files; by default only those that git ignores.",
         ),
         click.option(
             "-j",

@@ -113,7 +113,7 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
     help="How to require mdstorm, such as 'mdstorm[torch]==0.2.*'; by default 'mdstorm' with the "
     "extras that the code needs.",
 )
-@click.option("--index", metavar="URL", help="Another index that has mdstorm; by default none.")
+@click.option("--index", metavar="URL", help="An extra index that has mdstorm; by default none.")
 @click.option(
     "--backup",
     metavar="SUFFIX",
@@ -121,7 +121,7 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
 )
 @common.files_and_reports(
     FORMATS,
-    report_help="Also write a report; the format follows from the extension.",
+    report_help="Also write a report; the extension determines the format.",
     format_help="Format of the report, by default text; without --report, print it instead of the "
     "diff.",
 )

@@ -52,7 +52,7 @@ def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORM
     if format_ is None or format_ not in offered:
         names = "|".join(offered)
         raise ValueError(
-            f"the extension of {path} is not that of a report format: add --format {names}"
+            f"the extension of {path} does not match a report format: add --format {names}"
         )
     return format_
 
@@ -63,7 +63,8 @@ def check_reports(
     """Raise a usage error, before any work is done, if a report cannot be written."""
     if asked is not None and len(paths) > 1:
         raise click.UsageError(
-            "--format cannot be combined with several --report options, whose extensions set theirs"
+            "--format cannot be combined with several --report options, whose formats follow from "
+            "their extensions"
         )
     for path in paths:
         try:

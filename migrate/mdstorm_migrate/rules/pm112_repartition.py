@@ -23,7 +23,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
         method = frame.func if isinstance(frame, ast.Call) else None
         if isinstance(method, ast.Attribute) and method.attr in ("coalesce", "repartition"):
             what = (
-                f".{method.attr}() can be removed: mdstorm shards by rows, however they are "
+                f".{method.attr}() can be removed: mdstorm shards by rows, no matter how they are "
                 "partitioned"
             )
             yield Finding(CODE, CLASS, *module.span(frame), what)

@@ -163,7 +163,7 @@ def with_review(
         what = f"{held.rule} in this file must be resolved first ({_quoted(held.holds or '')})"
         reason = f"{what}: {held.because or _NO_MIXING}"
     if any(edit.group == NAMES and edit.cls == "review" for edit in edits):
-        reason = reason or "strings in this file that name modules need review as well"
+        reason = reason or "strings in this file that name modules also need review"
     return [_for_review(edit, reason) for edit in edits]
 
 

@@ -81,7 +81,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(beside(p, "empty")), OSError, "has no Parquet files"),
     (lambda p, m: reader(beside(p, "csv")), ValueError, "csv is not a Parquet file"),
     (lambda p, m: reader("~/data"), ValueError, "write file:///"),
-    (lambda p, m: reader("C:\\data"), ValueError, "Windows, which is not supported"),
+    (lambda p, m: reader("C:\\data"), ValueError, "Windows path, which is not supported"),
     (lambda p, m: reader("a.b.c"), OSError, "use make_spark_converter(spark.table('a.b.c'))"),
     (lambda p, m: reader(p, schema_fields=["idd"]), RuntimeError, "'s']: did you mean id?"),
     (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),

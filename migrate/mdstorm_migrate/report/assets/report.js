@@ -57,7 +57,7 @@
     filter();
   }
 
-  // The checklist: this browser keeps ticks, also for the report of the next run.
+  // The checklist: this browser keeps ticks, even for the report of the next run.
   const KEY = "mdstorm-migrate-checklist";
   const ticks = all(".todo input");
   function load() {
