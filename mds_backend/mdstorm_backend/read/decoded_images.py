@@ -207,7 +207,7 @@ class _EncodedImages:
         self._present = [
             row for row, file in enumerate(self._files) if file or nulls is None or not nulls[row]
         ]
-        # Fetched here, since context variables do not reach the threads.
+        # Fetched here, because context variables do not reach the threads.
         self._read_numbers = _numbers.get()
 
     def decoded(self, threads: int) -> npt.NDArray[np.uint8]:

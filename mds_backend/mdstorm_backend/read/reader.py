@@ -169,7 +169,7 @@ class Reader:
         refill : Refill
             Which slices are read, and how their rows are cut.
         part : int
-            The part of the batches to yield, of as many as the plan of `refill` has.
+            The number of the part whose batches are yielded, among the parts in `refill.plan`.
         """
         _ = self.schema
         if not len(self.dataset):

@@ -290,7 +290,7 @@ def contiguous(rows: Rows) -> slice | None:
 
 
 def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) -> None:
-    """Warn that there is nothing to read, as Petastorm does."""
+    """Warn that there is nothing to read, like Petastorm."""
     reason = "the dataset has no rows"
     if transformed:
         reason = "the predicate or the transform left no rows in a whole epoch"

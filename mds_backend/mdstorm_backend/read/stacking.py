@@ -64,7 +64,7 @@ def checked_stack(stack: StackOption) -> bool | str:
     ArgumentTypeError
         If it is neither a boolean nor a dtype.
     InvalidArgumentError
-        If it is a string that is not the name of a dtype of real numbers of at most 64 bits.
+        If it is a string that is not the name of a real-number dtype with at most 64 bits.
     """
     if isinstance(stack, (bool, np.bool_)):
         return bool(stack)

@@ -262,5 +262,5 @@ def _condition(error: Exception) -> str:
 def _text(error: Exception) -> str:
     try:
         return str(error)
-    except Exception:  # it calls the JVM as well
+    except Exception:  # this also calls the JVM
         return ""

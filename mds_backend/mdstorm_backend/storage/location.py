@@ -88,7 +88,7 @@ class Location:
         Raises
         ------
         ArgumentTypeError
-            If an argument has another type.
+            If an argument has a different type.
         """
         if not isinstance(url, (str, os.PathLike)) or url == "":
             raise ArgumentTypeError(f"expected a URL or a path, found {url!r}")
@@ -121,7 +121,7 @@ class Location:
         Raises
         ------
         CredentialsError
-            If there are no new ones, or they are refused as well.
+            If there are no new credentials, or they are also refused.
         """
         if self.credentials is None:
             return call()

@@ -48,7 +48,7 @@ _unsupported = partial(snapshot.unsupported, kind="iceberg")
 #: The version of a table that has no snapshot yet.
 _EMPTY = 0
 _EPOCH = datetime.fromtimestamp(0, timezone.utc)
-#: Types with different names in Spark. Types that Spark lacks, such as ``time``, are unsupported.
+#: Types with different names in Spark. Types unknown to Spark, such as ``time``, are unsupported.
 _SPARK_NAMES = {
     "int": "integer",
     "timestamp": "timestamp_ntz",

@@ -39,7 +39,7 @@ class AsOf:
     InvalidArgumentError
         If both are given, or one is not a valid version or time.
     ArgumentTypeError
-        If one has another type.
+        If one of them has a different type.
     """
 
     version: int | str | None = None

@@ -263,7 +263,7 @@ class MDSWriter(Described, OwnContext):
 
     def __reduce__(self) -> Any:
         raise errors.ArgumentTypeError(
-            "an MDSWriter cannot be copied or sent to another process, since both would write "
+            "an MDSWriter cannot be copied or sent to another process, because both would write "
             "the same files: create one in each process that writes, with its own directory, and "
             "merge the directories with merge_index"
         )

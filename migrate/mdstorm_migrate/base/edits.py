@@ -56,7 +56,7 @@ class Edit:
         binds. If one of them is suppressed, not selected or not safe enough, none is applied.
     topic : Topic, optional
     reason : str, optional
-        Why an edit that is exact by itself needs review, as its message also states.
+        Why an edit that is exact by itself needs review; also part of its message.
     line, column, cell : int
         Where the span begins in the file, counted from 1; columns count characters. In a notebook,
         lines and columns count within the cell `cell`. Filled in by `run.migration`.

@@ -155,7 +155,7 @@ def _state(missing: str) -> str:
 
 
 def _is_blank(missing: str) -> bool:
-    """Whether a name consists of underscores, which are blanks to fill in, as in exercises."""
+    """Whether a name consists of underscores: a blank to fill in, as in exercises."""
     return not missing.rpartition(".")[2].strip("_")
 
 

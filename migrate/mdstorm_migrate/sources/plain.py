@@ -201,7 +201,7 @@ def decode_python(data: bytes) -> tuple[str, bytes, str]:
 
 
 def is_wide(data: bytes) -> bool:
-    """Whether a file is UTF-16 with a byte order mark, as PowerShell writes lists and scripts."""
+    """Whether a file is UTF-16 with a byte order mark, which PowerShell uses for text files."""
     return data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
 
 
