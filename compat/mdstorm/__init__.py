@@ -40,7 +40,7 @@ _HOMES = {
     "make_reader": "reader",
 }
 
-#: The optional library that each of these modules cannot be imported without.
+#: The optional library that each of these modules requires.
 _NEEDED = {
     "lightning": "lightning",
     "pytorch": "torch",
@@ -55,7 +55,7 @@ logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 class _Missing:
-    """The last import finder, which raises an error that names a missing module's replacement."""
+    """The last import finder. Its error for a missing module suggests the replacement."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

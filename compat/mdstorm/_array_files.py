@@ -23,16 +23,16 @@ import pyarrow as pa
 
 from mdstorm_backend.format import Values, gather_binary, gather_fixed
 
-#: Shape of an array; None for a dimension of any size.
+#: Array shape, with None for dimensions of any size.
 Shape = tuple[int | None, ...]
 _Positions = npt.NDArray[np.int64]
 
 _MAGIC = np.frombuffer(b"\x93NUMPY", np.uint8)
-#: Number of bytes of the magic string, the version, and the longer form of the header's length.
+#: Combined size in bytes of the magic string, the version, and the longer header length field.
 _PREFIX_SIZE = 12
-#: Maximum size of a header in bytes: NumPy reads no header longer than 10,000.
+#: Maximum header size in bytes. NumPy refuses headers longer than 10,000.
 MOST_BYTES = 16 << 10
-#: The local header of an archive's member: signature, flags, method, checksum, and the lengths of
+#: The local header of an archive member: signature, flags, method, checksum, and the lengths of
 #: its name and its extra field.
 _HEADER = struct.Struct("<4s2xHH4xI8xHH")
 _SIGNATURE = b"PK\x03\x04"
@@ -40,7 +40,7 @@ _MEMBER = b"arr.npy"
 _DEFLATED = 8
 #: Flag of archive members whose checksum follows their data.
 _CHECKSUM_LATER = 1 << 3
-#: Errors that damaged archives cause.
+#: Errors caused by damaged archives.
 _DAMAGE = (
     *(struct.error, zlib.error, zipfile.BadZipFile, EOFError, OSError),
     *(KeyError, NotImplementedError, RuntimeError, ValueError),
@@ -94,7 +94,7 @@ def decode_npy(
 
 
 class _Files:
-    """The files of a column, with parsed and checked headers."""
+    """The files in a column, with their headers parsed and checked."""
 
     def __init__(self, values: pa.Array, dtype: np.dtype[Any], shape: Shape) -> None:
         self._dtype = dtype
@@ -165,14 +165,14 @@ class _Files:
         for code, start, size in files:
             header = self._headers[code]
             array = header.array(self._data[start : start + size].tobytes())
-            # Strings keep the length that their file declares, and times keep the unit.
+            # Strings keep the length declared in their file, and times keep their unit.
             is_number = self._dtype.kind in "biufc"
             wanted = self._dtype if is_number else header.dtype.newbyteorder("=")
             found.append(np.asarray(array, wanted, order="C"))
         return found
 
     def _find_skipped(self) -> _Positions:
-        """Return the number of bytes before the values of each file."""
+        """Return the number of bytes before the values in each file."""
         data, starts = self._data, self._starts
         if len(starts) == 0:
             return np.zeros(0, np.int64)
@@ -279,7 +279,7 @@ def _parsed(text: bytes) -> NpyHeader:
         read = np.lib.format.read_array_header_2_0
     try:
         shape, fortran_order, dtype = read(file)
-    except Exception as error:  # older versions of NumPy leak errors of Python's parser
+    except Exception as error:  # older versions of NumPy leak errors from Python's parser
         raise ValueError(f"an array whose header cannot be parsed ({error})") from error
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: their values are pickles")

@@ -157,7 +157,7 @@ def convert(
     as_of = AsOf(version, timestamp)
     parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)
     if name is not None or parquet.table_version is not None:
-        # The directory of a table that is given by its name or by its metadata.
+        # The directory of a table specified by its name or its metadata.
         _check_apart(parquet.location.url, target)
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
@@ -244,7 +244,7 @@ def _plan(
 
 
 def _check_no_parquet(target: Location) -> None:
-    """Raise DatasetExistsError if a directory has Parquet files: readers would ignore them."""
+    """Raise DatasetExistsError if a directory has Parquet files, which readers would ignore."""
     for name in target.list_names():
         if name.endswith(".parquet") and not is_hidden(name):
             raise errors.DatasetExistsError(
@@ -312,7 +312,7 @@ def mds_plan(
         name: decoded_field(field, source.schema[name]) for name, field in unischema.fields.items()
     }
     others = [name for name in source.schema.names if name not in decoded]
-    # Decoded arrays of strings or of times have no MDS type: these columns stay encoded.
+    # Decoded arrays of strings or times have no MDS type, so these columns stay encoded.
     columns = {
         name: decoded[name]
         if name in decoded and not is_untyped(decoded[name].column)
@@ -377,7 +377,7 @@ def open_compared(
     storage_options: dict[str, Any] | None = None,
     as_of: AsOf | None = None,
 ) -> tuple[engine.ComparedRows, engine.ComparedRows]:
-    """Open two datasets (MDS, Parquet files or tables) whose rows are to be compared.
+    """Open two datasets (MDS, Parquet files or tables) to compare their rows.
 
     If either has a Unischema, the fields of both are compared decoded. `as_of` is the version of
     the first dataset, if that is a table.
@@ -436,7 +436,7 @@ def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> eng
 
 
 def _described(array: npt.NDArray[Any] | None) -> dict[str, Any] | None:
-    """Return the dtype and shape of an array, and its bytes; None for null."""
+    """Return the dtype, shape and bytes of an array; None for null."""
     if array is None:
         return None
     array = np.ascontiguousarray(_numbers(array))

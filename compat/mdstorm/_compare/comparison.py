@@ -39,11 +39,11 @@ class Verdict:
 
     loader: Loader
     differences: list[Difference] = field(default_factory=list)
-    #: Why the loader could not be compared.
+    #: The reason the loader could not be compared.
     reason: str = ""
     #: Which values were compared less strictly, and why.
     remarks: list[str] = field(default_factory=list)
-    #: Why the order of rows was not compared; empty if it was.
+    #: The reason the row order was not compared; empty if it was.
     no_order: str = "nothing was compared"
     #: Columns of computed numbers that differ by rounding.
     rounded: set[str] = field(default_factory=set)
@@ -60,7 +60,7 @@ class Verdict:
 
 
 def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
-    """Return a verdict for each loader of either recording.
+    """Return a verdict for each loader in either recording.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def _not_comparable(old: Loader, new: Loader) -> str:
 def _of_passes(
     old: Loader, again: Loader | None, new: Loader, verdict: Verdict
 ) -> Iterator[Difference]:
-    """Compare the number of passes that the program made, and how much of each pass it read."""
+    """Compare the number of passes the program made, and how much of each one it read."""
     if old.is_share or new.is_share:
         return  # shares have different numbers of batches
     if again is not None and again.passes != old.passes:
@@ -174,7 +174,7 @@ def _has_rows(old: Loader, new: Loader) -> bool:
 
 
 def _reads_ahead(loader: Loader) -> bool:
-    """Whether batches are counted when TensorFlow reads them, not when the program takes them."""
+    """Whether batches are counted when TensorFlow reads them rather than when they are used."""
     return loader.kind in ("make_petastorm_dataset", "make_tf_dataset", "tf_tensors")
 
 
@@ -213,7 +213,7 @@ def _of_data(
 
 
 def _has_sizes(old: Loader, before: Data, after: Data) -> bool:
-    """Whether the sizes of batches are known, and must be equal."""
+    """Whether the batch sizes are known and must be equal."""
     return not old.is_share and SEVERAL not in before.sizes and SEVERAL not in after.sizes
 
 
@@ -223,7 +223,7 @@ def _sizes(data: Data) -> str:
 
 
 def _of_columns(old: Data, new: Data) -> Iterator[Difference]:
-    """Compare the names of the columns, and their dtypes and shapes."""
+    """Compare the columns' names, dtypes and shapes."""
     for name in old.columns:
         if name not in new.columns:
             yield Difference("columns", name, "missing")
@@ -255,7 +255,7 @@ def _random_columns(old: Data, repeated: Data | None) -> list[str]:
 
 
 def _is_computed(loader: Loader) -> bool:
-    """Whether the loader passes its values through a function of the program."""
+    """Whether the loader applies a user function to its values."""
     return any(loader.arguments.get(name) is not None for name in _FUNCTIONS)
 
 
@@ -331,7 +331,7 @@ def _digest_of_rows(data: Data, names: Sequence[str]) -> int | None:
 
 
 def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
-    """Return why the order of a loader cannot be compared; empty if it can be compared."""
+    """Return the reason a loader's order cannot be compared; empty if it can be."""
     given = loader.arguments
     if loader.is_share:
         return "the rows belong to several shares"
@@ -354,7 +354,7 @@ def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
 
 
 def _has_other_order(one: Data, other: Data) -> bool:
-    """Whether some column has the same values in both passes, but in another order."""
+    """Whether any column has the same values in both passes, but in a different order."""
     return any(
         column.digest == other.columns[name].digest
         and column.ordered != other.columns[name].ordered
@@ -365,8 +365,8 @@ def _has_other_order(one: Data, other: Data) -> bool:
 
 def _examples(old: Data, new: Data) -> dict[str, list[dict[str, str]]]:
     """Return examples of rows that only one side has."""
-    # Each side keeps the rows with the smallest hashes. A row is therefore missing from the other
-    # side if its hash is smaller than one that the other side keeps.
+    # Each side keeps the rows with the smallest hashes, so a row must be missing from the other
+    # side if its hash is smaller than one that the other side kept.
     found = {}
     for side, data, other in (("before", old, new), ("after", new, old)):
         known = {each["hash"] for each in other.examples}

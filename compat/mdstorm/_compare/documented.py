@@ -17,7 +17,7 @@ _PLAIN = frozenset({"int", "float", "bool", "list"})
 
 @dataclass(frozen=True)
 class Case:
-    """A difference that was found: what differs, in which loader and column."""
+    """A difference between two recordings, with its loader and column."""
 
     kind: str
     old: Loader
@@ -25,14 +25,14 @@ class Case:
     column: str = ""
 
     def columns(self) -> tuple[Column, Column] | None:
-        """Return the column of each pass, if both passes have it."""
+        """Return the column from each pass, if both passes have it."""
         if self.old.data is None or self.new.data is None:
             return None
         old, new = self.old.data.columns.get(self.column), self.new.data.columns.get(self.column)
         return (old, new) if old is not None and new is not None else None
 
     def has(self, *arguments: str) -> bool:
-        """Whether all these arguments were given, and are neither None nor False."""
+        """Whether all of these arguments were passed and are neither None nor False."""
         return all(self.old.arguments.get(name) not in (None, False, 0) for name in arguments)
 
 
@@ -63,7 +63,7 @@ def _is_new_unsigned(case: Case) -> bool:
     if case.kind != "columns" or case.new.data is None:
         return False
     column = case.new.data.columns.get(case.column)
-    # Tensors have int32 and int64 in place of unsigned integers.
+    # Tensors use int32 and int64 instead of unsigned integers.
     return column is not None and column.dtypes <= _UNSIGNED and column.shapes == {"[]"}
 
 

@@ -48,21 +48,21 @@ from typing import Any
 
 import numpy as np
 
-#: Version of the format of recordings.
+#: Version of the recording format.
 FORMAT = 1
 #: Maximum number of distinct shapes to list for a column.
 LISTED = 8
-#: Recorded for a column that has more shapes, in place of its shapes.
+#: Recorded instead of the shapes of a column that has more of them.
 SEVERAL = "several"
-#: Number of rows of a row reader that are hashed together.
+#: Number of rows from a row reader that are hashed together.
 ROWS_TOGETHER = 512
 #: Maximum number of bytes of words that are hashed at once.
 BYTES_TOGETHER = 1 << 23
 
 # --- 1. Digests ----------------------------------------------------------------------------------
 #
-# A digest is the sum, modulo 2**128, of one hash for each row. Sums, unlike XOR, detect repeated
-# rows, and do not depend on the order. Hashes are taken of canonical values, by their bytes:
+# A digest is the sum of one hash per row, modulo 2**128. Sums, unlike XOR, detect repeated
+# rows, and do not depend on the order. The hashes are computed from the bytes of canonical values:
 #
 #   number, bool              float64; integers beyond 2**53 their 64 bits, decimals their digits
 #   time, date, duration      nanoseconds (since 1970 UTC), as a number
@@ -81,7 +81,7 @@ _NUMERIC = "biufcmM"
 
 
 def _mixed(words: Any) -> Any:
-    """Return 64-bit words whose bits depend on all bits of the given words (MurmurHash's mixer)."""
+    """Mix the bits within each 64-bit word, using the MurmurHash finalizer."""
     words = words ^ (words >> _U64(33))
     words = words * _U64(0xFF51AFD7ED558CCD)
     words = words ^ (words >> _U64(33))
@@ -97,7 +97,7 @@ def _keys(count: int, lane: int) -> Any:
 
 
 def _hashed(words: Any, shape: tuple[int, ...]) -> Any:
-    """Return hashes of rows, of shape ``(rows, 2)``, from their words and their shape.
+    """Return row hashes, of shape ``(rows, 2)``, from the rows' words and shape.
 
     Each half is a sum of mixed words, each with the key of its position.
     """
@@ -143,7 +143,7 @@ def _words_of(array: Any, is_null: Any) -> Any:
 
 @dataclass
 class Rows:
-    """The values of one column in several rows: their hashes and properties."""
+    """The hashes and properties of one column's values in several rows."""
 
     hashes: Any
     dtypes: set[str]
@@ -166,7 +166,7 @@ def rows_of(values: Any) -> Rows:
 
 
 def _plain(values: Any) -> Any:
-    """Return a tensor of a framework, or a column of pandas, as an array."""
+    """Return a framework's tensor or a pandas column as an array."""
     if isinstance(values, (np.ndarray, list, tuple)):
         return values
     if hasattr(values, "detach"):  # a torch tensor
@@ -178,7 +178,7 @@ def _plain(values: Any) -> Any:
 
 
 def _stacked(values: list[Any]) -> Any:
-    """Return an array of numbers in rows, if all have one dtype and shape; otherwise None."""
+    """Stack rows of numbers that share a dtype and shape; return None if they do not."""
     if len(values) < 2 or not all(isinstance(value, (np.generic, np.ndarray)) for value in values):
         return None
     if len({(value.dtype, value.shape) for value in values}) > 1:
@@ -285,7 +285,7 @@ def _row_of_parts(parts: list[Any]) -> Rows:
 
 
 class NotRecordedError(Exception):
-    """Data cannot be hashed. Their loader is counted, but not compared."""
+    """The data cannot be hashed. Its loader is counted, but not compared."""
 
 
 # --- 2. Statistics of one pass -------------------------------------------------------------------
@@ -350,13 +350,13 @@ class Pass:
         if self.is_batched:
             self._add_columns({name: _with_rows(value) for name, value in columns.items()})
             return
-        # Copied, since the program may change them before they are hashed.
+        # Copied because the program may change them before they are hashed.
         self._waiting.append({name: copy.copy(value) for name, value in columns.items()})
         if len(self._waiting) == ROWS_TOGETHER:
             self.flush()
 
     def flush(self) -> None:
-        """Hash the rows that were collected so far."""
+        """Hash the rows collected so far."""
         rows, self._waiting = self._waiting, []
         names = dict.fromkeys(name for row in rows for name in row)
         if names:
@@ -382,7 +382,7 @@ class Pass:
         self.rows += rows
 
     def _add_rows(self, parts: dict[str, Rows], columns: dict[str, Any]) -> None:
-        """Add hashes of whole rows, which show whether values of one row stayed together.
+        """Add whole-row hashes, which show whether values in the same row stayed together.
 
         Each column has the digest of the rows without it, for when only that column differs.
         """
@@ -449,7 +449,7 @@ def _with_rows(values: Any) -> Any:
 
 
 def _length(item: Any) -> int:
-    """Return the number of rows of a batch."""
+    """Return the number of rows in a batch."""
     try:
         _, first = next(_columns_of(item))
         return len(_with_rows(first))
@@ -478,28 +478,28 @@ class Call:
         return self._parameters[name].default
 
     def again(self, **changed: Any) -> Any:
-        """Repeat the call with other arguments, except those that the function does not take."""
+        """Repeat the call with changed arguments, omitting any the function does not accept."""
         takes_any = any(one.kind is one.VAR_KEYWORD for one in self._parameters.values())
         taken = {name: changed[name] for name in changed if takes_any or name in self._parameters}
         return self._make(**dict(self.arguments, **taken))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the given arguments: numbers and text as they are, others as their type."""
+        """Return the given arguments: numbers and strings unchanged, others as their type."""
         given = self.arguments.items()
         return {name: _as_json(value) for name, value in given if name not in ("self", "reader")}
 
 
 def _as_json(value: Any) -> Any:
-    """Return a value as it is recorded: URLs and collections may contain secrets."""
+    """Return the recorded form of a value. URLs and collections may contain secrets."""
     if isinstance(value, float) and not math.isfinite(value):
-        return str(value)  # JSON has no infinity and no NaN
+        return str(value)  # JSON has no infinity or NaN
     is_plain = value is None or isinstance(value, (bool, int, float, str))
     return type(value).__name__ if not is_plain or "://" in str(value) else value
 
 
 @dataclass(eq=False)
 class Loader:
-    """One loader of the program: where it was created, and what was read from it.
+    """One loader in the program: where it was created, and what was read from it.
 
     Values are hashed until one pass is complete; other passes are counted. Endless loaders are only
     counted, and `read_full_pass` reads one pass of them, with ``num_epochs=1``.
@@ -542,7 +542,7 @@ class Loader:
             self._guarded(functools.partial(self._current.add, item))
 
     def end(self) -> None:
-        """End a pass that is complete."""
+        """End a complete pass."""
         self._continue()
         self.passes[-1][2] = True
         current, self._current = self._current, None
@@ -550,12 +550,12 @@ class Loader:
             self.data = current
 
     def _guarded(self, act: Callable[[], None]) -> bool:
-        """Run a hashing step, and note its errors, so that the program does not fail."""
+        """Run a hashing step, recording errors so that the program does not fail."""
         try:
             act()
         except NotRecordedError as reason:
             self.note = str(reason)
-        except Exception as error:  # its text is not recorded: it may quote values
+        except Exception as error:  # its text is not recorded because it may quote values
             self.note = type(error).__name__
             name = "{} {} {} #{}".format(*self.site, self.kind, self.number + 1)
             _print("{}: {}: {}".format(name, self.note, error))
@@ -565,13 +565,13 @@ class Loader:
 
     @property
     def _epochs(self) -> int | None:
-        """The number of epochs of a pass; None if it is endless."""
+        """The number of epochs in a pass; None if it is infinite."""
         calls = [self.call] if self.reader is None else [self.call, self.reader.call]
         found = [call.get("num_epochs", 1) for call in calls]
         return None if None in found else functools.reduce(operator.mul, found)
 
     def read_full_pass(self) -> None:
-        """Read one complete pass, if the program has read none: its files may be deleted later."""
+        """Read a complete pass if the program has not: the files may be deleted later."""
         if self.data is not None or self.note or self.is_used_by_loader:
             return
         found = Pass(self.is_batched, RECORDER.examples)
@@ -582,7 +582,7 @@ class Loader:
                 self.note = "a full pass could not be read: " + self.note
 
     def _read_again(self, found: Pass) -> None:
-        """Read one epoch of another loader, made with the same arguments."""
+        """Read one epoch from a new loader created with the same arguments."""
         changed: dict[str, Any] = {"num_epochs": 1}
         reader = None if self.reader is None else self.reader.call.again(**changed)
         if reader is not None:
@@ -633,7 +633,7 @@ def kept_random_states() -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_graph() -> Iterator[None]:
-    """Use a separate graph in TensorFlow's graph mode: the program's may be finalized."""
+    """Use a separate graph in TensorFlow graph mode, because the program's may be finalized."""
     tf: Any = sys.modules.get("tensorflow")
     if tf is None or tf.executing_eagerly():
         yield
@@ -643,7 +643,7 @@ def own_graph() -> Iterator[None]:
 
 
 def tf_elements(dataset: Any) -> Iterator[Any]:
-    """Yield the elements of a dataset, in eager and in graph mode."""
+    """Yield the elements of a dataset, in eager or graph mode."""
     import tensorflow as tf
 
     if tf.executing_eagerly():
@@ -668,14 +668,14 @@ class Recorder:
         #: The process that writes the recording; forked children are not recorded.
         self.process = os.getpid()
         self.folder = os.getcwd()
-        #: Loaders by the ids of the objects that the program got for them.
+        #: Loaders, by the ids of the objects returned to the program.
         self.objects: dict[int, tuple[weakref.ref[Any], Loader]] = {}
         self._thread = threading.local()
         self._numbers: dict[tuple[str, ...], int] = {}
 
     @contextlib.contextmanager
     def nested(self) -> Iterator[None]:
-        """Do not record calls that entry points themselves make in this thread."""
+        """Do not record calls made by entry points themselves in this thread."""
         before = self.is_nested
         self._thread.is_nested = True
         try:
@@ -700,7 +700,7 @@ class Recorder:
         return loader if is_known and not self.is_nested else None
 
     def started(self, kind: str, call: Call, found: Any) -> Any:
-        """Record a loader, and return the object that the program gets for it."""
+        """Record a loader, and return the object to give to the program."""
         given = call.get("reader")
         reader = self.loader_of(given)
         site = _site(self.folder)
@@ -720,7 +720,7 @@ class Recorder:
         return watched(found, loader)
 
     def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
-        """Read a complete pass of each chosen loader that the program did not read to its end."""
+        """Read a complete pass of each chosen loader that the program did not exhaust."""
         if not self.full_pass or self.is_in_child:
             return
         for loader in self.loaders:
@@ -747,7 +747,7 @@ def _site(folder: str) -> tuple[str, str]:
 
 
 def _is_batched(kind: str, reader: Any) -> bool:
-    """Whether the items of a loader are batches, not rows."""
+    """Whether a loader's items are batches rather than rows."""
     if kind in ("make_reader", "make_batch_reader", "make_petastorm_dataset"):
         return bool(getattr(reader, "batched_output", True))
     return True
@@ -757,7 +757,7 @@ def _is_batched(kind: str, reader: Any) -> bool:
 
 
 def watched(found: Any, loader: Loader) -> Any:
-    """Return the object that the program gets for a loader, and record what it does with it.
+    """Return the object to give to the program for a loader, and record its use.
 
     Its class stays the same, and gets methods that record. A dataset of tf.data is replaced.
     """
@@ -766,7 +766,7 @@ def watched(found: Any, loader: Loader) -> Any:
         RECORDER.objects[id(found)] = weakref.ref(found), loader
         for method in RECORDING:
             patch_method(type(found), method)
-    except Exception:  # of a built-in class
+    except Exception:  # built-in classes cannot be patched
         loader.note = "it is a {}, whose methods cannot be replaced".format(type(found).__name__)
     return given
 
@@ -780,7 +780,7 @@ def patch_method(cls: Any, name: str) -> None:
 
     @functools.wraps(original)
     def method(self: Any, *args: Any) -> Any:
-        # A subclass is patched itself, so its base class does not record again.
+        # Subclasses are patched themselves, so the base class must not record again.
         loader = RECORDER.loader_of(self) if type(self) is cls else None
         act = functools.partial(original, self)
         return act(*args) if loader is None else record(loader, act, *args)
@@ -790,7 +790,7 @@ def patch_method(cls: Any, name: str) -> None:
 
 
 def _next(loader: Loader, take: Callable[[], Any]) -> Any:
-    """Take an item of a reader."""
+    """Take an item from a reader."""
     if loader.is_used_by_loader:
         return take()
     try:
@@ -850,7 +850,7 @@ def tf_dataset(dataset: Any, loader: Loader) -> Any:
     """
     import tensorflow as tf
 
-    # Datasets of TensorFlow 1 have more methods, such as make_one_shot_iterator.
+    # TensorFlow 1 datasets have additional methods, such as make_one_shot_iterator.
     v1 = tf.compat.v1.data.Dataset
     cls = v1 if isinstance(dataset, v1) else tf.data.Dataset
 
@@ -910,7 +910,7 @@ def _values_of(column: Any, arrays: Iterator[Any]) -> Any:
 
 # --- 5. Entry points -----------------------------------------------------------------------------
 
-#: The argument that selects whether to read with threads, with processes or with neither.
+#: The argument that selects threads, processes, or neither for reading.
 POOL = "reader_pool_type"
 
 
@@ -919,7 +919,7 @@ def _making(
 ) -> Callable[..., Any]:
     """Return a function that makes a loader and records it; `again` makes another one like it."""
     signature = inspect.signature(original)
-    # Petastorm's pool of threads may end before it has read all rows.
+    # Petastorm's thread pool may finish before it has read all rows.
     is_pool = original.__module__.startswith("petastorm") and POOL in signature.parameters
 
     @functools.wraps(original)
@@ -938,7 +938,7 @@ def _making(
 
 
 def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return an ``__init__`` for a class of loaders that records each new loader."""
+    """Return an ``__init__`` for a loader class that records each new loader."""
 
     @functools.wraps(original)
     def construct(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -959,7 +959,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _deleting(_: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a ``delete`` of a converter that first reads the loaders over the converter's copy."""
+    """Return a converter's ``delete`` that first reads the loaders over the converter's copy."""
 
     @functools.wraps(original)
     def delete(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -994,7 +994,7 @@ def patch_module(module: Any) -> None:
     for name, wrap in ENTRY_POINTS[module.__name__.partition(".")[2]].items():
         owner, _, method = name.rpartition(".")
         target: Any = getattr(module, owner, None) if owner else module
-        # `target` is None if this version of Petastorm does not have the class; then there is
+        # `target` is None if this version of Petastorm does not have the class. There is then
         # nothing to replace, although None has an `__init__`.
         original = None if target is None else getattr(target, method, None)
         if original is None or hasattr(original, "records"):
@@ -1008,7 +1008,7 @@ class PatchingFinder:
     """An import finder that patches the modules of Petastorm and mdstorm when they are imported."""
 
     def install(self) -> None:
-        """Patch the modules that are already loaded, and others when they are imported."""
+        """Patch modules that are already loaded, and later ones when they are imported."""
         sys.meta_path.insert(0, self)
         for name in MODULES & sys.modules.keys():
             patch_module(sys.modules[name])
@@ -1026,7 +1026,7 @@ class PatchingFinder:
 
 
 class PatchingLoader:
-    """Loads a module as another loader does, and patches it."""
+    """Loads a module with another loader, then patches it."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -1138,7 +1138,7 @@ def record_in_children(arguments: list[str], runs: int) -> int:
 
 
 def record_to(path: str, command: list[str], options: Any) -> int:
-    """Run the program here, and add the recording to those in the file; return the exit code."""
+    """Run the program here, append its recording to the file, and return the exit code."""
     code, recording = record(command, bool(options.module), options)
     before = _read(path)["runs"] if os.path.exists(path) else []
     with open(path + ".part", "w", encoding="utf-8") as file:
@@ -1177,7 +1177,7 @@ def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict
 
 
 def _run(command: list[str], is_module: bool) -> tuple[int, str | None]:
-    """Run the program as Python does; return its exit code, and how it failed if it did."""
+    """Run the program as Python does; return its exit code and any failure."""
     sys.argv = command
     target = command[0]
     sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.realpath(target))

@@ -1,4 +1,4 @@
-"""Recordings as values: read from files, and joined over ranks and shares."""
+"""Read recordings from files, and join them across ranks and shares."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Column:
     ordered: int | None
     #: The digest of whole rows without this column.
     rest: int
-    #: Minimum, maximum, sum, sum of magnitudes and of squares; None for values other than numbers.
+    #: Minimum, maximum, sum, sum of magnitudes, sum of squares; None for non-numeric values.
     numbers: tuple[float, float, float, float, float] | None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Column:
-        """Read a column of a recording."""
+        """Read a column from a recording."""
         keys = ("minimum", "maximum", "sum", "magnitude", "squares")
         return cls(
             frozenset(value["dtypes"]),
@@ -45,7 +45,7 @@ class Column:
         )
 
     def repeated(self, times: int) -> Column:
-        """Return the column of the same rows, read several times."""
+        """Return this column as if its rows had been read several times."""
         numbers = self.numbers
         if numbers is not None:
             low, high, *sums = numbers
@@ -61,7 +61,7 @@ class Column:
         )
 
     def joined(self, other: Column) -> Column:
-        """Return the column of the rows of this column and of another one."""
+        """Return a column with the rows of both columns."""
         numbers = self.numbers or other.numbers
         if self.numbers and other.numbers:
             (low, high, *sums), (low2, high2, *sums2) = self.numbers, other.numbers
@@ -101,12 +101,12 @@ class Data:
             columns,
             value.get("examples", ()),
         )
-        # One epoch represents all of them, if the program did not read them to their end.
+        # A single epoch represents all epochs if the program did not read them to the end.
         times = value.get("times", 1)
         return found if times == 1 else found.repeated(times)
 
     def repeated(self, times: int) -> Data:
-        """Return the data of the same rows, read several times."""
+        """Return this data as if its rows had been read several times."""
         columns = {name: column.repeated(times) for name, column in self.columns.items()}
         # Batches span epochs, so their sizes are unknown.
         sizes = {SEVERAL: sum(self.sizes.values()) * times}
@@ -114,7 +114,7 @@ class Data:
         return replace(self, rows=self.rows * times, sizes=sizes, digest=digest, columns=columns)
 
     def joined(self, other: Data) -> Data:
-        """Return the data of the rows of this object and of another one."""
+        """Return data with the rows of both objects."""
         columns = dict(self.columns)
         for name, column in other.columns.items():
             columns[name] = columns[name].joined(column) if name in columns else column
@@ -130,7 +130,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Loader:
-    """A loader of a program, or all shares of one."""
+    """A program's loader, or all of its shares."""
 
     kind: str
     file: str
@@ -146,7 +146,7 @@ class Loader:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Loader:
-        """Read a loader of a recording."""
+        """Read a loader from a recording."""
         reader = value.get("reader", {"arguments": {}})
         arguments = {**reader["arguments"], **value["arguments"]}
         shard = arguments.get("cur_shard")
@@ -187,7 +187,7 @@ class Loader:
         return sorted({*found} - self.shards)
 
     def joined(self, other: Loader) -> Loader:
-        """Return a loader that reads the rows of this loader and of another one."""
+        """Return a loader that reads the rows of both loaders."""
         both = self.data is not None and other.data is not None
         data = self.data.joined(other.data) if self.data and other.data else None
         note = "" if both else self.note or other.note
@@ -196,7 +196,7 @@ class Loader:
 
 @dataclass(frozen=True)
 class Recording:
-    """The data that a program read: in each of several runs, on all ranks together."""
+    """The data that a program read in each run, with all ranks combined."""
 
     path: str
     program: str
@@ -218,7 +218,7 @@ class Recording:
 
 @dataclass
 class _Shares:
-    """The shares of one loader, gathered from ranks and from calls of one rank."""
+    """The shares of one loader, gathered from all ranks and from calls on the same rank."""
 
     loader: Loader
     taken: set[tuple[int, object]] = field(default_factory=set)
@@ -298,7 +298,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader]:
-    """Join the shares of each loader: of all ranks, and of calls that differ only in the shard.
+    """Join each loader's shares across ranks, and across calls that differ only in the shard.
 
     The shares of one loader were made by calls of one function: each joins the first loader there
     that does not have its shard yet.

@@ -1,4 +1,4 @@
-"""The report of a comparison: lines for people, values for JSON."""
+"""Comparison reports, as text lines or as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def counts_of(verdicts: Sequence[Verdict]) -> dict[str, int]:
 
 
 def lines_of(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> Iterator[str]:
-    """Yield the lines of the report: one for each loader, then the remarks."""
+    """Yield the lines of the report, first one per loader and then the remarks."""
     yield f"{old.library} and {new.library}, {old.program}"
     yield ""
     names = [_name(verdict.loader) for verdict in verdicts]

@@ -1,1 +1,1 @@
-"""Stored datasets with a Unischema: their metadata, and decoding their columns."""
+"""Metadata and column decoding for stored datasets with a Unischema."""

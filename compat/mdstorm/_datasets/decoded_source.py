@@ -112,7 +112,7 @@ def decoded(source: Any, unischema: Unischema) -> Any:
 
 
 def in_float_types(source: Any, floats: Floats) -> Any:
-    """Return a dataset whose decimals and floating-point numbers are read in other types.
+    """Return a dataset that reads decimals and floating-point numbers as other types.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def with_declared_partitions(source: Any, unischema: Unischema) -> Any:
 
 
 class DecodedSource(SampleDataset):
-    """A source whose columns are the fields of a schema. Safe to share between threads.
+    """A thread-safe source whose columns are the fields of a schema.
 
     Parameters
     ----------
@@ -234,11 +234,11 @@ class DecodedShard(Shard):
 
     @property
     def memory(self) -> int:
-        """Approximate bytes in memory: decoded values are taken to be as large as stored ones."""
+        """Approximate bytes in memory, assuming decoded values are as large as stored ones."""
         return 2 * self._stored.memory
 
     def will_need(self) -> None:
-        """Ask the system to read mapped files ahead."""
+        """Ask the operating system to read mapped files ahead."""
         self._stored.will_need()
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
@@ -304,7 +304,7 @@ class DecodedShard(Shard):
 
 
 def _to_output(column: Column, values: Values, exact_nulls: bool) -> Values:
-    """Return decoded values in the form in which the engine returns the column."""
+    """Return decoded values in the form that the engine uses for the column."""
     if isinstance(values, np.ndarray):
         # Arrow's timestamps do not keep the unit of times.
         is_kept = values.ndim > 1 or values.dtype.kind in "OMm"
@@ -355,7 +355,7 @@ def unischema_to_json(unischema: Unischema) -> dict[str, Any]:
 
 
 def unischema_from_json(value: Any, *, url: str = "") -> Unischema:
-    """Return the schema that `unischema_to_json` described.
+    """Return the schema that `unischema_to_json` serialized.
 
     Raises
     ------

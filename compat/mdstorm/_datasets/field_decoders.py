@@ -1,4 +1,4 @@
-"""Decode stored columns to the fields of a Unischema, one column at a time."""
+"""Decode stored columns into Unischema fields, one column at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdstorm_backend.read import column_to_numpy, objects
 #: field.
 Decode: TypeAlias = Callable[[mds.Values], mds.Values]
 
-#: Codecs whose values are decoded a column at a time. Subclasses may decode differently, so they
+#: Codecs whose values are decoded one column at a time. Subclasses may decode differently, so they
 #: are not included.
 _KNOWN = {
     type(None),
@@ -72,7 +72,7 @@ class DecodedField:
 
 @dataclass(frozen=True)
 class Floats:
-    """The floating-point types in which columns are read.
+    """The floating-point types to read columns as.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ AS_STORED = Floats()
 
 
 def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
-    """Choose the decoder of a field.
+    """Choose the decoder for a field.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
         column = column if field.shape else ArrayColumn.of(column)
         if stored.parsed_encoding.kind == "bytes":
             return _files_of_arrays(field, column)
-        # MDS stores arrays without dimensions as scalars, whose nulls must not become NaN.
+        # MDS stores zero-dimensional arrays as scalars, whose nulls must not become NaN.
         return DecodedField(column, None if column.is_numpy() else lambda values: values)
     return _scalars(field, column)
 
@@ -143,7 +143,7 @@ def array_column(column: mds.Column, dtype: np.dtype[Any], shape: Shape) -> mds.
 
 
 def is_untyped(column: mds.Column) -> bool:
-    """Whether MDS has no type for the values of an array column."""
+    """Whether MDS has no type for the values in an array column."""
     return column.encoding == "bytes" and column.spark_type is None
 
 
@@ -186,7 +186,7 @@ def _cast_arrays(values: mds.Values, dtype: np.dtype[Any]) -> mds.Values:
 
 
 def _shaped(values: mds.Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> mds.Values:
-    """Restore what the engine does not store: booleans, and the shapes of arrays next to nulls."""
+    """Restore booleans, and the shapes of arrays with nulls, which the engine does not store."""
     if isinstance(values, np.ndarray) or shape is None:
         return _cast_arrays(values, dtype)
     rows = column_to_numpy(values, None)
@@ -239,7 +239,7 @@ def _by_codec(field: UnischemaField, column: mds.Column) -> DecodedField:
 
 
 def _arrays(rows: list[Any], column: mds.Column) -> mds.Values:
-    """Join arrays into a column of the engine."""
+    """Join arrays into an engine column."""
     if column.is_numpy() and rows:
         stacked: npt.NDArray[Any] = np.stack(rows)
         return stacked
@@ -253,7 +253,7 @@ def _scalar_values(rows: list[Any], column: mds.Column) -> pa.Array:
     if column.encoding == "str_decimal":
         values = [None if row is None else str(row) for row in rows]
     elif column.spark_type == "timestamp_ntz":
-        # NumPy would cut off the nanoseconds of a pandas.Timestamp.
+        # NumPy would truncate the nanoseconds of a pandas.Timestamp.
         times = [row.to_datetime64() if hasattr(row, "to_datetime64") else row for row in rows]
         found = np.array(times, "datetime64")
         values = found.astype("datetime64[us]")
@@ -320,7 +320,7 @@ def _integer(value: Any) -> int:
 
 
 def with_floats(field: DecodedField, floats: Floats) -> DecodedField:
-    """Return a field in the floating-point type in which it is read.
+    """Return a field converted to the floating-point type it is read as.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def with_floats(field: DecodedField, floats: Floats) -> DecodedField:
 
 
 def cast_floats(values: mds.Values, dtype: str) -> mds.Values:
-    """Cast floating-point scalars or arrays as Spark does: too large values become infinite.
+    """Cast floating-point scalars or arrays as Spark does: values out of range become infinite.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ def cast_floats(values: mds.Values, dtype: str) -> mds.Values:
 
 
 def _cast_rows(values: Any, dtype: np.dtype[Any]) -> Any:
-    """Cast an array, or the arrays inside of objects and lists."""
+    """Cast an array, or the arrays inside objects and lists."""
     if isinstance(values, list):  # a ragged nested array
         return [_cast_rows(value, dtype) for value in values]
     if isinstance(values, np.ndarray) and values.dtype == object:
@@ -375,7 +375,7 @@ def _decimals(field: DecodedField, dtype: str) -> DecodedField:
     is_text = column.encoding == "str_decimal" and column.spark_type is None
     target = replace(column, encoding=dtype, spark_type=None)
     if pa.types.is_list(column.arrow_type):
-        # Whether arrays have the same length is only known for a batch.
+        # Whether arrays have the same length is known only within a batch.
         origin = replace(column.origin, lengths="unknown")
         target = replace(target, encoding=f"ndarray:{dtype}", origin=origin)
 

@@ -1,4 +1,4 @@
-"""Petastorm's metadata next to Parquet files: the schema, row group counts and indexes."""
+"""Petastorm's metadata for Parquet files: the schema, row group counts and indexes."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ ROW_GROUPS_INDEX_NOTE_KEY = b"mdstorm.rowgroups_index.v1"
 #: Key of the schema, as JSON, in mdstorm's entry of an MDS index.
 UNISCHEMA_EXTRA = "unischema"
 
-#: Key of Arrow's own description of a schema, which Arrow adds by itself.
+#: Key of the schema description that Arrow itself adds.
 _ARROW_KEY = b"ARROW:schema"
-#: Maximum number of attempts to write metadata that list all files, because other blocks may add
-#: files at the same time. A limit is safe, because the block that adds the last file writes
-#: metadata after it.
+#: Maximum number of attempts to write metadata listing all files, because other blocks may add
+#: files at the same time. A limit is safe because the block that adds the last file writes
+#: metadata afterwards.
 _MOST_ROUNDS = 20
 #: Number of attempts to read the footer of a file that another process may still be writing.
 _FOOTER_ROUNDS = 3
@@ -91,7 +91,7 @@ def common_metadata_of(dataset: Any) -> Mapping[bytes, bytes]:
 
 
 def read_metadata(location: Location) -> pq.FileMetaData | None:
-    """Return the footer of ``_common_metadata``, or else of ``_metadata``; None without both.
+    """Return the footer of ``_common_metadata`` or ``_metadata``; None if neither exists.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def read_metadata(location: Location) -> pq.FileMetaData | None:
 
 
 def entries_of(metadata: pq.FileMetaData | None) -> dict[bytes, bytes]:
-    """Return the keys and values of a footer, without Arrow's own; {} for None."""
+    """Return the keys and values in a footer, except Arrow's own; {} for None."""
     entries = (metadata.metadata if metadata is not None else None) or {}
     return {key: value for key, value in entries.items() if key != _ARROW_KEY}
 
@@ -147,7 +147,7 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
 
 
 def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> bytes:
-    """Return the content of a Parquet file with the columns of another file, without rows.
+    """Return the content of a Parquet file with another file's columns and no rows.
 
     Spark takes the columns of the dataset from this file, so they are kept as they are stored.
     """
@@ -182,7 +182,7 @@ def _damaged(url: str) -> errors.CorruptDatasetError:
 
 
 def index_entries(source: ParquetDataset, indexes: bytes) -> dict[bytes, bytes]:
-    """Return the entries of ``_common_metadata`` for a pickle of indexes of a dataset."""
+    """Return the ``_common_metadata`` entries for a pickle of a dataset's indexes."""
     return {
         ROW_GROUPS_INDEX_KEY: indexes,
         ROW_GROUPS_INDEX_NOTE_KEY: _note(source, indexes),
@@ -206,7 +206,7 @@ def has_stale_index(source: ParquetDataset, entries: Mapping[bytes, bytes]) -> b
 
 
 def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
-    """Return the number of row groups of each file from the metadata; None if it is missing."""
+    """Return the number of row groups in each file from the metadata; None if missing."""
     try:
         found = parse_json(entries[ROW_GROUPS_PER_FILE_KEY])
         return {str(name): int(count) for name, count in found.items()}
@@ -215,7 +215,7 @@ def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
 
 
 def counted_row_groups(source: ParquetDataset) -> dict[str, int]:
-    """Return the number of row groups of each file, 0 for files without rows."""
+    """Return the number of row groups in each file, 0 for empty files."""
     counts = {file.name: 0 for file in source.files}
     for group in source.row_groups:
         counts[group.path] += 1
@@ -223,7 +223,7 @@ def counted_row_groups(source: ParquetDataset) -> dict[str, int]:
 
 
 def counts_entry(source: ParquetDataset) -> bytes:
-    """Return the metadata entry with the number of row groups of each file."""
+    """Return the metadata entry with the number of row groups in each file."""
     return json.dumps(counted_row_groups(source)).encode("utf-8")
 
 
@@ -245,7 +245,7 @@ def write_petastorm_metadata(
     with_summary: bool = False,
     files_before: Collection[str] | None = None,
 ) -> None:
-    """Write ``_common_metadata`` for all Parquet files below a directory.
+    """Write ``_common_metadata`` for all Parquet files under a directory.
 
     It is written last, and atomically. The number of row groups of each file is taken from its
     footer, and files that appear while it is written are also in it. Indexes of row groups are

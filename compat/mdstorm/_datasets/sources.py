@@ -1,4 +1,4 @@
-"""Open the dataset at a reader's URL: MDS, Parquet, or written by Petastorm."""
+"""Open the dataset at a reader's URL, which may be MDS, Parquet, or written by Petastorm."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def checked_urls(urls: Any) -> Any:
 
 
 def checked_url(url: Any) -> str:
-    """Return a URL, also for a path object.
+    """Return a URL or path object as a URL.
 
     Raises
     ------
@@ -251,7 +251,7 @@ class Piece(NamedTuple):
 
 
 class ReadDataset(Described):
-    """The dataset of a reader, with the attributes of its source and of Petastorm's dataset.
+    """A reader's dataset, with the attributes of its source and of Petastorm's dataset.
 
     Parameters
     ----------
@@ -300,14 +300,14 @@ class ReadDataset(Described):
 
     @property
     def files(self) -> list[str]:
-        """Paths of all files or shards, in the order in which they are read."""
+        """Paths of all files or shards, in reading order."""
         location = self._stored.location
         root = location.path
         return [root + url.removeprefix(location.url) for url in self._stored.file_urls]
 
     @property
     def paths(self) -> str | list[str]:
-        """Path of the directory or of the only file, or the paths of several files."""
+        """Path of the directory or the only file, or the paths of several files."""
         stored, files = self._stored, self.files
         if stored.url == stored.location.url:
             return str(stored.location.path)
@@ -349,7 +349,7 @@ def open_files(
     filesystem: Any = None,
     as_of: AsOf | None = None,
 ) -> Dataset | ParquetDataset:
-    """Open some files of one dataset, in their order.
+    """Open some of a dataset's files, in the given order.
 
     Parameters
     ----------
@@ -414,7 +414,7 @@ def is_shard(url: str) -> bool:
 
 
 def directory_of(urls: Sequence[str]) -> str:
-    """Return the innermost directory that contains all of these files."""
+    """Return the innermost directory that contains all the given files."""
     parts = [normalize_url(url).split("/")[:-1] for url in urls]
     common = takewhile(lambda names: len(set(names)) == 1, zip(*parts, strict=False))
     return "/".join(names[0] for names in common)

@@ -1,4 +1,4 @@
-"""A stand-in for `petastorm` in other processes, which import it before mdstorm.
+"""A stand-in for `petastorm` in processes that import it before mdstorm.
 
 It is found on `sys.path`, or sent to Spark's workers, and never imported as part of `mdstorm`.
 """
