@@ -13,7 +13,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 
 @pytest.fixture
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """URLs of two cached datasets, in the order in which they were read."""
+    """URLs of two cached datasets, in the order they were read."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "400")
     urls = []
@@ -61,7 +61,7 @@ def test_clear_asks_for_confirmation(cached: list[str]) -> None:
     assert listed() == []
 
 
-def test_clear_of_one_url_keeps_other_datasets(cached: list[str]) -> None:
+def test_clear_with_a_url_keeps_other_datasets(cached: list[str]) -> None:
     one, two = cached
     result = run("cache", "clear", one, "--yes")
     assert result.exit_code == 0
@@ -70,7 +70,7 @@ def test_clear_of_one_url_keeps_other_datasets(cached: list[str]) -> None:
     assert len(open_dataset(one).to_table()) == 300
 
 
-def test_clear_of_an_empty_cache_succeeds(tmp_path: Path) -> None:
+def test_clearing_an_empty_cache_succeeds(tmp_path: Path) -> None:
     result = run("cache", "clear", "--directory", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "nothing is cached\n")
 

@@ -1,4 +1,4 @@
-"""The `mdstorm` command: its version, and the help and options of all subcommands."""
+"""The `mdstorm` version, and the help and options of all subcommands."""
 
 import shlex
 import subprocess
@@ -17,7 +17,7 @@ def commands() -> list[str]:
     return main.list_commands(click.Context(main))
 
 
-def test_the_version_is_shown_and_the_help_names_every_command() -> None:
+def test_version_is_shown_and_help_lists_every_command() -> None:
     assert run("--version").output == f"mdstorm, version {mdstorm.__version__}\n"
     for option in ("-h", "--help"):
         result = run(option)
@@ -35,7 +35,7 @@ assert not {'mdstorm_backend.datasets.dataset', 'numpy', 'pyarrow', 'rich'} & {*
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60, capture_output=True)
 
 
-def test_every_command_has_a_section_of_the_manual() -> None:
+def test_every_command_has_a_section_in_the_manual() -> None:
     manual = (Path(__file__).parents[3] / "docs" / "commands.md").read_text("utf-8")
     sections = [line.split()[-1] for line in manual.splitlines() if line.startswith("## mdstorm ")]
     assert sorted(sections) == commands()
@@ -87,7 +87,7 @@ def example_lines(command: click.Command) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", all_commands())
-def test_examples_in_help_of_every_command_are_valid(name: str) -> None:
+def test_help_examples_of_every_command_are_valid(name: str) -> None:
     command = all_commands()[name]
     examples = example_lines(command)
     assert examples
@@ -105,7 +105,7 @@ def test_examples_in_help_of_every_command_are_valid(name: str) -> None:
     assert "Examples:" in shown
 
 
-#: Options whose metavar names the required value, and which have no default.
+#: Options that have no default and whose metavar describes the required value.
 _ASK_FOR_MORE = {"against", "reports", "directory"}
 
 
