@@ -62,7 +62,7 @@ def test_convert_reads_only_the_selected_columns(source: Path, target: Path) -> 
     ("option", "then"),
     [("--resume", "run it again to continue"), ("--no-resume", "nothing was kept")],
 )
-def test_interrupted_conversion_prints_whether_it_can_be_continued(
+def test_interrupted_conversion_prints_whether_it_can_resume(
     option: str, then: str, source: Path, target: Path
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -129,7 +129,7 @@ def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: 
     assert len(open_dataset(str(target))) == 5
 
 
-def test_convert_does_not_replace_dataset_of_another_writer(source: Path, target: Path) -> None:
+def test_convert_does_not_replace_dataset_from_another_writer(source: Path, target: Path) -> None:
     with MDSWriter(out=target, columns={"a": "int"}) as writer:
         writer.write({"a": 1})
     before = sorted(target.iterdir())
@@ -208,7 +208,7 @@ def test_partition_values_are_strings_if_the_schema_declares_strings(tmp_path: P
         assert sorted(i for batch in reader for i in batch.other) == [1, 2]
 
 
-def test_verify_against_finds_a_changed_array_of_a_petastorm_dataset(target: Path) -> None:
+def test_verify_against_finds_a_changed_array_in_a_petastorm_dataset(target: Path) -> None:
     source = GOLDEN / "codecs"
     run("convert", source, target, "--fill-shards")
     (shard,) = target.glob("*.mds")

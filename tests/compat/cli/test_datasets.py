@@ -89,7 +89,7 @@ def damage(dataset: Path) -> str:
     return file.name
 
 
-def test_verify_of_a_good_dataset_reports_success(dataset: Path) -> None:
+def test_verify_reports_success_for_an_intact_dataset(dataset: Path) -> None:
     result = run("verify", dataset)
     assert result.exit_code == 0
     assert result.stdout.startswith(f"file://{dataset}: everything can be read; without hashes, ")

@@ -1,4 +1,4 @@
-"""Common mistakes on the command line: the message and the exit code of each."""
+"""Error messages and exit codes for common mistakes on the command line."""
 
 import os
 import shlex

@@ -101,7 +101,7 @@ def test_traceback_of_failing_program_shows_only_the_program(
     assert sum(line.startswith("  File ") for line in lines) == 1
 
 
-def test_run_of_missing_program_prints_error_that_names_the_program(folder: Path) -> None:
+def test_running_a_missing_program_prints_error_with_its_name(folder: Path) -> None:
     for module in ("absent", "neighbour.absent"):
         assert run("-m", module, code=1).stderr.endswith(f": No module named {module}\n")
     assert "can't open 'absent.py'" in run("absent.py", code=2).stderr
