@@ -1,4 +1,4 @@
-"""The round trip of `check_setup` covers all types and nulls, and leaves no files."""
+"""The `check_setup` round trip covers all types and nulls, and leaves no files."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ def test_round_trip_after_ctrl_c_leaves_no_files(tmp_path: Path) -> None:
     assert not cache.exists()
 
 
-def test_round_trip_keeps_existing_files_of_directory(tmp_path: Path) -> None:
+def test_cache_dir_check_keeps_existing_files_in_directory(tmp_path: Path) -> None:
     (tmp_path / "own").write_text("mine")
     setup_directory = tmp_path / "setup"
     setup_directory.mkdir()
@@ -82,7 +82,7 @@ def test_round_trip_counts_lost_repeated_and_wrong_rows() -> None:
     assert wrong_values(rows, filled) == {"long": 1}
 
 
-def test_repr_of_doctor_report_lists_findings_with_remedies() -> None:
+def test_doctor_report_repr_lists_findings_with_remedies() -> None:
     report = Report((Finding("java", "problem", "there is none", "install it"),))
     assert repr(report).splitlines() == [
         "problem  java  there is none",
@@ -91,7 +91,7 @@ def test_repr_of_doctor_report_lists_findings_with_remedies() -> None:
     assert report.to_json()["problems"] == 1
 
 
-def test_full_disk_of_cache_dirs_is_reported_as_problem(
+def test_full_disk_is_reported_for_both_cache_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shutil
