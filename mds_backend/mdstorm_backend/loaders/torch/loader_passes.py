@@ -94,7 +94,7 @@ class LoaderPasses:
         The loop and its position; None before the first use, which opens the dataset.
     workers : Workers or None
         The persistent worker processes.
-    made : CountedPass or None
+    pytorch_pass : CountedPass or None
         The pass that was advanced last, if PyTorch makes its batches; None if that pass belongs to
         `passes`.
     has_length : bool
@@ -110,7 +110,7 @@ class LoaderPasses:
     workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
     recorders: PassRecorders = field(default_factory=PassRecorders)
-    made: CountedPass | None = None
+    pytorch_pass: CountedPass | None = None
     has_length: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
@@ -118,15 +118,19 @@ class LoaderPasses:
         threads, passes = PassThreads(), self.passes
         passes = None if passes is None else passes.copied(threads)
         recorders = PassRecorders() if passes is None else passes.recorders
-        made = None if self.counted is None else self.counted.copied()
-        fresh = {"threads": threads, "passes": passes, "recorders": recorders, "made": made}
+        fresh = {
+            "threads": threads,
+            "passes": passes,
+            "recorders": recorders,
+            "pytorch_pass": None if self.counted is None else self.counted.copied(),
+        }
         return {**self.__dict__, **fresh, "workers": None}
 
     @property
     def counted(self) -> CountedPass | None:
         """The position of the latest pass, if the samples in its batches are counted."""
-        if self.made is not None or self.passes is None:
-            return self.made
+        if self.pytorch_pass is not None or self.passes is None:
+            return self.pytorch_pass
         if (found := self.passes.counted_position()) is None:
             return None
         start, samples, is_over = found
@@ -156,7 +160,7 @@ class LoaderPasses:
         """Resume the next pass over a loader's dataset from a state."""
         passes = self.of(loader)
         passes.load_state_dict(state)
-        self.made, source_of(loader)._mdstorm.latest = None, passes
+        self.pytorch_pass, source_of(loader)._mdstorm.latest = None, passes
 
     def run(
         self, loader: DataLoader[Any], count_rows: Callable[[Any], int] | None = None
@@ -171,7 +175,7 @@ class LoaderPasses:
             Returns how many samples a batch counts as; by default, the number read for it.
         """
         self.recorders.record_request()
-        self.made = None
+        self.pytorch_pass = None
         passes = self.of(loader)
         if not self.collates:
             torch_tensors.check_columns(passes.options)
@@ -232,7 +236,7 @@ def counted_batches(
     name = getattr(order, "name", "exact")  # a dataset without an order counts as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
 
-    kept.made = counted
+    kept.pytorch_pass = counted
     try:
         for batch, _, _ in recorder.consumed(batches):
             rows = count_rows(batch)
@@ -240,10 +244,10 @@ def counted_batches(
             recorder.record_batches(rows)
             counted.latest.append(rows)
             counted.samples += rows
-            kept.made = counted  # another iteration may have been advanced in the meantime
+            kept.pytorch_pass = counted  # another iteration may have been advanced in the meantime
             yield batch
             recorder.record_request()
-        counted.is_over, kept.made = True, counted
+        counted.is_over, kept.pytorch_pass = True, counted
         is_waiting = True
     finally:
         recorder.end(is_waiting=is_waiting)

@@ -175,15 +175,15 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         PyTorch's loader itself may set it.
         """
         kept = self._mdstorm
-        if kept.made is not None:
-            return kept.made.samples
+        if kept.pytorch_pass is not None:
+            return kept.pytorch_pass.samples
         return 0 if kept.passes is None else kept.passes.rows
 
     @num_samples_yielded.setter
     def num_samples_yielded(self, count: int) -> None:
-        if self._mdstorm.made is None:
-            self._mdstorm.made = loader_passes.CountedPass()
-        self._mdstorm.made.samples = count
+        if self._mdstorm.pytorch_pass is None:
+            self._mdstorm.pytorch_pass = loader_passes.CountedPass()
+        self._mdstorm.pytorch_pass.samples = count
 
     def _get_batch_size(self, batch: Any) -> int:
         """Return the number of samples in a batch made by PyTorch, like MosaicML Streaming."""
@@ -260,9 +260,9 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             dataset._mdstorm.latest = kept.of(self)
         dataset.set_epoch(epoch)
         if kept.reads_blocks:
-            kept.made = None
+            kept.pytorch_pass = None
         elif isinstance(dataset, StreamingDataset) and not _has_own_states(dataset):
-            kept.made = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
+            kept.pytorch_pass = loader_passes.CountedPass(dataset._mdstorm.epochs.next_position)
 
     def state_dict(self) -> dict[str, Any] | None:
         """Return the loader's position, for `load_state_dict` of an equivalent loader.
@@ -325,7 +325,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return
         if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)
-        self._mdstorm.passes = self._mdstorm.made = None
+        self._mdstorm.passes = self._mdstorm.pytorch_pass = None
 
 
 def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:
