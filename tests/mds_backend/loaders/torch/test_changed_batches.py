@@ -139,7 +139,7 @@ def test_batch_map_that_returns_none_raises_error(url: str, kind: type, num_work
 
     loader = loader_in("elastic", url, BATCH, kind, batch_map=forgetful, num_workers=num_workers)
     with pytest.raises(
-        TransformError, match=r"batch_map returned None .*forgetful must return the inputs"
+        TransformError, match=r"batch_map returned None .*forgetful must return the model's inputs"
     ):
         next(iter(loader))
 
