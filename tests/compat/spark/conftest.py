@@ -1,4 +1,4 @@
-"""Fixtures: the parent cache directory, and small converters that need no Spark."""
+"""Fixtures: the parent cache directory, and small converters that do not need Spark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +32,7 @@ def ten(tmp_path: Path) -> SparkDatasetConverter:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Two Parquet files, and the other files that Spark leaves next to them."""
+    """Two Parquet files and the marker file that Spark writes alongside them."""
     write(tmp_path / "data", TABLE.slice(0, 4), TABLE.slice(4))
     (tmp_path / "data" / "_SUCCESS").touch()
     return tmp_path / "data"
@@ -40,7 +40,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def default_delete_handler() -> Iterator[None]:
-    """Restore the default handler of deletions after the test."""
+    """Restore the default deletion handler after the test."""
     yield
     register_delete_dir_handler(None)
 

@@ -1,4 +1,4 @@
-"""Converters over the datasets of tests, and the rows of their loaders and readers."""
+"""Converters over test datasets, and the rows that their loaders and readers yield."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -16,7 +16,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 
 #: Data that some converters read in place.
 TABLE = pa.table({"id": range(6), "x": [i / 4 for i in range(6)], "s": list("abcdef")})
-#: Arguments of one pass in stored order.
+#: Arguments for one pass in stored order.
 IN_ORDER = {"num_epochs": 1, "shuffle_row_groups": False}
 
 Rows = dict[str, Any]
@@ -26,7 +26,7 @@ Read = Callable[..., list[Rows]]
 def converter_of(
     directory: Path, columns: Columns, fields: Fields, **options: Any
 ) -> SparkDatasetConverter:
-    """Write an MDS dataset with these columns; return a converter like that of a DataFrame."""
+    """Write an MDS dataset with these columns and return a converter, as for a DataFrame."""
     dataset = write_dataset(directory, columns, fields, **options)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
 
@@ -34,7 +34,7 @@ def converter_of(
 def with_torch(
     converter: SparkDatasetConverter, *, take: int | None = None, **arguments: Any
 ) -> list[Rows]:
-    """Return batches (the first `take`) of the PyTorch loader, as lists."""
+    """Return the PyTorch loader's batches (only the first `take`, if given) as lists."""
     with converter.make_torch_dataloader(**arguments) as loader:
         return [
             {name: getattr(values, "tolist", lambda v=values: v)() for name, values in b.items()}
@@ -45,7 +45,7 @@ def with_torch(
 def with_tf(
     converter: SparkDatasetConverter, *, take: int | None = None, **arguments: Any
 ) -> list[Rows]:
-    """Return batches (the first `take`) of the TensorFlow dataset, as lists."""
+    """Return the TensorFlow dataset's batches (only the first `take`, if given) as lists."""
     with converter.make_tf_dataset(**arguments) as dataset:
         return [
             {

@@ -1,4 +1,4 @@
-"""Directories like finished copies of DataFrames, written without Spark."""
+"""Directories that look like finished copies of DataFrames, written without Spark."""
 
 import os
 import time
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from mdstorm_backend.storage import Location
 
-#: Prefix of the directory names of copies.
+#: Prefix of copies' directory names.
 NAME = "20260102030405-appid-local-1-"
 
 
 def write_copy(parent: Path, number: int) -> str:
-    """Write a finished copy; return its URL."""
+    """Write a finished copy and return its URL."""
     location = Location.of(str(parent / f"{NAME}{number}"))
     location.make_directory()
     for name in ("_mdstorm", "part-00000-0123abcd-0.00000.mds", "index.json"):

@@ -24,7 +24,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 
 @with_either
-def test_pass_of_loader_is_endless_by_default(ten: SparkDatasetConverter, read: Read) -> None:
+def test_loader_pass_is_infinite_by_default(ten: SparkDatasetConverter, read: Read) -> None:
     batches = numbers(read(ten, batch_size=4, shuffle_row_groups=False, take=1000))
     assert len(batches) == 1000
     assert list(chain(*batches)) == [i % 10 for i in range(4000)]
@@ -85,7 +85,7 @@ def ranks(
 
 
 @with_either
-def test_share_of_rank_is_contiguous_in_exact_order(ten: SparkDatasetConverter, read: Read) -> None:
+def test_rank_share_is_contiguous_in_exact_order(ten: SparkDatasetConverter, read: Read) -> None:
     assert ranks(ten, read, 3, batch_size=3) == [[[0, 1], [2, 3]], [[4, 5], [6]], [[7, 8], [9]]]
 
 
@@ -164,7 +164,7 @@ def test_shuffling_queue_shuffles_windows_of_whole_shards(
     [{"shuffle_row_groups": True}, {"shuffle_rows": True}, {"shuffling_queue_capacity": 50}],
     ids=lambda arguments: next(iter(arguments)),
 )
-def test_seed_fixes_order_that_differs_by_epoch(
+def test_seed_determines_order_that_differs_by_epoch(
     many: SparkDatasetConverter, arguments: dict[str, Any]
 ) -> None:
     first, again, other = (
@@ -185,7 +185,7 @@ def fifty(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @with_either
-def test_elastic_order_of_converter_equals_streaming_dataset(
+def test_converter_elastic_order_matches_streaming_dataset(
     fifty: SparkDatasetConverter, read: Read
 ) -> None:
     source = StreamingDataset(
@@ -197,7 +197,7 @@ def test_elastic_order_of_converter_equals_streaming_dataset(
     assert [len(batch) for batch in found] == [8, 8, 8, 8, 8, 8, 2] * 2
 
 
-def test_transform_in_elastic_order_gets_rows_of_one_batch(fifty: SparkDatasetConverter) -> None:
+def test_transform_in_elastic_order_gets_one_batch_per_call(fifty: SparkDatasetConverter) -> None:
     sizes = []
 
     def double(frame: Any) -> Any:
@@ -247,7 +247,7 @@ def four_hundred(tmp_path: Path) -> SparkDatasetConverter:
         ("make_tf_dataset", {"prefetch": 0}),
     ],
 )
-def test_endless_pass_is_logged_once_when_second_epoch_begins(
+def test_infinite_pass_is_logged_once_when_second_epoch_begins(
     four_hundred: SparkDatasetConverter, make: str, arguments: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert len(list(getattr(four_hundred, make)(100, num_epochs=3, **arguments))) == 12

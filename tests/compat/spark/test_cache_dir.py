@@ -1,4 +1,4 @@
-"""The directory of copies: which settings are read, in which order, and which URLs are valid."""
+"""The parent cache directory: which settings apply, in which order, and which URLs are valid."""
 
 import logging
 import re
@@ -32,7 +32,7 @@ def session(**conf: str) -> Any:
 
 
 def test_cache_dir_urls_and_paths_are_normalized() -> None:
-    """Other spellings are in tests/mds_backend/storage/test_location.py."""
+    """Other spellings are covered by tests/mds_backend/storage/test_location.py."""
     normalized = {"file:/tmp/c//": "file:///tmp/c", "dbfs:/Volumes/a/b": "file:///Volumes/a/b"}
     normalized |= {"/Workspace/a": "file:///Workspace/a", "s3://bucket/x/": "s3://bucket/x"}
     for url, expected in normalized.items():

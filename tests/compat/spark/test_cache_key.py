@@ -1,4 +1,4 @@
-"""`cache_key`: copies that other processes find."""
+"""`cache_key`: copies that other processes can find."""
 
 import gc
 import pickle
@@ -33,7 +33,7 @@ print(converter.cache_dir_url)
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A CSV file of three numbers."""
+    """A CSV file with three numbers."""
     path = tmp_path / "rows.csv"
     path.write_text("1\n2\n3\n")
     return path
@@ -66,7 +66,7 @@ def test_copy_with_cache_key_is_reused_by_another_process(
     assert rows(found) == [2, 3]
 
 
-def test_cache_key_with_other_options_makes_another_copy(
+def test_cache_key_with_different_options_creates_new_copy(
     spark: Any, cache_dir: Path, source: Path
 ) -> None:
     first = convert(spark, cache_dir, source)
@@ -84,7 +84,7 @@ def test_cache_key_with_other_options_makes_another_copy(
         assert rows(other) == [3]
 
 
-def test_cache_key_reuses_existing_copy_also_for_another_plan(spark: Any, cache_dir: Path) -> None:
+def test_cache_key_reuses_existing_copy_for_different_plan(spark: Any, cache_dir: Path) -> None:
     first = make_spark_converter(spark.range(5))
     named = make_spark_converter(spark.range(5), cache_key="rows")
     found = make_spark_converter(spark.range(6), cache_key="rows")

@@ -1,4 +1,4 @@
-"""Loaders made by a `data_loader_fn`, and Petastorm's context managers without a converter."""
+"""Loaders created by a `data_loader_fn`, and Petastorm's context managers without a converter."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ class TestDataLoaderFunction:
         assert manager.petastorm_reader_kwargs == {"seed": 1, "num_epochs": 3, "workers_count": 2}
         assert manager.data_loader_fn is Recorder
 
-    def test_reader_of_data_loader_fn_stops_when_context_is_left(
+    def test_data_loader_fn_reader_stops_when_context_exits(
         self, ten: SparkDatasetConverter
     ) -> None:
         manager = ten.make_torch_dataloader(data_loader_fn=Recorder, **IN_ORDER)
@@ -71,7 +71,7 @@ class TestDataLoaderFunction:
 
 
 class TestWithoutConverter:
-    """Context managers that are made without a converter, with Petastorm's arguments."""
+    """Context managers created without a converter, using Petastorm's arguments."""
 
     def test_tf_manager_over_files_yields_batches(self, ten: SparkDatasetConverter) -> None:
         manager = TFDatasetContextManager(

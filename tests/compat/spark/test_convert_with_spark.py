@@ -1,4 +1,4 @@
-"""`convert` by a Spark job has the same rows and columns as without Spark."""
+"""`convert` with a Spark job writes the same rows and columns as without Spark."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
 
 @runs_python_on_executors
-def test_convert_with_spark_infers_same_partition_types_as_without(
+def test_convert_infers_same_partition_types_with_and_without_spark(
     spark: Any, tmp_path: Path
 ) -> None:
     for directory in ("n=1/d=2024-01-01", "n=02/d=2024-01-02", "n=3/d=1.50"):
@@ -26,7 +26,7 @@ def test_convert_with_spark_infers_same_partition_types_as_without(
         for name, session in (("a", spark), ("b", None))
     )
     assert with_spark.schema.names == ("n", "d", "id", "half", "text")
-    order = [("n", "ascending"), ("id", "ascending")]  # Spark reads files in another order
+    order = [("n", "ascending"), ("id", "ascending")]  # Spark reads files in a different order
     tables = [dataset.to_table().sort_by(order) for dataset in (with_spark, without)]
     assert tables[0].equals(tables[1])
 

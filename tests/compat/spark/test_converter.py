@@ -19,7 +19,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.spark import read_conf
 
 
-def test_attributes_and_directory_of_converter_match_petastorm(spark: Any, cache_dir: Path) -> None:
+def test_converter_attributes_and_directory_match_petastorm(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(0, 10, 1, 3))
     parent, _, name = converter.cache_dir_url.rpartition("/")
     assert parent == f"file://{cache_dir}"
@@ -56,7 +56,7 @@ def test_parquet_row_group_size_is_used_as_shard_size(spark: Any, cache_dir: Pat
         assert dataset.index.shards[0].size_limit == limit
 
 
-def test_float_conversion_is_logged_once_in_a_process(
+def test_float_conversion_is_logged_once_per_process(
     spark: Any, cache_dir: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     warn_of_dtype.cache_clear()  # earlier tests have already triggered the warning
@@ -75,7 +75,7 @@ def test_float_conversion_is_logged_once_in_a_process(
 
 
 class NotAFrame:
-    """An object that has a `schema`, but is not a DataFrame."""
+    """An object that has a `schema` but is not a DataFrame."""
 
     schema = None
 
@@ -123,8 +123,8 @@ class TestPickling:
         assert "should not be invoked from executor side" in row["text"]
 
 
-def test_codecs_of_petastorm_map_to_mds_compression(caplog: pytest.LogCaptureFixture) -> None:
-    """Codecs without a counterpart in MDS are logged."""
+def test_petastorm_codecs_map_to_mds_compression(caplog: pytest.LogCaptureFixture) -> None:
+    """Codecs that have no MDS equivalent are logged."""
     known = {None: None, "": None, "UNCOMPRESSED": None, "Snappy": "snappy", "bzip2": "bz2"}
     known |= {"uncompressed": None, "gzip": "gz", "lz4": "zstd:1", "deflate": "zstd:1"}
     with caplog.at_level(logging.INFO):

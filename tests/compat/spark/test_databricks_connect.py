@@ -15,7 +15,8 @@ _DIRECTORY = Path(os.environ.get("MDSTORM_DATABRICKS_CONNECT", _ROOT / ".venv-da
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(
-        not (_DIRECTORY / "bin/python").exists(), reason="made by `make test-databricks`"
+        not (_DIRECTORY / "bin/python").exists(),
+        reason="run `make test-databricks` first",
     ),
 ]
 
@@ -27,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkConnectSer
 
 
 def run(program: str, directory: Path, remote: str = "") -> list[str]:
-    """Run a program with databricks-connect; `remote` is the value of SPARK_REMOTE, if any."""
+    """Run a program with databricks-connect, and with SPARK_REMOTE set to `remote` if given."""
     foreign = ("SPARK_", "DATABRICKS_", "PYSPARK_SUBMIT", "PYSPARK_GATEWAY")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     packages = ":".join(str(_ROOT / name) for name in ("compat", "mds_backend", "migrate"))
@@ -76,7 +77,7 @@ except Exception as error:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_frame_of_databricks_connect_is_converted_once(
+def test_databricks_connect_frame_is_converted_once(
     way: str, server: SparkConnectServer, tmp_path: Path
 ) -> None:
     program = WAYS[way].format(server.url) + CONVERT
@@ -94,5 +95,5 @@ except ValueError as error:
 """
 
 
-def test_session_without_address_raises_error_of_databricks(tmp_path: Path) -> None:
+def test_session_without_address_raises_databricks_error(tmp_path: Path) -> None:
     assert "cannot configure default credentials" in run(START, tmp_path)[0]

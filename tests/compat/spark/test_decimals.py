@@ -1,4 +1,4 @@
-"""`make_spark_converter(…, decimals=)`: decimals stored as floats, on which models can train."""
+"""`make_spark_converter(…, decimals=)`: decimals stored as floats, which models can train on."""
 
 import pickle
 from decimal import Decimal
@@ -22,14 +22,14 @@ COLUMNS = {"id": range(4), "x": [Decimal(n) / 2 for n in range(4)]}
 
 @pytest.fixture
 def halves(tmp_path: Path) -> SparkDatasetConverter:
-    """A converter over decimals, which a conversion with default arguments keeps."""
+    """A converter with a decimal column, which conversions keep by default."""
     return converter_of(tmp_path / "halves", COLUMNS, {"id": "long", "x": "decimal(21,1)"})
 
 
 @pytest.mark.parametrize(
     ("decimals", "dtype"), [("float64", torch.float64), ("float32", torch.float32)]
 )
-def test_copies_with_decimals_argument_hold_floats(
+def test_copies_with_decimals_argument_store_floats(
     spark: Any, cache_dir: Any, decimals: str, dtype: torch.dtype
 ) -> None:
     converter = make_spark_converter(spark.sql(HALVES).coalesce(1), decimals=decimals)
@@ -65,7 +65,7 @@ def test_copies_with_different_decimals_arguments_are_not_shared(
     assert urls[None] == urls["decimal"]
     assert len(set(urls.values())) == 3
     assert make_spark_converter(df, decimals="float64").cache_dir_url == urls["float64"]
-    # The converter's loaders convert decimals as well, without a warning.
+    # The argument also applies to the converter's loaders, so they do not warn.
     (batch,) = made["decimal"].make_torch_dataloader(schema_fields=["x"], num_epochs=1)
     assert sorted(batch["x"]) == COLUMNS["x"]
 
@@ -87,7 +87,7 @@ def test_loader_over_decimals_warns_unless_decimals_is_given(halves: SparkDatase
         list(halves.make_torch_dataloader(features=["id"], filters=filters, num_epochs=1))
 
 
-def test_decimals_of_converter_apply_to_its_loaders(tmp_path: Path) -> None:
+def test_converter_decimals_argument_applies_to_its_loaders(tmp_path: Path) -> None:
     columns = COLUMNS | {"x": pa.array(COLUMNS["x"], pa.decimal128(21, 1))}
     converter: Any = make_spark_converter(write_parquet(tmp_path, columns), decimals="float64")
     for made in (converter, pickle.loads(pickle.dumps(converter))):  # noqa: S301  # our own

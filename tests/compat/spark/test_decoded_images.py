@@ -1,4 +1,4 @@
-"""``decode=`` and ``size=`` of loaders and readers: binary columns as arrays of pixels."""
+"""``decode=`` and ``size=`` in loaders and readers: binary columns as pixel arrays."""
 
 import io
 from collections.abc import Callable
@@ -24,7 +24,7 @@ READERS = pytest.mark.parametrize("make", [make_batch_reader, make_reader])
 
 
 def file(number: int) -> bytes:
-    """Return a JPEG file of a grey image, whose brightness is `number`."""
+    """Return a JPEG file containing a grey image with brightness `number`."""
     stream = io.BytesIO()
     Image.new("RGB", (32, 24), (number, number, number)).save(stream, "JPEG")
     return stream.getvalue()

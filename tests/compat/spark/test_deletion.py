@@ -1,4 +1,4 @@
-"""`SparkDatasetConverter.delete()`, and the handler that it calls."""
+"""`SparkDatasetConverter.delete()` and the handler it calls."""
 
 import logging
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_second_delete_of_converter_does_nothing(
 
 
 @with_either
-def test_second_converter_of_deleted_copy_raises_dataset_not_found(
+def test_second_converter_over_deleted_copy_raises_dataset_not_found(
     ten: SparkDatasetConverter, read: Read
 ) -> None:
     other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)
@@ -110,7 +110,7 @@ class TestHandler:
         ten.delete()
         assert not path_of(ten).exists()
 
-    def test_delete_raises_error_of_handler(self, ten: SparkDatasetConverter) -> None:
+    def test_delete_raises_handler_error(self, ten: SparkDatasetConverter) -> None:
         def fail(url: str) -> None:
             raise PermissionError(url)
 

@@ -1,4 +1,4 @@
-"""The repr and notebook output of converters, their loaders and readers."""
+"""The repr and notebook output of converters, loaders and readers."""
 
 import pickle
 import re

@@ -1,4 +1,4 @@
-"""Copies are removed, or kept, when the process ends or is killed."""
+"""Copies are removed or kept when the process ends or is killed."""
 
 import os
 import signal
@@ -60,7 +60,7 @@ def test_copies_with_keep_or_cache_key_survive_process(tmp_path: Path) -> None:
     assert all((directory / "index.json").is_file() for directory in expected)
 
 
-#: Needs no Spark: any directory with the marker file counts as one of mdstorm's copies.
+#: Does not need Spark: any directory with the marker file counts as one of mdstorm's copies.
 DOOMED = """
 import os, sys, weakref
 from mdstorm._spark.deletion import delete_at_exit, delete_dir
@@ -71,7 +71,7 @@ from mdstorm_backend.storage import Location
 def doomed(name):
     location = Location.of(f"{sys.argv[1]}/{name}")
     mark_directory(location)
-    # Clients are closed in this way, and must exist until the copy is removed.
+    # Clients are closed this way, and must stay open until the copy is removed.
     weakref.finalize(location, lambda: print(os.getpid() == main, os.path.isdir(location.path)))
     delete_at_exit(location.url)
     return location.url
@@ -114,8 +114,8 @@ raise ValueError("uncaught")
     assert {path.name for path in tmp_path.iterdir()} >= {"first", "second"}
 
 
-# Python shuts down executors before it calls atexit handlers, and clients of object stores need
-# executors.
+# Python shuts down thread pools before it calls atexit handlers, but object store clients need
+# thread pools.
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def grow_old(directory: Path) -> None:
 
 
 def begun(parent: Path, name: str = NAME) -> Location:
-    """The directory of a job that was killed long ago."""
+    """Return the directory of a job that was killed long ago."""
     location = Location.of(str(parent / name))
     mark_directory(location)
     location.write(SHARD, [b"x" * 100])
@@ -255,7 +255,7 @@ def begun(parent: Path, name: str = NAME) -> Location:
     return location
 
 
-def test_next_job_removes_only_unfinished_copies_of_mdstorm_older_than_a_day(
+def test_next_job_removes_only_unfinished_mdstorm_copies_older_than_a_day(
     tmp_path: Path,
 ) -> None:
     old = begun(tmp_path)
@@ -316,7 +316,7 @@ def test_cache_command_lists_and_clears_unfinished_copy(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("finished", range(4))
-def test_unfinished_copy_of_killed_job_is_removed_by_later_job(
+def test_unfinished_copy_left_by_killed_job_is_removed_by_later_job(
     finished: int, tmp_path: Path
 ) -> None:
     parent = tmp_path / "cache"

@@ -1,4 +1,4 @@
-"""Inputs of models: `features`, `labels`, `sample_weights`, `stack`, `batch_map`."""
+"""Model inputs: `features`, `labels`, `sample_weights`, `stack`, `batch_map`."""
 
 import pickle
 from collections import Counter
@@ -25,8 +25,7 @@ from mdstorm_backend import MDSWriter, open_dataset
 
 ROWS = 1300
 FLOATS = ("a", "b", "c", "d", "e")
-#: Columns that are adjacent in a record in stored order, all columns in another order, and columns
-#: with gaps.
+#: All columns in stored and in reverse order, columns with gaps, adjacent columns, one column.
 CHOICES = [["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"], ["d", "a"], ["b", "c"], ["c"]]
 ORDERS: dict[str, dict[str, Any]] = {
     "in order": {"shuffle_row_groups": False},
@@ -59,7 +58,7 @@ FIELDS = {
 
 @pytest.fixture(scope="module", params=["records", "with strings", "parquet"])
 def converter(request: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
-    """MDS shards of fixed-size samples, MDS shards of samples of varying size, or row groups."""
+    """MDS shards with fixed-size or variable-size samples, or Parquet row groups."""
     folder = tmp_path_factory.mktemp("data") / "data"
     columns, fields = COLUMNS, FIELDS
     if request.param == "parquet":
@@ -92,7 +91,7 @@ def with_tf(converter: SparkDatasetConverter, **arguments: Any) -> list[Any]:
         *(pytest.param(with_tf, one, marks=pytest.mark.long) for one in ORDERS.values()),
     ],
 )
-def test_stacked_matrix_has_columns_in_order_of_features(
+def test_stacked_matrix_has_columns_in_features_order(
     converter: SparkDatasetConverter, batches: Batches, order: dict[str, Any]
 ) -> None:
     for names in CHOICES:
@@ -140,7 +139,7 @@ def test_features_default_to_all_other_columns(converter: SparkDatasetConverter)
 
 
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
-def test_columns_of_a_transform_can_be_stacked(
+def test_transform_columns_can_be_stacked(
     converter: SparkDatasetConverter, batches: Batches
 ) -> None:
     def halve(frame: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`fill_nulls` for columns of arrays gives the same values for files in place and for copies."""
+"""`fill_nulls` gives array columns the same values in files read in place as in copies."""
 
 from pathlib import Path
 from typing import Any
@@ -57,22 +57,22 @@ def test_null_arrays_in_place_are_filled_as_in_a_copy(
         read(converter, schema_fields=["m"], **options, **IN_ORDER)
         for converter in (in_place, copy)
     ]
-    if name in ("empty", "nothing"):  # no known length: one tensor or a list
+    if name in ("empty", "nothing"):  # the length is unknown: a tensor or a list
         found = [[as_lists(batch) for batch in batches] for batches in found]
     assert repr(found[0]) == repr(found[1])
 
 
 @with_either
-def test_arrays_of_other_length_than_first_row_group_raise_error(
+def test_array_length_different_from_first_row_group_raises_error(
     tmp_path: Path, read: Read
 ) -> None:
-    """Nulls may already be filled to the first length, so the error cannot name a wrong row."""
+    """Nulls may already be filled to the first length, so the error cannot point to a row."""
     url = write_parquet(tmp_path, {"m": [[1.0, 2.0], None, [3.0]]}, row_group_size=1)
     with pytest.raises((InvalidArgumentError, tf.errors.OpError), match=r"'m' .*\(2,\).*convert"):
         read(make_spark_converter(url), fill_nulls={"m": 0}, **{**IN_ORDER, "batch_size": 1})
 
 
-def test_fill_nulls_of_column_not_read_raises_error_that_names_schema_fields(
+def test_fill_nulls_for_unread_column_raises_error_that_names_schema_fields(
     tmp_path: Path,
 ) -> None:
     url = write_parquet(tmp_path, {"id": [1, 2], "m": [None, [[1.0]]]})

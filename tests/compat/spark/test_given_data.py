@@ -1,4 +1,4 @@
-"""Existing data: paths instead of a DataFrame, converters of given files, Delta tables."""
+"""Existing data: paths instead of a DataFrame, converters over given files, and Delta tables."""
 
 import logging
 import pickle
@@ -53,7 +53,7 @@ def test_mds_directory_is_read_in_place(tmp_path: Path, read: Read) -> None:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "mds"])
-def test_delete_of_converter_in_place_keeps_user_files(
+def test_delete_of_in_place_converter_keeps_user_files(
     data: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Petastorm's `delete` would remove these files."""
@@ -156,7 +156,7 @@ def test_converter_over_shards_keeps_their_order(tmp_path: Path, read: Read) -> 
         assert [n for batch in read(some, **IN_ORDER) for n in batch["number"]] == expected
 
 
-def test_state_of_other_shards_raises_state_mismatch(tmp_path: Path) -> None:
+def test_state_from_different_shards_raises_state_mismatch(tmp_path: Path) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     states = []
     for urls in (dataset.file_urls, dataset.file_urls[:2], dataset.file_urls[2:]):
@@ -170,7 +170,7 @@ def test_state_of_other_shards_raises_state_mismatch(tmp_path: Path) -> None:
 
 
 @with_either
-def test_files_outside_of_dataset_raise_error(tmp_path: Path, read: Read) -> None:
+def test_files_outside_dataset_raise_error(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)
     others = [dataset.file_urls[0], f"{dataset.url}/part-1-2.00000.mds"]
     for urls, text in ((others, "is not one of the .* shards"), ([], "is empty")):
@@ -217,7 +217,7 @@ def test_converter_over_table_keeps_its_version(table: Path, read: Read) -> None
     assert len(make_spark_converter(str(table), timestamp="2100-01-01")) == 1
 
 
-def test_data_loader_fn_reads_table_version_of_converter(table: Path) -> None:
+def test_data_loader_fn_reads_converter_table_version(table: Path) -> None:
     converter = make_spark_converter(str(table))
     kill(table, {"k%3Da/f.parquet": [0, 1, 2, 3]})
 

@@ -1,4 +1,4 @@
-"""`dtype=` for data that is read in place: Parquet files and MDS datasets."""
+"""`dtype=` for data read in place: Parquet files and MDS datasets."""
 
 import pickle
 from collections.abc import Callable
@@ -42,7 +42,7 @@ FIELDS: dict[str, Any] = {
     "uneven": NESTED,
 }
 FLOATS = list(COLUMNS)[1:]
-#: One pass over a column of numbers and a column of arrays.
+#: Arguments for one pass over a numeric column and an array column.
 PLAIN: dict[str, Any] = {**IN_ORDER, "schema_fields": ["x", "arrays"]}
 
 
@@ -58,7 +58,7 @@ with_both = pytest.mark.parametrize("write", [in_parquet, in_mds], ids=["parquet
 
 
 def all_dtypes(value: Any) -> set[Any]:
-    """The dtypes of a tensor, or of the tensors in lists."""
+    """Return the dtypes of a tensor or of all tensors in nested lists."""
     if isinstance(value, list):
         return {dtype for one in value for dtype in all_dtypes(one)}
     return {value.dtype}
@@ -69,7 +69,7 @@ def as_lists(value: Any) -> Any:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers as float32, nulls as NaN."""
+    """Round numbers to float32 and replace nulls with NaN."""
     if isinstance(value, list):
         return [rounded(one) for one in value]
     return float("nan") if value is None else torch.tensor(value).to(torch.float32).item()
@@ -145,7 +145,7 @@ def test_dtype_of_data_in_place_reaches_data_loader_fn(tmp_path: Path) -> None:
         assert batch.x.dtype == np.float32
 
 
-def test_dtype_of_loader_takes_precedence_over_converter(tmp_path: Path) -> None:
+def test_loader_dtype_takes_precedence_over_converter_dtype(tmp_path: Path) -> None:
     converter = make_spark_converter(in_parquet(tmp_path), dtype="float32")
     (batch,) = converter.make_torch_dataloader(dtype="float64", **PLAIN)
     assert batch["x"].dtype == torch.float64
@@ -155,7 +155,7 @@ def test_dtype_of_loader_takes_precedence_over_converter(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports")
-def test_dtype_of_reader_applies_to_its_schema_and_rows(tmp_path: Path, make: Any) -> None:
+def test_reader_dtype_applies_to_schema_and_rows(tmp_path: Path, make: Any) -> None:
     with make(in_parquet(tmp_path), PLAIN["schema_fields"], dtype="float32") as reader:
         assert reader.schema.fields["x"].numpy_dtype == np.float32
         row = next(reader)
@@ -165,10 +165,10 @@ def test_dtype_of_reader_applies_to_its_schema_and_rows(tmp_path: Path, make: An
 
 @with_either
 def test_filters_compare_values_in_given_dtype(tmp_path: Path, read: Read) -> None:
-    """The statistics of row groups describe the values before the cast."""
+    """Row group statistics describe the values before the cast."""
     url = write_parquet(tmp_path, {"x": [0.1, 0.2]}, row_group_size=1)
     converter = make_spark_converter(url, dtype="float32")
-    condition = [("x", ">", 0.1)]  # float32(0.1) is greater
+    condition = [("x", ">", 0.1)]  # float32(0.1) is greater than 0.1
     batches = read(converter, filters=condition, schema_fields=["x"], **IN_ORDER)
     found = [x for batch in batches for x in batch["x"]]
     (whole,) = read(converter, schema_fields=["x"], **IN_ORDER)
@@ -176,7 +176,7 @@ def test_filters_compare_values_in_given_dtype(tmp_path: Path, read: Read) -> No
 
 
 @with_either
-def test_nulls_of_given_dtype_are_filled_and_masked(tmp_path: Path, read: Read) -> None:
+def test_nulls_are_filled_and_masked_with_given_dtype(tmp_path: Path, read: Read) -> None:
     converter = make_spark_converter(in_parquet(tmp_path), dtype="float32")
     fields = ["gaps", "with_null"]
     (batch,) = read(

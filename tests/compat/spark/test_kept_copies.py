@@ -1,4 +1,4 @@
-"""Copies with a `cache_key`: several processes request one at once, and sources change."""
+"""Copies with a `cache_key`: simultaneous requests by several processes, changing sources."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ from mdstorm._spark.renewed import Renewed
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.storage import Location
 
-#: Converts a frame without a Spark session under one key, once all processes have started.
+#: Converts a frame under a shared key, without Spark, once all processes have started.
 PROGRAM = """
 import json, os, sys, time, uuid
 from pathlib import Path
@@ -57,7 +57,7 @@ def copies_in(parent: Path) -> list[str]:
     return sorted(path.as_uri() for path in parent.glob(f"{NAME}*"))
 
 
-def test_eight_processes_with_one_key_write_one_copy(tmp_path: Path) -> None:
+def test_eight_processes_sharing_a_key_write_one_copy(tmp_path: Path) -> None:
     program, barrier, parent = tmp_path / "program.py", tmp_path / "barrier", tmp_path / "cache"
     program.write_text(PROGRAM)
     barrier.mkdir()
@@ -74,9 +74,9 @@ def test_eight_processes_with_one_key_write_one_copy(tmp_path: Path) -> None:
 
 
 class TestClaims:
-    """`CacheKey.find_or_convert`: which process converts, and which ones wait."""
+    """`CacheKey.find_or_convert`: which process converts and which processes wait."""
 
-    def test_only_one_of_eight_threads_with_one_key_converts(self, tmp_path: Path) -> None:
+    def test_only_one_of_eight_threads_sharing_a_key_converts(self, tmp_path: Path) -> None:
         made: list[str] = []
 
         def convert() -> str:
@@ -90,7 +90,7 @@ class TestClaims:
             found = set(pool.map(find, range(8)))
         assert copies_in(tmp_path) == list(found)
 
-    def test_threads_with_one_cache_key_share_one_copy_on_an_object_store(
+    def test_threads_with_same_cache_key_share_one_copy_in_object_store(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         pytest.importorskip("s3fs")
@@ -129,7 +129,7 @@ class TestClaims:
 
         def pause(seconds: float) -> None:
             pauses.append(seconds)
-            if len(pauses) == 3:  # as old as the claim of a dead process
+            if len(pauses) == 3:  # backdate the claim, as if its process had died
                 os.utime(claim, (1e9, 1e9))
 
         monkeypatch.setattr(kept_copies.time, "sleep", pause)
@@ -138,7 +138,7 @@ class TestClaims:
         assert len(pauses) == 4  # three pauses while waiting, and one for its own claim
         assert not claim.exists()
 
-    def test_process_that_waits_uses_copy_of_other_process(
+    def test_waiting_process_uses_copy_written_by_other_process(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
@@ -150,7 +150,7 @@ class TestClaims:
         assert "another process converts cache_key='one'" in caplog.text
         assert (tmp_path / key.claim_name).exists()  # it belongs to the other process
 
-    def test_process_converts_once_the_longest_wait_is_over(
+    def test_process_converts_after_the_longest_wait(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         key = CacheKey(tmp_path.as_uri(), "one")
@@ -186,11 +186,11 @@ class TestClaims:
 
 
 class TestReplacedCopies:
-    """Copies under one key, over sources that change."""
+    """Copies that share a key while their source changes."""
 
     @pytest.fixture
     def convert(self, tmp_path: Path) -> Callable[[int], str]:
-        """Return a function that converts the source of a day, a day after the previous call."""
+        """Return a function that converts one day's source, a day after the previous call."""
         key = CacheKey(tmp_path.as_uri(), "daily")
 
         def convert(day: int) -> str:
@@ -200,7 +200,7 @@ class TestReplacedCopies:
 
         return convert
 
-    def test_last_two_copies_with_one_cache_key_are_kept(
+    def test_last_two_copies_for_a_cache_key_are_kept(
         self, tmp_path: Path, convert: Callable[[int], str]
     ) -> None:
         urls = [convert(day) for day in range(5)]
@@ -245,7 +245,7 @@ class TestReplacedCopies:
 
 
 class TestRenewed:
-    """Files by which a process shows that it is alive."""
+    """Marker files that show that a process is alive."""
 
     def test_marker_file_is_renewed_while_its_object_exists(self, tmp_path: Path) -> None:
         url = write_copy(tmp_path, 1)

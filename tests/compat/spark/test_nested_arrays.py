@@ -1,4 +1,4 @@
-"""Nested arrays of a converter, as tensors of PyTorch and TensorFlow."""
+"""Nested arrays in converters, as PyTorch and TensorFlow tensors."""
 
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ def in_tf(made: Any, **arguments: Any) -> Any:
     return dataset.element_spec.v, batch.v
 
 
-def test_nested_arrays_of_one_shape_become_one_tensor(tmp_path: Path) -> None:
+def test_nested_arrays_of_equal_shape_become_one_tensor(tmp_path: Path) -> None:
     made = converter(tmp_path, MATRICES.tolist())
     assert torch.equal(in_torch(made), torch.from_numpy(MATRICES))
     spec, found = in_tf(made)
@@ -68,7 +68,7 @@ def test_nested_arrays_of_depth_four_become_one_tensor(
     assert found.numpy().tolist() == logical.tolist()
 
 
-def test_nested_arrays_of_several_shapes_become_lists_or_ragged_tensors(tmp_path: Path) -> None:
+def test_nested_arrays_of_different_shapes_become_lists_or_ragged_tensors(tmp_path: Path) -> None:
     made = converter(tmp_path / "even", SHAPES)
     found = in_torch(made)
     assert [tuple(tensor.shape) for tensor in found] == [(1, 2), (2, 1), (0, 0)]
@@ -83,7 +83,7 @@ def test_nested_arrays_of_several_shapes_become_lists_or_ragged_tensors(tmp_path
     assert in_tf(uneven)[1].to_list() == UNEVEN
 
 
-def test_reader_of_some_files_keeps_shape_of_nested_column_of_all_files(tmp_path: Path) -> None:
+def test_reader_over_some_files_keeps_nested_shape_from_all_files(tmp_path: Path) -> None:
     rows = [[[1.0]], [[2.0]], [[3.0, 4.0]]]
     for name, more in {"ragged": [], "uneven": [[[5.0], []]]}.items():
         values = [*rows, *more]
@@ -130,7 +130,7 @@ def doubled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(v=[cell * 2 for cell in frame["v"]])
 
 
-def test_transform_of_nested_column_gets_and_returns_arrays(tmp_path: Path) -> None:
+def test_transform_gets_and_returns_arrays_for_nested_column(tmp_path: Path) -> None:
     spec = TransformSpec(doubled)
     alike = converter(tmp_path / "a", MATRICES.tolist())
     assert torch.equal(in_torch(alike, transform_spec=spec), torch.from_numpy(MATRICES * 2))
@@ -156,7 +156,7 @@ def test_transformed_shards_of_different_shapes_are_joined_in_a_batch(
     assert in_tf(made, transform_spec=spec)[1].to_list() == expected
 
 
-def test_transform_of_uneven_column_gets_lists_of_arrays(tmp_path: Path) -> None:
+def test_transform_gets_lists_of_arrays_for_uneven_column(tmp_path: Path) -> None:
     def total(frame: pd.DataFrame) -> pd.DataFrame:
         sums = [float(sum(inner.sum() for inner in cell)) for cell in frame["v"]]
         return frame.assign(v=sums)
@@ -202,7 +202,7 @@ def test_nested_strings_and_binaries_become_lists_or_ragged_tensors(
     assert in_tf(made)[1].to_list() == encoded(values)
 
 
-def test_copy_of_earlier_version_with_other_encodings_is_not_reused(
+def test_copy_from_earlier_version_with_different_encodings_is_not_reused(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdstorm._spark import copies
@@ -222,7 +222,7 @@ def test_copy_of_earlier_version_with_other_encodings_is_not_reused(
     assert earlier.cache_dir_url != now.cache_dir_url == again.cache_dir_url
 
 
-def test_nested_arrays_of_parquet_in_place_are_omitted_unless_selected(tmp_path: Path) -> None:
+def test_nested_arrays_in_parquet_files_are_omitted_unless_selected(tmp_path: Path) -> None:
     nested = pa.array(MATRICES[:2].tolist(), pa.list_(pa.list_(pa.float32())))
     pq.write_table(pa.table({"id": [1, 2], "v": nested}), tmp_path / "a.parquet")
     url = tmp_path.as_uri()
@@ -234,7 +234,7 @@ def test_nested_arrays_of_parquet_in_place_are_omitted_unless_selected(tmp_path:
     assert batch.v.dtype == np.float32
 
 
-def test_error_in_tensorflow_names_uneven_nested_column_of_parquet_in_place(tmp_path: Path) -> None:
+def test_tensorflow_error_names_uneven_nested_column_in_parquet_files(tmp_path: Path) -> None:
     table = pa.table({"v": pa.array([[[1, 2], [3]], [[1], [2, 3]]])})
     pq.write_table(table, tmp_path / "a.parquet")
     made = make_spark_converter(f"file://{tmp_path}/a.parquet")

@@ -20,7 +20,7 @@ from mdstorm.tf_utils import make_petastorm_dataset
 
 NAN = float("nan")
 
-#: Spark types, and values with one null; tests/mds_backend/loaders tests more combinations.
+#: Spark types and values with one null. tests/mds_backend/loaders covers more combinations.
 NULLS: dict[str, tuple[Any, list[Any]]] = {
     "byte": ("byte", [-1, None]),
     "long": ("long", [None, 1]),
@@ -53,7 +53,7 @@ def test_nulls_in_rows_that_are_filtered_out_raise_no_error(
 
 
 @with_either
-def test_mask_and_fill_of_one_column_both_apply(tmp_path: Path, read: Read) -> None:
+def test_mask_and_fill_for_same_column_both_apply(tmp_path: Path, read: Read) -> None:
     converter = nulls(tmp_path, "boolean")
     (batch,) = read(converter, null_masks=["v"], fill_nulls={"v": True}, **IN_ORDER)
     assert batch == {"v": [True, True], "v_is_null": [False, True]}
@@ -146,7 +146,7 @@ def test_nulls_with_fill_mask_or_filter_are_not_logged(
     assert nan_warnings(caplog) == []
 
 
-def test_nulls_of_integers_and_of_readers_are_logged(
+def test_integer_nulls_from_readers_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = write_parquet(tmp_path, {"v": [1, None], "text": ["a", None]})
@@ -157,7 +157,7 @@ def test_nulls_of_integers_and_of_readers_are_logged(
     assert found.startswith(f"Column 'v' of {url} holds 1 null, which PyTorch receives as NaN")
 
 
-def test_nulls_of_readers_are_logged_in_tensorflow(
+def test_nulls_from_readers_are_logged_in_tensorflow(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     url = write_parquet(tmp_path, {"v": [1.0, None]})

@@ -1,4 +1,4 @@
-"""Petastorm's reader arguments: which have an effect, which are ignored, which raise errors."""
+"""Petastorm's reader arguments: which take effect, are ignored, or raise errors."""
 
 import re
 import warnings
@@ -32,7 +32,7 @@ def test_dataset_url_as_loader_argument_raises_error(ten: SparkDatasetConverter)
     ],
     ids=["predicate", "filters", "parts"],
 )
-def test_reader_arguments_of_a_converter_select_rows(
+def test_reader_arguments_passed_to_converter_select_rows(
     ten: SparkDatasetConverter, read: Read, arguments: dict[str, Any], expected: list[int]
 ) -> None:
     (batch,) = read(ten, **arguments, **IN_ORDER)
@@ -70,7 +70,7 @@ def test_arguments_without_effect_are_accepted(ten: SparkDatasetConverter, read:
 
 @pytest.fixture
 def wide(tmp_path: Path) -> SparkDatasetConverter:
-    """A converter over plain and nested columns."""
+    """A converter with plain and nested columns."""
     columns = {
         "zeta": [1],
         "alpha": [2.0],

@@ -1,4 +1,4 @@
-"""A Spark Connect server on another machine, with other directories, paths and libraries."""
+"""A Spark Connect server on another machine, with different directories, paths and libraries."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def result(**options):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The server sees ``client`` as ``server``, and an empty ``client``; ``both`` is shared."""
+    """The server sees ``client`` as ``server`` and an empty ``client``; ``both`` is shared."""
     root = tmp_path_factory.mktemp("remote")
     for name in ("client", "server", "both", "cwd"):
         (root / name).mkdir()
@@ -55,7 +55,7 @@ def server(place: Path) -> Iterator[SparkConnectServer]:
 
 
 def converted(server: SparkConnectServer, place: Path, **options: Any) -> dict[str, Any]:
-    """Run a conversion in a client process; return its output."""
+    """Run a conversion in a client process and return its result."""
     program = f"{CONVERT}\nprint(json.dumps(result(**json.loads({json.dumps(options)!r}))))"
     found: dict[str, Any] = json.loads(server.run(program, place / "client").splitlines()[-1])
     return found

@@ -1,4 +1,4 @@
-"""When a copy is reused, and when a DataFrame is written again."""
+"""When a copy is reused and when a DataFrame is converted again."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ def with_column(spark: Any, column: Any) -> Any:
 
 
 def selected(*expressions: list[str]) -> Frames:
-    """DataFrames made by the given SQL expressions."""
+    """Return a function that makes one DataFrame for each list of SQL expressions."""
     return lambda spark: tuple(spark.range(5).selectExpr(*each) for each in expressions)
 
 
@@ -69,7 +69,7 @@ def test_different_frames_have_different_copies(spark: Any, cache_dir: Path, nam
         assert len(converter) == 5
 
 
-def test_copies_with_other_options_or_parents_are_not_shared(
+def test_copies_with_different_options_or_parents_are_not_shared(
     spark: Any, cache_dir: Path, tmp_path: Path
 ) -> None:
     size = "parquet_row_group_size_bytes"
@@ -110,7 +110,7 @@ def test_frames_with_current_time_or_functions_are_reused_if_plans_are_equal(
         assert first.cache_dir_url == second.cache_dir_url
 
 
-def test_frames_of_python_rows_or_unseeded_rand_are_not_reused(
+def test_frames_from_python_rows_or_unseeded_rand_are_not_reused(
     classic_spark: Any, cache_dir: Path
 ) -> None:
     rows = [(1, "x")]
@@ -122,7 +122,7 @@ def test_frames_of_python_rows_or_unseeded_rand_are_not_reused(
         assert first.cache_dir_url != second.cache_dir_url
 
 
-@pytest.mark.skipif(IS_REFUSING, reason="caches a frame, which this session refuses")
+@pytest.mark.skipif(IS_REFUSING, reason="this session does not allow caching frames")
 def test_cached_frame_reuses_copy_of_uncached_frame(spark: Any, cache_dir: Path) -> None:
     df = spark.range(5).selectExpr("id * 3 AS x")
     first = make_spark_converter(df)
@@ -182,7 +182,7 @@ def test_copy_with_deleted_files_is_written_again(
 
 
 @runs_python_on_executors
-def test_conversion_is_repeated_after_a_failed_conversion_of_the_same_frame(
+def test_frame_is_converted_again_after_a_failed_conversion(
     spark: Any, cache_dir: Path, tmp_path: Path
 ) -> None:
     flag = tmp_path / "flag"
@@ -203,7 +203,7 @@ def test_conversion_is_repeated_after_a_failed_conversion_of_the_same_frame(
 
 
 def frame(*files: str, plan: int = 7, schema: str = "[]") -> Any:
-    """A stand-in for a frame of Spark Connect, which caches its first hash."""
+    """Return a stand-in for a Spark Connect frame, which caches its first hash."""
     fresh = SimpleNamespace(semanticHash=lambda: plan)
     return SimpleNamespace(
         select=lambda star: fresh,
@@ -222,11 +222,11 @@ def source(tmp_path: Path) -> Path:
 
 
 def url_of(path: Path) -> str:
-    """Return the URL of a file in Spark's spelling."""
+    """Return a file's URL as Spark spells it."""
     return path.as_uri().replace("file:///", "file:/")
 
 
-def test_identity_of_frame_ignores_order_of_files(source: Path, tmp_path: Path) -> None:
+def test_frame_identity_ignores_file_order(source: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.csv"
     other.touch()
     urls = [url_of(source), url_of(other)]
@@ -234,7 +234,7 @@ def test_identity_of_frame_ignores_order_of_files(source: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("change", ["size", "time", "removed"])
-def test_identity_of_frame_changes_with_source_file(source: Path, change: str) -> None:
+def test_frame_identity_changes_with_source_file(source: Path, change: str) -> None:
     before = identify(frame(url_of(source)), {})
     if change == "size":
         source.write_text("1\n2\n3\n")

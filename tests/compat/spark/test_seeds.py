@@ -1,4 +1,4 @@
-"""All ranks use one seed; with different seeds they would lose and repeat rows."""
+"""All ranks use the same seed; with different seeds, they would lose and repeat rows."""
 
 from collections import Counter
 from itertools import islice
@@ -35,7 +35,7 @@ def test_ranks_read_each_row_once_with_any_seed(
 
 
 @with_each_in_either_order
-def test_new_loaders_with_shard_arguments_continue_epochs_of_default_seed(
+def test_new_loaders_with_shard_arguments_continue_default_seed_epochs(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
@@ -83,7 +83,7 @@ def test_new_loaders_continue_after_epoch_of_loaded_state(
 
 
 @in_either_order
-def test_state_of_loader_over_samples_resumes_in_its_epoch_after_another_loader(
+def test_sample_loader_state_resumes_in_its_epoch_after_another_loader(
     thousand: SparkDatasetConverter, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
@@ -134,7 +134,7 @@ def test_state_of_one_rank_resumes_all_ranks(thousand: SparkDatasetConverter, or
 
 
 @in_either_order
-def test_state_of_rank_with_other_seed_raises_error_or_warns(
+def test_state_from_rank_with_different_seed_raises_error_or_warns(
     thousand: SparkDatasetConverter, order: str
 ) -> None:
     def loader(rank: int) -> Any:

@@ -1,4 +1,4 @@
-"""`on_corrupt="skip"` of converters and readers: damaged shards and row groups are left out."""
+"""`on_corrupt="skip"` in converters and readers: damaged shards and row groups are skipped."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def in_mds(directory: Path) -> SparkDatasetConverter:
 
 
 def in_parquet(directory: Path) -> SparkDatasetConverter:
-    """Overwrite the data of the second row group."""
+    """Write a Parquet file and damage the data in its second row group."""
     url = write_parquet(directory, COLUMNS, row_group_size=PER_SHARD)
     path = directory / "part.parquet"
     column = pq.read_metadata(path).row_group(1).column(0)

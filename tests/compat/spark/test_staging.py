@@ -34,7 +34,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.spark.materialization import why_not_writable
 from mdstorm_backend.storage import Location
 
-#: One column of each kind, with nulls, old dates, and names that Parquet writers refuse.
+#: One column of each type, with nulls, old dates, and names that Parquet writers reject.
 COLUMNS = (
     "id",
     "id * 0.1D AS double",
@@ -72,7 +72,7 @@ class _DriverOnly(LocalFileSystem):
 
 @pytest.fixture
 def driver_only() -> Iterator[str]:
-    """The protocol of a store to which executors have no access."""
+    """Protocol of a store that executors cannot access."""
     fsspec.register_implementation("driveronly", _DriverOnly, clobber=True)
     yield "driveronly"
     sys.modules["fsspec.registry"]._registry.pop("driveronly")  # type: ignore[attr-defined]
@@ -86,7 +86,7 @@ def shards(converter: SparkDatasetConverter) -> list[bytes]:
 @pytest.mark.parametrize(
     "dtype", ["float32", pytest.param("float64", marks=pytest.mark.long), None]
 )
-def test_staged_copy_equals_copy_of_executors(
+def test_staged_copy_equals_copy_written_by_executors(
     spark: Any, cache_dir: Path, dtype: str | None
 ) -> None:
     df = spark.range(0, 9, 1, 2).selectExpr(*COLUMNS)
@@ -111,7 +111,7 @@ def test_staged_ml_vectors_become_arrays(classic_spark: Any, cache_dir: Path) ->
     assert open_dataset(converter.cache_dir_url).schema["v"].encoding == "ndarray:float32"
 
 
-def test_copy_to_storage_that_executors_cannot_write_is_staged(
+def test_copy_to_storage_not_writable_by_executors_is_staged(
     spark: Any, tmp_path: Path, driver_only: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     staging = tmp_path / "staging"
@@ -193,11 +193,11 @@ def test_directory_with_files_invisible_to_driver_counts_as_unwritable(
 
 
 def without_the_rights_of_root(directory: Path) -> Path:
-    """Return the path of a Python that runs without root's right to ignore permissions."""
+    """Return the path of a Python that runs without root's ability to bypass permissions."""
     setpriv = shutil.which("setpriv")
     drop = [setpriv, "--bounding-set", "-dac_override"]
     if not setpriv or subprocess.run([*drop, "true"], check=False).returncode:
-        pytest.skip("needs the command setpriv, and the right to give up rights")
+        pytest.skip("needs the setpriv command and permission to drop capabilities")
     python = directory / "python"
     python.write_text(f'#!/bin/sh\nexec {" ".join(map(str, drop))} {sys.executable} "$@"\n')
     python.chmod(0o755)
@@ -205,10 +205,10 @@ def without_the_rights_of_root(directory: Path) -> Path:
 
 
 @runs_python_on_executors
-def test_copy_to_directory_that_executors_may_not_write_is_staged(
+def test_copy_without_write_permission_for_executors_is_staged(
     classic_spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any
 ) -> None:
-    """The executors' Python processes may not write there, but the JVM and the driver may."""
+    """Only the executors' Python processes are denied; the JVM and the driver can write."""
     context = classic_spark.sparkContext
     monkeypatch.setattr(context, "pythonExec", str(without_the_rights_of_root(tmp_path)))
     parent = tmp_path / "cache"
@@ -257,7 +257,7 @@ def test_unwritable_staging_dir_error_gives_reason_without_stack_trace(
 
 @pytest.fixture
 def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Executors on several machines write most files to disks that this machine does not see."""
+    """Simulate executors that write most files to disks that this machine cannot see."""
     from mdstorm_backend.convert import staged_parquet
 
     write = staged_parquet.write_parquet
@@ -273,7 +273,7 @@ def own_disks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @of_values
-def test_staging_on_separate_disks_of_executors_raises_write_error(
+def test_staging_on_separate_executor_disks_raises_write_error(
     spark: Any, tmp_path: Path, own_disks: None
 ) -> None:
     with pytest.raises(errors.WriteError, match="this process sees 1") as caught:
@@ -283,7 +283,7 @@ def test_staging_on_separate_disks_of_executors_raises_write_error(
     assert list((tmp_path / "staging").glob("_mdstorm_*")) == []
 
 
-def test_staging_restores_settings_of_session(spark: Any, tmp_path: Path, set_conf: Any) -> None:
+def test_staging_restores_session_settings(spark: Any, tmp_path: Path, set_conf: Any) -> None:
     key, other = (
         f"spark.sql.parquet.{name}" for name in ("outputTimestampType", "datetimeRebaseModeInWrite")
     )

@@ -1,4 +1,4 @@
-"""Random chains of TensorFlow datasets, each of which resumes the one before; rows are counted."""
+"""Random chains of TensorFlow datasets that each resume the previous one, with rows counted."""
 
 import json
 import random
@@ -22,7 +22,7 @@ ROWS = 203
 
 @pytest.fixture(scope="module")
 def converters(tmp_path_factory: pytest.TempPathFactory) -> list[SparkDatasetConverter]:
-    """The same rows as MDS and as Parquet in place."""
+    """The same rows stored as MDS, and as Parquet read in place."""
     directory, columns = tmp_path_factory.mktemp("chains"), {"number": range(ROWS)}
     stored = converter_of(directory / "mds", columns, {"number": "long"}, tasks=7)
     pq.write_table(pa.table(columns), directory / "rows.parquet", row_group_size=30)
@@ -59,12 +59,12 @@ READS = [read_in_python, read_in_take, read_ahead]
 
 @dataclass
 class Chain:
-    """The arguments of all datasets of a chain, and the rows that they have read."""
+    """The arguments shared by all datasets in a chain, and the rows read so far."""
 
     converter: SparkDatasetConverter
     draw: random.Random
     arguments: dict[str, Any]
-    #: None draws a number of ranks for each dataset; not all arguments allow it to change.
+    #: None draws a number of ranks for each dataset; some arguments require a fixed number.
     world_size: int | None
     batch_size: int | None
     #: Whether all ranks resume from the state of one rank.
@@ -73,7 +73,7 @@ class Chain:
     states: list[Any] = field(default_factory=lambda: [None])
 
     def link(self, batches: int | None) -> bool:
-        """Read this many batches on each rank, or all; return whether each rank got rows."""
+        """Read this many batches, or all, on each rank; return False if too few rows remain."""
         size = self.world_size or self.draw.randint(1, 4)
         options = {**self.arguments, "batch_size": self.batch_size or self.draw.randint(1, 90)}
         states, counts = [], []
@@ -86,7 +86,7 @@ class Chain:
             if state is not None:
                 try:
                     dataset.load_state_dict(json.loads(json.dumps(state)))
-                except NoDataAvailableError:  # fewer rows than ranks are left
+                except NoDataAvailableError:  # fewer rows than ranks remain
                     assert rank == 0
                     return False
             self.draw.choice(PEEKS)(dataset)
@@ -103,7 +103,7 @@ class Chain:
 
 
 def chain_of(seed: int, converters: list[SparkDatasetConverter]) -> tuple[Chain, Counter[int]]:
-    """Return a random chain, and the rows that it should read in total."""
+    """Return a random chain and the rows it should read in total."""
     draw = random.Random(seed)
     arguments: dict[str, Any] = {
         "num_epochs": draw.choice([1, 1, 2]),

@@ -18,7 +18,7 @@ ROWS = 40
 
 @pytest.fixture
 def mixed(tmp_path: Path) -> SparkDatasetConverter:
-    """Columns of several kinds, in an order that is not alphabetical."""
+    """Columns of several types, in non-alphabetical order."""
     columns = {
         "weight": np.arange(ROWS) / 10,
         "flag": [i % 2 == 0 for i in range(ROWS)],
@@ -36,7 +36,7 @@ def mixed(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "mixed", columns, fields, dtype="float32", tasks=2)
 
 
-def test_batch_of_tf_dataset_is_namedtuple_in_order_of_columns(
+def test_tf_dataset_batch_is_namedtuple_in_column_order(
     mixed: SparkDatasetConverter,
 ) -> None:
     with mixed.make_tf_dataset(batch_size=3, **IN_ORDER) as dataset:
@@ -73,7 +73,7 @@ def test_features_labels_and_weights_select_columns_in_tf_dataset(
     assert only.numpy().tolist() == [b"n0", b"n1", b"n2"]
 
 
-def test_features_may_name_columns_of_a_transform(mixed: SparkDatasetConverter) -> None:
+def test_features_can_include_transform_columns(mixed: SparkDatasetConverter) -> None:
     def double(frame: Any) -> Any:
         frame["double"] = frame["weight"] * 2
         return frame[["double", "flag"]]
@@ -95,7 +95,7 @@ def test_nulls_in_columns_that_are_not_features_raise_no_error(tmp_path: Path) -
     assert batch[0]["z_is_null"].numpy().tolist() == [True, False]
 
 
-def test_keras_fit_on_named_columns_needs_no_steps_per_epoch(
+def test_keras_fit_on_features_and_labels_does_not_need_steps_per_epoch(
     mixed: SparkDatasetConverter, recwarn: pytest.WarningsRecorder
 ) -> None:
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -116,7 +116,7 @@ def linear_model() -> Any:
 
 
 def recorded(dataset: Any, seen: list[list[float]]) -> Any:
-    """Return a dataset of the same batches, whose features are added to `seen`."""
+    """Return a dataset with the same batches that appends their features to `seen`."""
 
     def record(x: Any, y: Any) -> Any:
         (x_again,) = tf.py_function(
@@ -127,7 +127,7 @@ def recorded(dataset: Any, seen: list[list[float]]) -> Any:
     return dataset.map(record)
 
 
-def test_fit_of_a_few_steps_continues_in_each_call_after_load(
+def test_repeated_fit_calls_with_few_steps_continue_after_load(
     mixed: SparkDatasetConverter,
 ) -> None:
     arguments = {"batch_size": 4, "seed": 7, "shuffle_rows": True}
@@ -147,7 +147,7 @@ def test_fit_of_a_few_steps_continues_in_each_call_after_load(
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
-def test_fit_after_state_of_last_batch_runs_all_epochs(
+def test_fit_after_loading_last_batch_state_runs_all_epochs(
     mixed: SparkDatasetConverter,
 ) -> None:
     def make() -> Any:

@@ -29,7 +29,7 @@ class StopError(Exception):
 
 
 class Moment:
-    """Calls `cause` when a function is called for a certain row."""
+    """Calls `cause` when the transform receives a given row."""
 
     def __init__(self) -> None:
         self.row: int | None = None
@@ -83,7 +83,7 @@ def taken_until(
     interrupt_after: Callable[[float], None] = lambda seconds: None,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Return the items before an error, raised here at item `stop` unless that is None."""
+    """Return the rows read before an error, which is raised here at item `stop` if given."""
     items: list[Any] = []
     item = None
     with suppress(error):
@@ -101,9 +101,9 @@ def taken_until(
 def remaining_after(
     seen: list[int], dataset: Any, make: Callable[[str], Any], url: str
 ) -> list[int]:
-    """Return the rows after a state; none if all were seen, as the state begins the next epoch.
+    """Return the rows after a state, or none if all rows were seen and the next epoch would begin.
 
-    A finalizer of TensorFlow may receive Ctrl-C, and the loop continues.
+    All rows are seen if a TensorFlow finalizer receives Ctrl-C, because the loop then continues.
     """
     if len(seen) == ROWS:
         return []
@@ -126,7 +126,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
 
 @pytest.mark.parametrize("row", [7, 200, 390])
 @pytest.mark.parametrize("make", [of_converter, of_batches])
-def test_state_after_error_of_a_function_resumes_with_next_batch(
+def test_state_after_error_in_transform_resumes_with_next_batch(
     url: str, make: Callable[[str], Any], row: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
@@ -156,7 +156,7 @@ def test_state_after_interrupt_while_reading_resumes_with_next_batch(
 
 @pytest.fixture
 def interrupt_after() -> Iterator[Callable[[float], None]]:
-    """A function that raises KeyboardInterrupt after some CPU time of this process."""
+    """A function that raises KeyboardInterrupt after the given amount of CPU time."""
     with interrupts(("take", "_mdstorm_take"), signal.ITIMER_VIRTUAL) as arm:
         yield arm
 
@@ -165,14 +165,14 @@ def interrupt_after() -> Iterator[Callable[[float], None]]:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("make", [of_converter, of_batches, of_rows])
-def test_state_after_interrupts_at_random_moments_loses_no_row(
+def test_states_after_interrupts_at_random_moments_lose_no_rows(
     url: str, make: Callable[[str], Any], seed: int, interrupt_after: Callable[[float], None]
 ) -> None:
     draw, dataset = random.Random(seed), make(url)
     seen: list[int] = []
     for _ in range(3):
         seconds = draw.uniform(1e-4, 0.08)
-        # TensorFlow may raise a RuntimeError whose message names the KeyboardInterrupt.
+        # TensorFlow may raise a RuntimeError whose message mentions the KeyboardInterrupt.
         errors = (KeyboardInterrupt, RuntimeError)
         seen += taken_until(dataset, errors, None, interrupt_after, seconds)
         if len(seen) == ROWS:

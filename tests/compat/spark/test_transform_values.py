@@ -1,4 +1,4 @@
-"""Values and shapes that differ between shards, in a transform and in the loaders."""
+"""Values and shapes that differ between shards, in transforms and loaders."""
 
 import datetime as dt
 from decimal import Decimal
@@ -23,7 +23,7 @@ BATCH = {**IN_ORDER, "batch_size": 4, "decimals": "decimal"}
 
 
 def two_shards(directory: Path, values: list[Any], type_: Any) -> SparkDatasetConverter:
-    """A column `x` of four values, in two shards, and an `id`."""
+    """Return a converter with four rows of `id` and `x` in two shards."""
     columns = {"id": range(4), "x": values}
     return converter_of(directory / "two", columns, {"id": "long", "x": type_}, tasks=2)
 
@@ -69,7 +69,7 @@ def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: lis
         found = torch_x(converter, spec)
         assert type(found) is type(batch["x"])
         assert repr(found) == repr(batch["x"])
-    if "None" not in str(values):  # TensorFlow has no value for these nulls
+    if "None" not in str(values):  # TensorFlow cannot represent these nulls
         assert with_tf(converter, transform_spec=IDENTITY, **BATCH) == with_tf(converter, **BATCH)
 
 
@@ -81,7 +81,7 @@ def test_identity_transform_keeps_values(tmp_path: Path, type_: Any, values: lis
     ],
     ids=str,
 )
-def test_boolean_nulls_that_transform_keeps_raise_error(
+def test_boolean_nulls_kept_by_transform_raise_error(
     tmp_path: Path, type_: Any, values: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, values, type_)
@@ -112,7 +112,7 @@ def test_nulls_returned_by_transform_raise_error_in_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_nulls_of_one_shard_become_nan_next_to_integers_of_another_shard(tmp_path: Path) -> None:
+def test_nulls_in_one_shard_become_nan_alongside_integers_in_another(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
 
     def drop_small(frame: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +156,7 @@ def test_identity_transform_keeps_selected_nested_columns(
     assert torch_x(converter, IDENTITY, schema_fields=fields) == batch["x"]
 
 
-def test_transform_that_makes_arrays_ragged_must_declare_free_length(tmp_path: Path) -> None:
+def test_transform_that_makes_arrays_ragged_must_declare_variable_length(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1, 2]] * 4, array_of("long"))
 
     def cut(frame: pd.DataFrame) -> pd.DataFrame:
@@ -172,7 +172,7 @@ def test_transform_that_makes_arrays_ragged_must_declare_free_length(tmp_path: P
     assert plain(torch_x(converter, declared)) == [[1], [1, 2], [1], [1, 2]]
 
 
-def test_declared_free_length_may_differ_between_batches(tmp_path: Path) -> None:
+def test_declared_variable_length_may_differ_between_batches(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2], [3, 4], [5, 6]], array_of("long"))
     spec = TransformSpec(edit_fields=[("x", np.int64, (None,), False)])
     batches = with_tf(converter, transform_spec=spec, batch_size=2, **IN_ORDER)
@@ -188,7 +188,7 @@ def test_declared_free_length_may_differ_between_batches(tmp_path: Path) -> None
     ],
     ids=["scalars", "arrays", "length"],
 )
-def test_undeclared_change_of_shape_by_transform_raises_error_in_tensorflow(
+def test_undeclared_shape_change_by_transform_raises_error_in_tensorflow(
     tmp_path: Path, stored: list[Any], type_: Any, returned: list[Any]
 ) -> None:
     converter = two_shards(tmp_path, stored, type_)
@@ -197,7 +197,7 @@ def test_undeclared_change_of_shape_by_transform_raises_error_in_tensorflow(
         with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_transform_result_of_undeclared_type_raises_error_in_tensorflow(tmp_path: Path) -> None:
+def test_transform_result_with_undeclared_type_raises_error_in_tensorflow(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")
     for dtype, x in ((np.str_, 1), (np.int64, "a")):
         spec = TransformSpec(lambda frame, x=x: frame.assign(x=x), [("x", dtype, (), False)])
@@ -205,14 +205,14 @@ def test_transform_result_of_undeclared_type_raises_error_in_tensorflow(tmp_path
             with_tf(converter, transform_spec=spec, **BATCH)
 
 
-def test_transform_may_return_arrays_of_one_length_for_ragged_column(tmp_path: Path) -> None:
+def test_transform_may_return_equal_length_arrays_for_ragged_column(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2, 3], [4], []], array_of("long"))
     spec = TransformSpec(lambda frame: frame.assign(x=[np.arange(2)] * 2))
     (batch,) = with_tf(converter, transform_spec=spec, **BATCH)
     assert batch["x"] == [[0, 1]] * 4
 
 
-def test_transform_that_pads_needs_no_declaration_in_pytorch(tmp_path: Path) -> None:
+def test_transform_that_pads_does_not_need_declaration_in_pytorch(tmp_path: Path) -> None:
     converter = two_shards(tmp_path, [[1], [2, 3], [], [4, 5, 6]], array_of("long"))
 
     def pad(frame: pd.DataFrame) -> pd.DataFrame:

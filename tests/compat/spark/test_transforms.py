@@ -1,4 +1,4 @@
-"""A `TransformSpec` in a loader: the function's input, and its allowed outputs."""
+"""A `TransformSpec` in a loader: the function's input and its permitted output."""
 
 import datetime as dt
 import os
@@ -18,7 +18,7 @@ from mdstorm.errors import InvalidArgumentError, TransformError
 from mdstorm.spark import SparkDatasetConverter
 
 INT, FLOAT = ("number", np.int64, (), False), ("half", np.float32, (), False)
-#: Errors of a function in either framework: TensorFlow's errors keep only the text of the cause.
+#: Errors in a function with either framework. TensorFlow's errors keep only the cause's message.
 ERRORS = (TransformError, ZeroDivisionError, tf.errors.OpError)
 
 
@@ -38,7 +38,7 @@ def test_transform_may_drop_all_rows_of_a_shard(ten: SparkDatasetConverter, read
 
 
 @with_either
-def test_transform_that_drops_all_rows_warns_and_ends(
+def test_transform_that_drops_all_rows_warns_and_yields_no_batches(
     ten: SparkDatasetConverter, read: Read
 ) -> None:
     with pytest.warns(UserWarning, match="No matching data is available"):
@@ -130,7 +130,7 @@ def two(tmp_path: Path) -> SparkDatasetConverter:
 def returning(
     values: Any, dtype: Any = np.int64, shape: Any = (), **more: tuple[Any, Any, Any]
 ) -> TransformSpec:
-    """Return a transform that replaces `x`, and adds columns given by values, dtype and shape."""
+    """Return a transform that replaces `x` and adds columns given as values, dtype and shape."""
     columns = {"x": (values, dtype, shape), **more}
 
     def replace(frame: pd.DataFrame) -> pd.DataFrame:
@@ -226,7 +226,7 @@ def test_transform_results_of_pandas_types_are_accepted(two: SparkDatasetConvert
     [pd.array([1, None], "Int64"), [1.0, NAN], pd.Series([1, None], dtype=object)],
     ids=["Int64", "float", "object"],
 )
-def test_missing_numbers_of_transform_are_nan_in_pytorch_and_error_in_tensorflow(
+def test_missing_numbers_from_transform_are_nan_in_pytorch_and_error_in_tensorflow(
     two: SparkDatasetConverter, values: Any
 ) -> None:
     found = torch_batch(two, returning(values))["x"]
@@ -236,7 +236,7 @@ def test_missing_numbers_of_transform_are_nan_in_pytorch_and_error_in_tensorflow
         tf_batch(two, returning(values))
 
 
-def test_undeclared_dtype_change_is_cast_to_stored_type_in_tensorflow(
+def test_undeclared_dtype_is_cast_to_stored_type_in_tensorflow(
     two: SparkDatasetConverter,
 ) -> None:
     spec = TransformSpec(lambda frame: frame / 2)

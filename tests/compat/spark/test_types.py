@@ -135,14 +135,14 @@ def test_stored_type_becomes_tensor_in_tensorflow(tf_batch: Any, name: str) -> N
     assert found == (case.torch if case.tf is None else case.tf)
 
 
-def test_columns_keep_order_of_frame(torch_batch: Any, tf_batch: Any) -> None:
+def test_columns_keep_frame_order(torch_batch: Any, tf_batch: Any) -> None:
     assert list(torch_batch) == list(tf_batch._fields) == list(CASES)
 
 
 WKB = "0101000000000000000000F03F0000000000000040"
 MONTHS = "extract(YEAR FROM column) * 12 + extract(MONTH FROM column)"
 
-#: Literals of types that cannot be stored, the conversions that the errors name, and their values.
+#: Literals of types that cannot be stored, conversions that the errors suggest, and their results.
 REFUSED = [
     ("INTERVAL '14' MONTH", "CAST(column AS INT)", 14),
     ("-INTERVAL '1-2' YEAR TO MONTH", MONTHS, -14),
@@ -162,14 +162,14 @@ MORE_REFUSED = [
     ("literal", "conversion", "value"),
     [*REFUSED, *(pytest.param(*case, marks=pytest.mark.long) for case in MORE_REFUSED)],
 )
-def test_conversion_that_the_error_names_stores_the_value(
+def test_conversion_suggested_by_error_stores_the_value(
     spark: Any, tmp_path: Path, literal: str, conversion: str, value: Any
 ) -> None:
     try:
         df = spark.sql(f"SELECT {literal} AS v")
-        df.schema  # noqa: B018 - a client of Spark Connect finds errors here
+        df.schema  # noqa: B018 - a Spark Connect client raises errors here
     except (AnalysisException, ValueError) as error:
-        pytest.skip(f"this Spark does not have the type: {error}")
+        pytest.skip(f"this Spark version does not have the type: {error}")
     with pytest.raises(UnsupportedTypeError) as caught:
         make_spark_converter(df, parent_cache_dir_url=tmp_path.as_uri())
     assert conversion in caught.value.columns["v"]

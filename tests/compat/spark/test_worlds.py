@@ -1,4 +1,4 @@
-"""Shares of rows that follow the launcher's variables, and the warning if there are no shares."""
+"""Row shares based on the launcher's variables, and the warning when there are no shares."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader")
 
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """Return a function that sets the variables of a rank, as torchrun does."""
+    """Return a function that sets a rank's variables, as torchrun does."""
     monkeypatch.setattr(options, "_warned", False)
 
     def set_rank(rank: int, size: int) -> None:
@@ -94,7 +94,7 @@ class TestAutomaticShares:
             make_reader(url, ngram, cur_shard="auto")
 
     @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
-    def test_ranks_with_unequal_rows_have_equal_number_of_batches(
+    def test_ranks_with_different_row_counts_have_same_number_of_batches(
         self, tmp_path: Path, launch: Launch, make: str
     ) -> None:
         columns = {"number": range(33)}
@@ -108,7 +108,7 @@ class TestAutomaticShares:
 
 
 class TestWarning:
-    """A warning appears if every process reads all rows, as is the default in Petastorm."""
+    """The warning if every process reads all rows, which is Petastorm's default."""
 
     @with_each
     @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ class TestWarning:
         assert len(list(thousand.make_tf_dataset(ROWS, **SHUFFLED))) == 1
         assert not caplog.records
 
-    def test_incomplete_launcher_variables_warn_unless_auto(
+    def test_incomplete_launcher_variables_warn_or_raise_error_with_auto(
         self, thousand: SparkDatasetConverter, launch: Launch, monkeypatch: Any, caplog: Any
     ) -> None:
         monkeypatch.setenv("HOROVOD_RANK", "1")
