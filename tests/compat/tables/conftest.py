@@ -1,4 +1,4 @@
-"""Servers of stores and of a catalog, for tests of public functions."""
+"""Store and catalog servers for tests of public functions."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def catalog(
     fresh_filesystems: None,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Catalog]:
-    """An empty catalog, with the only variables that tables by name need."""
+    """An empty catalog, with only the environment variables needed to read tables by name."""
     found = started_catalog
     monkeypatch.setenv("DATABRICKS_HOST", found.unity.url)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)

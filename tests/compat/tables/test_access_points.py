@@ -1,4 +1,4 @@
-"""Tables that are read through access points of S3."""
+"""Tables read through S3 access points."""
 
 import json
 from contextlib import closing
@@ -23,14 +23,14 @@ from mdstorm_backend.tables import iceberg as tables_of_iceberg
 from mdstorm_backend.tables.delta_options import of_delta_rs
 
 POINT = f"arn:aws:s3:us-east-1:{ACCOUNT}:accesspoint/points"
-#: A URL without TLS, for which a server on localhost acts as the proxy.
+#: A URL without TLS, so that a server on localhost can act as its proxy.
 ENDPOINT = "http://s3-accesspoint.us-east-1.amazonaws.com"
 HOST = f"points-{ACCOUNT}.s3-accesspoint.us-east-1.amazonaws.com"
 
 
 @pytest.fixture
 def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noqa: F811
-    """The host name in each request to the store; its access point has another host name."""
+    """The host name in each request to the store; its access point has a different host name."""
     from moto.s3control.models import s3control_backends
 
     points = s3control_backends[ACCOUNT]["aws"]
@@ -44,7 +44,7 @@ def hosts(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> list[str]:  # noq
 
 @pytest.fixture
 def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """Make the catalog return credentials that name the access point."""
+    """Make the catalog return credentials that specify the access point."""
     vend = orders.unity.vend
 
     def vend_for_access_point(prefix: str, seconds: float) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def vended(orders: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F
 
 
 @pytest.mark.parametrize("format_", ["DELTA", "PARQUET"])
-def test_table_is_read_through_the_access_point_of_its_credentials(
+def test_table_is_read_through_the_access_point_in_its_credentials(
     format_: str,
     vended: None,
     hosts: list[str],
@@ -78,7 +78,7 @@ def test_table_is_read_through_the_access_point_of_its_credentials(
 
 @pytest.fixture
 def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: F811
-    """URL of the metadata file of an Iceberg table in the store, with the rows `NEWEST`."""
+    """Metadata file URL of an Iceberg table in the store that contains the rows `NEWEST`."""
     tables = pytest.importorskip("tests.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": NEWEST}))
@@ -88,7 +88,7 @@ def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: 
 
 
 @pytest.mark.parametrize("sent_with", ["config", "vended_config"])
-def test_iceberg_table_is_read_through_the_access_point_of_its_catalog(
+def test_iceberg_table_is_read_through_the_access_point_from_its_catalog(
     sent_with: str,
     iceberg: str,
     hosts: list[str],
@@ -125,7 +125,7 @@ def test_iceberg_table_with_metadata_elsewhere_is_read_through_the_access_point(
     assert not orders.guard.outside
 
 
-def test_access_point_of_metadata_is_not_used_for_other_buckets() -> None:
+def test_metadata_access_point_is_not_used_for_other_buckets() -> None:
     def root_of(location: str, directory: str, **properties: str) -> str:
         metadata = SimpleNamespace(location=location, properties=properties)
         return str(tables_of_iceberg._root(directory, metadata))
@@ -141,7 +141,7 @@ def test_access_point_of_metadata_is_not_used_for_other_buckets() -> None:
     assert root_of("s3://data/d", f"s3://{outpost}/t") == f"s3://{outpost}/d"
 
 
-def test_table_of_a_rest_catalog_is_read_through_its_access_point(
+def test_rest_catalog_table_is_read_through_its_access_point(
     iceberg: str,
     hosts: list[str],
     orders: Catalog,  # noqa: F811
@@ -191,7 +191,7 @@ def test_mds_is_written_and_read_through_an_access_point(
     assert {*hosts} == {HOST}
 
 
-def test_access_point_becomes_endpoint_of_delta_rs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_access_point_becomes_delta_rs_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "S3_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     keys = {"key": "k", "secret": "s"}

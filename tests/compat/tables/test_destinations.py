@@ -1,4 +1,4 @@
-"""Destinations of a conversion of a named table are checked before anything is requested."""
+"""Conversion destinations for named tables are checked before any request is sent."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from mdstorm.errors import DatasetExistsError, InvalidArgumentError, Unsupported
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
-    """A directory with Parquet files, and next to them an MDS dataset of mdstorm."""
+    """A directory that contains Parquet files in ``parquet`` and an MDS dataset in ``mds``."""
     (tmp_path / "parquet").mkdir()
     pq.write_table(pa.table({"n": [1]}), tmp_path / "parquet" / "a.parquet")
     convert(tmp_path / "parquet", tmp_path / "mds")
@@ -49,10 +49,10 @@ def test_unusable_destination_raises_error_before_any_catalog_request(
     assert not orders.unity.requests
 
 
-def test_destination_in_the_table_raises_error_before_anything_is_written(
+def test_destination_inside_table_raises_error_before_anything_is_written(
     orders: Catalog,  # noqa: F811
 ) -> None:
-    """Maintenance of the table, such as VACUUM, would remove the dataset."""
+    """Table maintenance, such as VACUUM, would remove the dataset."""
     before = list(orders.behind.keys)
     keys = {"key": "testing", "secret": "testing-secret", "endpoint_url": orders.behind.url}
     with pytest.raises(InvalidArgumentError, match="source and destination overlap at s3://"):
@@ -61,7 +61,7 @@ def test_destination_in_the_table_raises_error_before_anything_is_written(
 
 
 @pytest.mark.parametrize("named_by", ["its object in pyiceberg", "its metadata file"])
-def test_destination_in_an_iceberg_table_raises_error_before_anything_is_written(
+def test_destination_inside_iceberg_table_raises_error_before_anything_is_written(
     named_by: str, tmp_path: Path
 ) -> None:
     tables = pytest.importorskip("tests.iceberg_tables")

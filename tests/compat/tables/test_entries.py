@@ -1,4 +1,4 @@
-"""Every entry point reads each row of a named table once, also in worker processes."""
+"""Every entry point reads each row of a named table once, even in worker processes."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -29,8 +29,8 @@ from mdstorm_backend.maintenance import head, inspect, verify
 torch_data = pytest.importorskip("torch.utils.data")
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports")
 
-#: Reads the share of a rank; arguments: the table name, the rank, the number of ranks, and
-#: ``version=`` or ``timestamp=``.
+#: Reads a rank's share. The arguments are the table name, the rank, the number of ranks, and
+#: optionally ``version=`` or ``timestamp=``.
 Read = Callable[..., Iterator[int]]
 
 
@@ -73,7 +73,7 @@ def by_convert(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[int]:
 
 
 def by_commands(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[int]:
-    """Convert, and verify against the table."""
+    """Convert the table and verify the result against the table."""
     options = [text for key, value in as_of.items() for text in (f"--{key}", str(value))]
     with tempfile.TemporaryDirectory() as folder:
         for command in (["convert", name], ["verify", "--against", name]):
@@ -113,9 +113,9 @@ ENTRIES: dict[str, Read] = {
     "make_petastorm_dataset": by_dataset_of_reader,
     "make_tf_dataset": by_tensorflow,
 }
-#: A time between the two versions of the table, whose times the test sets.
+#: A time between the table's two versions, because the test backdates version 0.
 YESTERDAY = (datetime.now(timezone.utc) - timedelta(days=1)).isoformat(timespec="seconds")
-#: The expected rows for each way to choose a version.
+#: The expected rows for each way of choosing a version.
 VERSIONS: list[tuple[dict[str, Any], list[int]]] = [
     ({}, NEWEST),
     ({"version": 0}, FIRST),
@@ -133,7 +133,7 @@ def read_all(
 
 
 class Opening(torch_data.IterableDataset):  # type: ignore[misc, name-defined]
-    """Opens the table in each worker process, and reads the worker's share."""
+    """Opens the table in each worker process and reads the worker's share."""
 
     def __init__(self, read: Callable[[str, int, int], Iterator[Any]], name: str) -> None:
         self.read, self.name = read, name
@@ -145,7 +145,7 @@ class Opening(torch_data.IterableDataset):  # type: ignore[misc, name-defined]
 
 def read_in_a_program(method: str | None, name: str) -> list[tuple[str, int]]:
     """Read with every entry point, in two worker processes or in this process."""
-    # TensorFlow does not work in processes that were forked after its import.
+    # TensorFlow does not work in processes that are forked after it has been imported.
     read = partial(read_all, WITHOUT_TENSORFLOW if method == "fork" else ENTRIES)
     if method is None:
         return list(read(name, 0, 1))
@@ -161,7 +161,7 @@ def test_every_entry_point_reads_each_row_of_named_table_once(
     name: str,
     orders: Catalog,  # noqa: F811
 ) -> None:
-    """Runs in a new process, because deltalake does not work in forks made after its use."""
+    """Run in a new process, because deltalake does not work in forks made after it was used."""
     orders.behind.grow_old(f"tables/{NAME}/_delta_log/{0:020}")
     with ProcessPoolExecutor(1, get_context("spawn")) as program:
         rows = program.submit(read_in_a_program, method, name).result()
@@ -179,7 +179,7 @@ def test_every_entry_point_reads_each_row_of_named_table_once(
 @pytest.mark.long
 @SPELLINGS
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_workers_of_a_converter_over_a_name_read_each_row_once(
+def test_converter_workers_read_each_row_of_named_table_once(
     method: str,
     name: str,
     orders: Catalog,  # noqa: F811
@@ -201,7 +201,7 @@ OF_MDS: dict[str, Callable[[str], Any]] = {
 
 @SPELLINGS
 @pytest.mark.parametrize("entry", OF_MDS)
-def test_error_of_entry_point_for_mds_explains_how_to_read_a_table_name(
+def test_mds_entry_point_error_explains_how_to_read_a_table_by_name(
     entry: str,
     name: str,
     orders: Catalog,  # noqa: F811

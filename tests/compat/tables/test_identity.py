@@ -1,4 +1,4 @@
-"""Worker processes that cannot log in to the workspace, like those of a notebook."""
+"""Worker processes that cannot log in to the workspace, like workers in a notebook."""
 
 import os
 from typing import Any
@@ -16,7 +16,7 @@ torch_data = pytest.importorskip("torch.utils.data")
 
 
 def forget(_: int) -> None:
-    """Remove the variables with which the notebook's process logs in."""
+    """Remove the variables that the notebook's process uses to log in."""
     for name in [name for name in os.environ if name.startswith("DATABRICKS_")]:
         del os.environ[name]
 

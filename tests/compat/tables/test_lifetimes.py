@@ -1,4 +1,4 @@
-"""An epoch lasts many times longer than its credentials, and secrets leave no process."""
+"""Epochs that outlast their credentials many times over, and secrets that never leak."""
 
 import io
 import json
@@ -28,12 +28,12 @@ from mdstorm_backend.storage import renewing, s3_objects
 
 NAME = "main.sales.events"
 FILES, ROWS = 40, 50
-#: Ten times as many files as a process requests at a time, so that requests span the epoch.
+#: Ten times as many files as a process requests at once, so that requests span the epoch.
 MANY, FEW = 640, 4
 
 
 def put(catalog: Catalog, folder: Path, files: int, rows: int) -> None:
-    """Make the table `NAME` of files that are downloaded one after the other."""
+    """Create the table `NAME` from files that are downloaded one after another."""
     rng = np.random.default_rng(1)
     table = folder / "events"
     added = []
@@ -53,7 +53,7 @@ def events(catalog: Catalog, tmp_path: Path) -> Catalog:
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", [None, "fork", "spawn"])
-def test_epoch_of_ten_lifetimes_has_each_row_once(
+def test_epoch_lasting_ten_credential_lifetimes_has_each_row_once(
     method: str | None, catalog: Catalog, tmp_path: Path
 ) -> None:
     """With or without workers, a process requests credentials at most once per lifetime."""
@@ -71,7 +71,7 @@ def test_epoch_of_ten_lifetimes_has_each_row_once(
     assert sorted(found) == list(range(MANY * FEW))
     asked = catalog.unity.by_process
     assert len(asked) <= (3 if method else 1)
-    # Credentials are renewed at the earliest when a quarter of their lifetime remains.
+    # Credentials are never renewed while more than a quarter of their lifetime remains.
     assert not [b - a for ts in asked.values() for a, b in pairwise(ts) if b - a < 0.74 * lifetime]
     # Near the end, all remaining requests may already be waiting for the store, with valid tokens.
     assert max(map(len, asked.values())) >= lifetimes - 2
@@ -81,7 +81,7 @@ def test_epoch_of_ten_lifetimes_has_each_row_once(
 def test_requests_in_progress_when_credentials_expire_are_repeated(
     events: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The store expires the token during the downloads, before the time the catalog promised."""
+    """The token expires during the downloads, before the time that the catalog stated."""
     guard = events.guard
 
     def end_token(method: str, path: str) -> None:

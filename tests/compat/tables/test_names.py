@@ -1,4 +1,4 @@
-"""Tables are read by name through every entry point, with only the credentials of the catalog."""
+"""Tables are read by name through every entry point, using only the catalog's credentials."""
 
 import json
 import pickle
@@ -39,13 +39,13 @@ from mdstorm_backend.parquet import open_parquet
 NAME = "main.sales.orders"
 SPELLINGS = pytest.mark.parametrize("name", [NAME, "`main`.`sales`.`orders`", f"uc://{NAME}"])
 FIELDS = [field("n", "long")]
-#: The live rows of the newest version, and of version 0.
+#: The live rows in the newest version and in version 0.
 NEWEST, FIRST = [1, 2, 4, *range(5, 10)], list(range(10))
 
 
 @pytest.fixture
 def orders(catalog: Catalog, tmp_path: Path) -> Catalog:
-    """The table `NAME` of two files, of which two rows have been deleted."""
+    """The table `NAME`, which has two files and two deleted rows."""
     table = tmp_path / "orders"
     files = [add(table, f"{n}.parquet", pa.table({"n": range(n, n + 5)})) for n in (0, 5)]
     commit(table, WITH_VECTORS, metadata(FIELDS), *files)
@@ -103,18 +103,18 @@ def test_every_entry_point_reads_a_table_by_name(
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_worker_processes_read_a_table_by_its_name(method: str, orders: Catalog) -> None:
+def test_worker_processes_read_a_table_by_name(method: str, orders: Catalog) -> None:
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
         loader = StreamingDataLoader(
             made.dataset, batch_size=3, num_workers=2, multiprocessing_context=method
         )
         assert sorted(n for batch in loader for n in batch["n"].tolist()) == NEWEST
-    # Forked workers have the credentials of their parent; spawned ones obtain their own if a file
+    # Forked workers inherit their parent's credentials; spawned workers obtain their own if a file
     # is not in the cache yet.
     assert orders.unity.asked[f"id-of-{NAME}"] in ([1] if method == "fork" else [2, 3])
 
 
-def test_reader_of_a_name_resumes_from_its_state(orders: Catalog) -> None:
+def test_reader_over_table_name_resumes_from_its_state(orders: Catalog) -> None:
     with make_batch_reader(NAME, num_epochs=1, shuffle_row_groups=False) as reader:
         first, state = next(reader).n.tolist(), reader.state_dict()
     assert TOKEN not in repr(state)
@@ -124,10 +124,10 @@ def test_reader_of_a_name_resumes_from_its_state(orders: Catalog) -> None:
     assert sorted(first + rest) == NEWEST
 
 
-def test_state_of_dropped_table_raises_error_in_reader_of_new_table_with_same_name(
+def test_state_from_dropped_table_raises_error_for_new_table_with_same_name(
     orders: Catalog,
 ) -> None:
-    """An external table that is created again over the same files also counts as new."""
+    """An external table that is recreated over the same files also counts as new."""
     with make_batch_reader(NAME, num_epochs=1) as reader:
         next(reader)
         state = reader.state_dict()
@@ -139,7 +139,7 @@ def test_state_of_dropped_table_raises_error_in_reader_of_new_table_with_same_na
         reader.load_state_dict(state)
 
 
-def test_state_of_path_raises_error_in_reader_of_name_and_vice_versa(
+def test_state_from_path_raises_error_for_table_name_and_vice_versa(
     orders: Catalog, tmp_path: Path
 ) -> None:
     urls = [f"file://{tmp_path}/orders", NAME]
@@ -156,7 +156,7 @@ def test_state_of_path_raises_error_in_reader_of_name_and_vice_versa(
             reader.load_state_dict(state)
 
 
-def test_parquet_table_is_read_by_its_name(catalog: Catalog, tmp_path: Path) -> None:
+def test_parquet_table_is_read_by_name(catalog: Catalog, tmp_path: Path) -> None:
     for part in range(2):
         folder = tmp_path / "parquet" / f"k={part}"
         folder.mkdir(parents=True)
@@ -173,7 +173,7 @@ def test_parquet_table_is_read_by_its_name(catalog: Catalog, tmp_path: Path) -> 
     assert not catalog.guard.outside
 
 
-def test_managed_iceberg_table_is_read_by_its_name(catalog: Catalog, tmp_path: Path) -> None:
+def test_managed_iceberg_table_is_read_by_name(catalog: Catalog, tmp_path: Path) -> None:
     tables = pytest.importorskip("tests.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": range(10)}))
@@ -240,10 +240,10 @@ def test_table_without_readable_files_raises_error_before_credentials_are_reques
     assert not orders.guard.requests
 
 
-def test_table_on_r2_is_read_at_endpoint_of_account_or_options(
+def test_r2_table_is_read_from_endpoint_in_account_or_options(
     orders: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The endpoint of the account is used unless the options contain another one."""
+    """The account's endpoint is used unless the options specify a different endpoint."""
     vend, host = orders.unity.vend, "account.r2.invalid"
 
     def vend_for_r2(prefix: str, seconds: float) -> dict[str, Any]:
@@ -297,7 +297,7 @@ def test_catalog_that_refuses_credentials_raises_error_with_cause(
 
 @pytest.mark.parametrize("is_lookup", [True, False])
 def test_refused_iceberg_table_raises_error_with_cause(is_lookup: bool, catalog: Catalog) -> None:
-    """The catalog refuses to describe the table, as an Iceberg catalog, or to give credentials."""
+    """The catalog's Iceberg API refuses to describe the table, or the catalog refuses credentials."""
     pytest.importorskip("pyiceberg")
     catalog.unity.add("main.ice.berg", None, "ICEBERG")
     catalog.unity.metadata["main.ice.berg"] = f"s3://{BUCKET}/t/metadata/1.metadata.json"
@@ -317,7 +317,7 @@ def test_refused_iceberg_table_raises_error_with_cause(is_lookup: bool, catalog:
 
 
 @pytest.mark.parametrize("skew", [-3600.0, -3599.5, 3600.0])
-def test_rows_are_exact_if_the_clock_of_the_catalog_differs(skew: float, orders: Catalog) -> None:
+def test_rows_are_exact_if_the_catalog_clock_differs(skew: float, orders: Catalog) -> None:
     orders.unity.skew = skew
     assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
     assert orders.guard.expired == 0
@@ -358,7 +358,7 @@ def test_unknown_table_raises_error_with_nearest_name(
         make_batch_reader(name)
 
 
-def test_hidden_table_raises_error_with_required_rights(orders: Catalog) -> None:
+def test_hidden_table_raises_error_with_required_privileges(orders: Catalog) -> None:
     orders.unity.tables[NAME]["hidden"] = True
     with pytest.raises(CredentialsError) as caught:
         make_batch_reader(NAME)
@@ -423,11 +423,11 @@ def test_workspace_that_is_not_configured_raises_credentials_error(
 def test_default_databricks_profile_configures_each_process(
     orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other processes only get the host, and the SDK reads no profile if a host is given."""
+    """Other processes only get the host, and the SDK does not read a profile if a host is given."""
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name)
     profile = f"[DEFAULT]\nhost = {orders.unity.url}\ntoken = {TOKEN}\n"
-    (tmp_path / ".databrickscfg").write_text(profile)  # in the home directory of the tests
+    (tmp_path / ".databrickscfg").write_text(profile)  # in the tests' home directory
     assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
     credentials = open_parquet(NAME).location.credentials
     assert credentials is not None
@@ -471,7 +471,7 @@ token = {token}
 
 @pytest.fixture
 def write_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return a function that writes a file of profiles, the only configuration of the workspace."""
+    """Return a function that writes a profiles file, the only workspace configuration."""
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name, raising=False)
 
@@ -484,7 +484,7 @@ def write_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
     return write
 
 
-def test_profile_of_unreachable_workspace_raises_error_before_the_client_is_made(
+def test_profile_with_unreachable_host_raises_error_before_client_is_created(
     orders: Catalog, write_profiles: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = "databricks.sdk.core.Config.__init__"  # would try to reach the host for a minute
@@ -499,7 +499,7 @@ def test_profile_of_unreachable_workspace_raises_error_before_the_client_is_made
         Workspace()
 
 
-def test_token_of_a_profile_is_sent_only_to_its_host(
+def test_profile_token_is_sent_only_to_its_host(
     orders: Catalog, write_profiles: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, other = orders.unity.url, orders.unity.url.replace("127.0.0.1", "localhost")
@@ -512,10 +512,10 @@ def test_token_of_a_profile_is_sent_only_to_its_host(
     with pytest.raises(CredentialsError, match="Set DATABRICKS_HOST"):
         Workspace(url)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
-    assert Workspace(url).host == url, "by the token of the environment"
+    assert Workspace(url).host == url, "using the token from the environment"
 
 
-def test_default_profile_of_the_settings_is_used(
+def test_default_profile_in_settings_is_used(
     orders: Catalog, write_profiles: Callable[..., None]
 ) -> None:
     config = pytest.importorskip("databricks.sdk.core").Config
@@ -537,7 +537,7 @@ def test_table_with_catalog_commits_raises_error_that_names_the_feature(
         make_batch_reader("main.sales.managed")
 
 
-def test_table_name_with_filesystem_or_with_other_names_raises_error(orders: Catalog) -> None:
+def test_table_name_with_filesystem_or_other_names_raises_error(orders: Catalog) -> None:
     import fsspec
 
     with pytest.raises(InvalidArgumentError, match="omit filesystem="):
@@ -592,7 +592,7 @@ def test_missing_two_part_name_raises_error_that_shows_three_parts(
     ],
     ids=" ".join,
 )
-def test_command_on_missing_two_part_name_prints_that_names_have_three_parts(
+def test_command_with_missing_two_part_name_prints_three_part_hint(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

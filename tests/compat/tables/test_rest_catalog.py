@@ -1,4 +1,4 @@
-"""Tables that pyiceberg's client of REST catalogs has loaded are passed in place of a URL."""
+"""Tables loaded by pyiceberg's REST catalog client and passed in place of a URL."""
 
 import json
 import logging
@@ -49,7 +49,7 @@ def client(server: RestCatalogServer) -> Any:
 
 
 @pytest.mark.parametrize("by_prefix", [True, False])
-def test_table_of_a_rest_catalog_is_read_with_its_credentials(
+def test_rest_catalog_table_is_read_with_its_credentials(
     by_prefix: bool, server: RestCatalogServer, catalog: Catalog, tmp_path: Path
 ) -> None:
     server.by_prefix = by_prefix
@@ -65,7 +65,7 @@ def test_table_of_a_rest_catalog_is_read_with_its_credentials(
     assert MARK not in repr(converter)
 
 
-def test_expired_credentials_of_rest_catalog_raise_error_until_reloaded(
+def test_expired_rest_catalog_credentials_raise_error_until_reloaded(
     server: RestCatalogServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="mdstorm_backend")

@@ -1,4 +1,4 @@
-"""Secrets of every store appear in no pickle, state, log, repr, error or report."""
+"""Store secrets never appear in a pickle, state, log, repr, error or report."""
 
 import json
 import logging
@@ -44,13 +44,13 @@ class Store(NamedTuple):
     Attributes
     ----------
     url : str
-        Directory of the table.
+        The table's directory.
     answer : dict
         The catalog's answer to a request for credentials.
     refused : dict
-        An answer with credentials that the store refuses.
+        An answer with credentials that the store rejects.
     environment : dict of str to str
-        Variables with credentials that the store refuses.
+        Environment variables with credentials that the store rejects.
     secrets : tuple of str
         Strings that must not appear in any output.
     """
@@ -116,7 +116,7 @@ def store(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Store:
-    """A Parquet table of the catalog; the environment has credentials that its store refuses."""
+    """A Parquet table in the catalog; the environment has credentials that its store rejects."""
     found: Store = request.param(catalog, request)
     monkeypatch.setattr(renewing, "opened_filesystems", {})
     sink = pa.BufferOutputStream()
@@ -134,7 +134,7 @@ def store(
 
 @pytest.fixture
 def leaks(store: Store, caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
-    """A function that returns all strings that contain secrets, including logged lines."""
+    """A function that returns all strings that contain secrets, including log lines."""
     for name in ("mdstorm", "mdstorm_backend"):
         caplog.set_level(logging.DEBUG, logger=name)
 
@@ -146,7 +146,7 @@ def leaks(store: Store, caplog: pytest.LogCaptureFixture) -> Callable[..., list[
     return found
 
 
-def test_secrets_of_named_table_appear_in_no_output(
+def test_secrets_for_named_table_appear_in_no_output(
     store: Store, catalog: Catalog, leaks: Callable[..., list[str]]
 ) -> None:
     texts: list[str] = []

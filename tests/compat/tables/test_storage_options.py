@@ -1,4 +1,4 @@
-"""Converters over a path take the options of its storage, as readers do."""
+"""Converters over a path accept its storage options, as readers do."""
 
 import pickle
 from typing import Any
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("fresh_filesystems")
 
 @pytest.fixture
 def options(s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The storage options that are needed to read the data at `URL`."""
+    """The storage options needed to read the data at `URL`."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     given = {"endpoint_url": s3_without_keys.url, "key": "testing", "secret": "testing-secret"}
     sink = pa.BufferOutputStream()
@@ -44,7 +44,7 @@ def by_own_loader(converter: SparkDatasetConverter) -> list[int]:
         return sorted(loader)
 
 
-def test_converter_of_a_path_reads_with_its_storage_options(options: dict[str, Any]) -> None:
+def test_converter_over_path_reads_with_its_storage_options(options: dict[str, Any]) -> None:
     converter = make_spark_converter(URL, storage_options=options)
     assert len(converter) == len(ROWS)
     assert by_torch(converter) == by_own_loader(converter) == ROWS
