@@ -34,12 +34,12 @@ IN_GROUPS = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
 def taken(dataset: Any) -> list[Any]:
-    """The column ``number`` of each element."""
+    """Return the column ``number`` of each element."""
     return [element.number.numpy().tolist() for element in dataset]
 
 
 def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
-    """A reader of another class with the column ``number``."""
+    """Return a reader of a different class with the column ``number``."""
     reader = ItemReader(items(number=values), batched=batched)
     reader.schema = Unischema("S", [UnischemaField("number", np.int64, ())])  # type: ignore[attr-defined]
     return reader
@@ -64,10 +64,10 @@ class TestElements:
 
 
 class TestBatching:
-    """Batches are slices of blocks, and equal the batches that TensorFlow makes of single rows."""
+    """Batches are slices of blocks and equal the batches that TensorFlow makes from single rows."""
 
     @pytest.mark.parametrize("drop", [False, True])
-    def test_unbatched_and_rebatched_rows_equal_batches_of_tensorflow(
+    def test_unbatched_and_rebatched_rows_equal_tensorflow_batches(
         self, thousand: str, drop: bool
     ) -> None:
         dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
@@ -88,12 +88,12 @@ class TestBatching:
         dataset = make_petastorm_dataset(row_reader(ten)).batch(4, drop_remainder=True)
         assert dataset.element_spec.number.shape == (4,)
 
-    def test_blocks_of_dataset_span_several_row_groups(self, thousand: str) -> None:
+    def test_dataset_blocks_span_several_row_groups(self, thousand: str) -> None:
         dataset = make_petastorm_dataset(batch_reader(thousand)).unbatch()
         (block,) = dataset._parts.blocks()
         assert len(block.number) == 1000
 
-    def test_arrays_of_several_lengths_are_ragged(self, tmp_path: Path) -> None:
+    def test_arrays_of_different_lengths_are_ragged(self, tmp_path: Path) -> None:
         url = write_parquet(tmp_path / "ragged", {"number": [[], [], [1], [2], [1, 2]]}, 2)
         assert taken(make_petastorm_dataset(row_reader(url))) == [[], [], [1], [2], [1, 2]]
         groups = make_petastorm_dataset(batch_reader(url))
@@ -119,7 +119,7 @@ class TestPasses:
         assert taken(dataset) == IN_GROUPS[1:]
         assert taken(dataset) == IN_GROUPS
 
-    def test_reader_of_another_class_is_reset_at_its_end(self) -> None:
+    def test_reader_of_different_class_is_reset_at_its_end(self) -> None:
         batches = other_reader([np.arange(3), np.arange(2)], batched=True)
         rows = other_reader(list(range(3)), batched=False)
         for reader, expected in ((batches, [[0, 1, 2], [0, 1]]), (rows, [0, 1, 2])):
@@ -185,7 +185,7 @@ class TestStates:
             second.load_state_dict(first.state_dict())
             assert taken(second) == whole[done:]
 
-    def test_state_over_arrays_of_several_lengths_resumes_with_next_row(
+    def test_state_with_arrays_of_different_lengths_resumes_with_next_row(
         self, tmp_path: Path
     ) -> None:
         url = write_parquet(tmp_path / "ragged", {"number": [[0], [1, 1], [2], [3, 3]]}, 2)
@@ -228,7 +228,7 @@ class TestStates:
         second.load_state_dict(first.state_dict(items=192))
         assert taken(second) == list(range(192, 1000))
 
-    def test_state_within_block_in_another_world_raises_error(self, thousand: str) -> None:
+    def test_state_within_block_with_different_world_size_raises_error(self, thousand: str) -> None:
         first = make_petastorm_dataset(row_reader(thousand))
         list(islice(first, 3))
         second = make_petastorm_dataset(row_reader(thousand, cur_shard=0, shard_count=2))
@@ -236,7 +236,7 @@ class TestStates:
             second.load_state_dict(first.state_dict())
 
     @with_either
-    def test_state_of_reader_below_dataset_raises_error_that_names_dataset(
+    def test_state_of_reader_under_dataset_raises_error_that_names_dataset(
         self, ten: str, reader: Any
     ) -> None:
         opened = reader(ten)
@@ -296,7 +296,7 @@ def test_tf_tensors_with_shuffling_queue_return_each_row_once(ten: str) -> None:
 class TestNGrams:
     ngram = NGram({0: ["time"], 2: ["time", "value"]}, 1, "time")
 
-    def test_tensors_of_n_grams_are_dicts_of_namedtuples(self, tmp_path: Path) -> None:
+    def test_n_gram_tensors_are_dicts_of_namedtuples(self, tmp_path: Path) -> None:
         url = write_parquet(tmp_path / "sequence", {"time": range(4), "value": np.arange(4) / 2})
         with (
             row_reader(url, schema_fields=self.ngram) as reader,
@@ -345,7 +345,7 @@ def first(dataset: Any) -> dict[str, Any]:
 
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
-def test_tensors_of_batches_have_petastorms_types(url: str, skip: int) -> None:
+def test_batch_tensors_have_petastorm_types(url: str, skip: int) -> None:
     reader = batch_reader(url, num_epochs=2, decimals="decimal")
     for _ in range(skip):  # the remaining items of a reader are taken one by one
         next(reader)
@@ -367,7 +367,7 @@ def test_tensors_of_batches_have_petastorms_types(url: str, skip: int) -> None:
 
 @pytest.mark.filterwarnings("ignore::UnicodeWarning")
 @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
-def test_tensors_of_rows_have_petastorms_types(url: str, skip: int) -> None:
+def test_row_tensors_have_petastorm_types(url: str, skip: int) -> None:
     reader = row_reader(url, num_epochs=2, decimals="decimal")
     for _ in range(skip):
         next(reader)
@@ -388,7 +388,7 @@ def test_tensors_of_rows_have_petastorms_types(url: str, skip: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.object_, np.complex64])
-def test_types_without_a_tensorflow_type_raise_error(dtype: Any) -> None:
+def test_types_with_no_tensorflow_equivalent_raise_error(dtype: Any) -> None:
     reader = ItemReader([], batched=False)
     reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
     with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
@@ -403,7 +403,7 @@ class TestNulls:
 
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize("name", ["number", "text"])
-    def test_nulls_of_batches_raise_error_at_once(self, url: str, name: str) -> None:
+    def test_nulls_in_batches_raise_error_immediately(self, url: str, name: str) -> None:
         with pytest.raises(NullValueError, match=f"column '{name}' holds 1 null"):
             make_petastorm_dataset(batch_reader(url, schema_fields=[name]))
 
@@ -415,7 +415,7 @@ class TestNulls:
     @pytest.mark.filterwarnings("ignore::UnicodeWarning")
     @pytest.mark.parametrize("names", [["number"], ["text"], ["number", "text"]])
     @pytest.mark.parametrize("skip", [0, 2], ids=["blocks", "items"])
-    def test_nulls_of_row_reader_raise_error_that_names_columns(
+    def test_nulls_from_row_reader_raise_error_that_names_columns(
         self, url: str, names: list[str], skip: int
     ) -> None:
         reader = row_reader(url, schema_fields=names, num_epochs=2)
@@ -429,14 +429,14 @@ class TestNulls:
     @pytest.mark.parametrize(
         ("dtype", "value"), [(np.bool_, True), (np.str_, "a"), (np.datetime64, DAY)]
     )
-    def test_nulls_of_other_readers_raise_error(self, dtype: Any, value: Any) -> None:
+    def test_nulls_from_other_readers_raise_error(self, dtype: Any, value: Any) -> None:
         reader = ItemReader(items(c=[np.array([value, None], object)]), batched=True)
         reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
         with pytest.raises(tf.errors.InvalidArgumentError, match="column 'c' holds 1 null"):
             list(make_petastorm_dataset(reader))
 
 
-def test_arrays_of_several_lengths_in_one_batch_raise_error(tmp_path: Path) -> None:
+def test_arrays_of_different_lengths_in_same_batch_raise_error(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "ragged", {"v": [[1], [1, 2]]})
     with pytest.raises(tf.errors.UnknownError, match="column 'v' are expected to be the same le"):
         list(make_petastorm_dataset(batch_reader(url)))
