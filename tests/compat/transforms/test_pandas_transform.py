@@ -1,4 +1,4 @@
-"""A transform of one shard's rows: the function's input, and the values that it returns."""
+"""A transform of one shard's rows: the function's input and the values it returns."""
 
 import datetime as dt
 import warnings
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def run(cells: Any, dtype: Any = np.int64, shape: Any = ()) -> Values:
-    """Return the values of column `x` if a function returns `cells` for it."""
+    """Return the values of column `x` for a function that returns `cells`."""
     spec = TransformSpec(
         lambda frame: pd.DataFrame({"x": cells}), [edit_field("x", dtype, shape)], ["id"]
     )
@@ -43,7 +43,7 @@ def test_empty_arrays_have_the_declared_type() -> None:
 
 
 class TestNulls:
-    """Columns that only have nulls have the declared type."""
+    """All-null columns have the declared type."""
 
     def test_null_numbers_become_nan(self) -> None:
         values = run([None, None])
@@ -62,7 +62,7 @@ class TestNulls:
         ids=str,
     )
     @pytest.mark.parametrize("null", [None, NAN, pd.NA], ids=str)
-    def test_columns_of_nulls_take_the_declared_type(
+    def test_all_null_columns_have_the_declared_type(
         self, dtype: Any, type_: pa.DataType, null: Any
     ) -> None:
         values = run([null, null] if null is None else pd.Series([null] * 2, dtype=object), dtype)
@@ -122,7 +122,7 @@ def test_values_are_cast_to_the_declared_dtype_or_raise_error(shape: tuple[int, 
     [["a", 1], [1, "a"], [1, [2]], [[1], 2], [[1], "a"], [Decimal(1), "a"], [1 << 70, 1]],
     ids=str,
 )
-def test_cells_of_several_types_raise_error_that_names_column(cells: list[Any]) -> None:
+def test_cells_of_mixed_types_raise_error_that_names_column(cells: list[Any]) -> None:
     with pytest.raises(TransformError, match=r"column 'x'.*object.*Return values of one type"):
         run(pd.Series(cells, dtype=object))
 

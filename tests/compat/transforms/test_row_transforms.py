@@ -63,7 +63,7 @@ def test_selected_fields_without_a_function_select_columns(url: str) -> None:
     ids=["function", "removed", "edited", "selected"],
 )
 @pytest.mark.parametrize("pool", ["dummy", pytest.param("process", marks=pytest.mark.long)])
-def test_images_that_a_function_keeps_are_decoded(spec: TransformSpec, pool: str) -> None:
+def test_images_kept_by_transform_are_decoded(spec: TransformSpec, pool: str) -> None:
     url = f"file://{GOLDEN / 'codecs'}"
     with make_reader(url, shuffle_row_groups=False) as reader:
         expected = [(row.png.tolist(), row.grey.tolist()) for row in reader]
@@ -73,7 +73,7 @@ def test_images_that_a_function_keeps_are_decoded(spec: TransformSpec, pool: str
         assert [(row.png.tolist(), row.grey.tolist()) for row in reader] == expected
 
 
-def test_arrays_of_several_shapes_returned_by_function_are_unchanged(url: str) -> None:
+def test_arrays_of_different_shapes_returned_by_function_are_unchanged(url: str) -> None:
     declared = [("x", np.int64, (None,), False)]
     found = rows(url, lambda row: {"x": np.arange(row["id"])}, declared, None, ["x"])
     assert [row.x.tolist() for row in found] == [[], [0], [0, 1]]
@@ -139,19 +139,19 @@ def test_integers_with_nulls_stay_floats() -> None:
 
 
 class TestArrays:
-    """Columns of arrays, in all their forms."""
+    """Array columns in all their forms."""
 
-    def test_elements_of_lists_are_cast(self) -> None:
+    def test_list_elements_are_cast(self) -> None:
         found = declare(pa.array([[1, 2], None, [3]]), np.float32, (None,))
         assert found.type == pa.list_(pa.float32())
         assert found.to_pylist() == [[1, 2], None, [3]]
 
     @pytest.mark.parametrize("dtype", [np.int32, np.float32])
-    def test_nulls_among_elements_stay_nulls(self, dtype: Any) -> None:
+    def test_null_elements_stay_null(self, dtype: Any) -> None:
         found = declare(pa.array([[1, None], [2]]), dtype, (None,))
         assert found.to_pylist() == [[1, None], [2]]
 
-    def test_arrays_of_several_shapes_in_a_column_are_cast(self) -> None:
+    def test_arrays_of_different_shapes_in_a_column_are_cast(self) -> None:
         cells = np.fromiter([np.ones((1, 2)), None, np.ones((2, 2))], object, 3)
         found = declare(cells, np.float32, (None, 2))
         dtypes = [None if cell is None else cell.dtype for cell in found]
@@ -169,7 +169,7 @@ class TestArrays:
         ],
         ids=["length", "scalar", "array", "ragged", "list", "cell"],
     )
-    def test_arrays_of_another_shape_raise_error(self, values: Any, shape: Any) -> None:
+    def test_arrays_of_wrong_shape_raise_error(self, values: Any, shape: Any) -> None:
         with pytest.raises(TransformError, match="field x must be the shape"):
             declare(values, np.float64, shape)
 
@@ -182,7 +182,7 @@ class TestArrays:
     [pa.array(["a"]), pa.array([["a"]]), np.array(["2020"], "M8[D]"), np.array([{}], object)],
     ids=["string", "strings", "date", "object"],
 )
-def test_values_that_are_not_numbers_raise_error(values: Any) -> None:
+def test_non_numeric_values_raise_error(values: Any) -> None:
     with pytest.raises(TransformError, match="declared as int64"):
         declare(values, np.int64)
 
@@ -218,7 +218,7 @@ X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore:.*specified some field names")
-def test_edited_columns_of_a_transform_are_last_unless_columns_are_selected(
+def test_edited_columns_are_last_unless_columns_are_selected(
     spec: dict[str, Any], columns: tuple[str, ...]
 ) -> None:
     assert TransformSpec(**spec)._mdstorm_columns_of(["a", "b", "c"]) == columns
@@ -242,6 +242,6 @@ def test_edited_fields_may_be_unischema_fields() -> None:
     assert tuple(transform_schema(SCHEMA, spec).x) == ("x", np.float32, (2,), None, True)
 
 
-def test_codec_of_an_edited_field_is_ignored() -> None:
+def test_edited_field_codec_is_ignored() -> None:
     spec = TransformSpec(edit_fields=[("c", np.int64, (None, 1), NdarrayCodec(), False)])
     assert tuple(transform_schema(SCHEMA, spec).c) == ("c", np.int64, (None, 1), None, False)

@@ -1,4 +1,4 @@
-"""``reader_pool_type='process'``: users' functions in worker processes, and their pickles."""
+"""``reader_pool_type='process'``: user functions in worker processes, and how they are pickled."""
 
 import functools
 import importlib
@@ -42,7 +42,7 @@ def processes(url: str, function: Any, fields: Any = (), **arguments: Any) -> An
     return batch_reader(url, reader_pool_type="process", transform_spec=spec, **arguments)
 
 
-def test_process_pool_runs_functions_and_keeps_the_order(url: str) -> None:
+def test_process_pool_runs_functions_and_keeps_row_order(url: str) -> None:
     def work(frame: pd.DataFrame) -> pd.DataFrame:
         # A local function, which workers cannot import from a module.
         frame["pid"] = os.getpid()
@@ -62,7 +62,7 @@ def test_process_pool_runs_functions_and_keeps_the_order(url: str) -> None:
     assert reader.diagnostics["items_inprocess"] == 0
 
 
-def test_error_in_a_process_is_raised_unchanged(url: str) -> None:
+def test_error_in_worker_process_is_raised_unchanged(url: str) -> None:
     def fail(frame: pd.DataFrame) -> pd.DataFrame:
         raise MineError(7, "seven")
 
@@ -72,7 +72,7 @@ def test_error_in_a_process_is_raised_unchanged(url: str) -> None:
     assert "in fail" in str(caught.value.__cause__)  # the traceback in the worker
 
 
-def test_a_process_that_dies_raises_error(url: str) -> None:
+def test_worker_process_that_dies_raises_error(url: str) -> None:
     with (
         processes(url, lambda frame: os._exit(3)) as reader,
         pytest.raises(WorkerDiedError, match="ended with exit code 3"),
@@ -93,12 +93,12 @@ class Calling:
 
 
 def pool_of(function: Any) -> Any:
-    """Return a pool of one worker process, which calls `function`."""
+    """Return a pool with one worker process that calls `function`."""
     return ProcessTransform(Calling(function), 1)
 
 
 class TestPool:
-    """When the processes of a pool start and end."""
+    """When a pool's processes start and end."""
 
     def test_errors_that_cannot_be_unpickled_become_runtime_errors(self) -> None:
         class OddError(Exception):
@@ -120,7 +120,7 @@ class TestPool:
         pool = pool_of(work)
         with pytest.raises(WorkerDiedError):
             pool(-1)
-        assert pool(1) == 2  # by another process, which replaces the one that died
+        assert pool(1) == 2  # by a new process that replaces the dead one
         (worker,) = pool.alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL
@@ -156,7 +156,7 @@ class TestPool:
             assert parent.stdout is not None
             assert parent.stdout.readline() == "begun\n"
             parent.kill()
-            # This read ends only when the worker has ended as well, because it also holds the pipe.
+            # The worker also holds the pipe, so this read ends only once the worker has ended.
             assert parent.stdout.read() == ""
 
     def test_forked_process_starts_its_own_workers(self) -> None:
@@ -179,7 +179,7 @@ class TestPool:
         assert pool(0) == ours
         pool.close()
 
-    def test_forked_process_does_not_keep_workers_of_parent_alive(self) -> None:
+    def test_forked_process_does_not_keep_parent_workers_alive(self) -> None:
         pool = pool_of(abs)
         assert pool(-2) == 2
         child = os.fork()
@@ -202,7 +202,7 @@ def test_process_transform_can_be_pickled(url: str) -> None:
     copy.close()
 
 
-def test_function_that_a_process_cannot_unpickle_raises_error(tmp_path: Path) -> None:
+def test_function_that_workers_cannot_unpickle_raises_error(tmp_path: Path) -> None:
     class Unloadable:
         def __reduce__(self) -> Any:
             return int, ("no number",)
@@ -216,7 +216,7 @@ def test_function_that_a_process_cannot_unpickle_raises_error(tmp_path: Path) ->
 
 @pytest.fixture
 def module_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that, at each call, imports a module with the given source."""
+    """Return a function that imports a new module with the given source on each call."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
@@ -239,7 +239,7 @@ CODE = "def helper(n): return n + {0}\n\ndef work(n): return helper(n)\n"
 @pytest.mark.parametrize(
     "text", [CODE, "import threading\nlock = threading.Lock()\n" + CODE], ids=["plain", "lock"]
 )
-def test_identity_of_a_function_includes_the_functions_it_calls(
+def test_function_identity_includes_the_functions_it_calls(
     module_of: Any, wrap: Any, text: str
 ) -> None:
     first = function_identity(wrap(module_of(text.format(1)).work))
@@ -247,6 +247,6 @@ def test_identity_of_a_function_includes_the_functions_it_calls(
     assert first != function_identity(wrap(module_of(text.format(2)).work))
 
 
-def test_identity_of_a_partial_includes_its_arguments() -> None:
+def test_partial_identity_includes_its_arguments() -> None:
     one, other = (function_identity(functools.partial(max, n)) for n in (1, 2))
     assert one != other
