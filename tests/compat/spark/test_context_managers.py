@@ -49,9 +49,7 @@ class TestDataLoaderFunction:
         with ten.make_torch_dataloader(data_loader_fn=Recorder, **arguments) as loader:
             assert [part.number.tolist() for part in loader] == [[10, 12, 14, 16, 18]]
 
-    def test_attributes_of_context_manager_match_petastorm(
-        self, ten: SparkDatasetConverter
-    ) -> None:
+    def test_context_manager_attributes_match_petastorm(self, ten: SparkDatasetConverter) -> None:
         manager = ten.make_torch_dataloader(8, 3, 2, 5, Recorder, seed=1)
         assert manager.parquet_file_url_list == ten.file_urls
         assert (manager.batch_size, manager.shuffling_queue_capacity) == (8, 5)
@@ -106,7 +104,7 @@ class TestWithoutConverter:
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):
             TFDatasetContextManager([], 4, None, READER, None)
 
-    def test_exit_of_context_manager_that_was_not_entered_does_nothing(
+    def test_exit_without_entering_context_manager_does_nothing(
         self, ten: SparkDatasetConverter
     ) -> None:
         TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder).__exit__(None, None, None)

@@ -32,7 +32,7 @@ def test_converter_attributes_and_directory_match_petastorm(spark: Any, cache_di
     assert len(converter.file_urls) == 3
 
 
-def test_column_names_with_dots_or_differing_in_case_are_converted(
+def test_column_names_with_dots_or_different_case_are_converted(
     spark: Any, cache_dir: Path
 ) -> None:
     df = spark.sql("SELECT 1.5D AS `a.b`, array(2.5D) AS `c.d`, 1 AS x, 2 AS X")
@@ -83,7 +83,7 @@ class NotAFrame:
 @pytest.mark.parametrize(
     "thing", [None, 7, NotAFrame(), SimpleNamespace(sparkSession=1)], ids=value_id
 )
-def test_conversion_of_other_objects_raises_not_a_data_frame(thing: Any) -> None:
+def test_converting_other_objects_raises_not_a_data_frame(thing: Any) -> None:
     message = f"'{type(thing).__name__}' object has no attribute '_jdf'"
     with pytest.raises(NotADataFrameError, match=message) as caught:
         make_spark_converter(thing)

@@ -64,7 +64,7 @@ def test_decoded_images_are_stacked_as_pixels(
 
 
 @pytest.mark.parametrize(("size", "transform"), [((8, 20), IDENTITY), (None, None)])
-def test_element_spec_of_decoded_image_has_given_size(
+def test_decoded_image_element_spec_has_given_size(
     tmp_path: Path, size: Any, transform: Any
 ) -> None:
     made = converter(tmp_path)

@@ -75,7 +75,7 @@ def test_delete_keeps_directory_that_mdstorm_did_not_write(
     assert "still contains 3 files" in caplog.text
 
 
-def test_second_delete_of_converter_does_nothing(
+def test_second_delete_does_nothing(
     ten: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = SparkDatasetConverter(ten.cache_dir_url, ten.file_urls, 10)

@@ -39,7 +39,7 @@ def converter(tmp_path: Path) -> SparkDatasetConverter:
 
 
 @of_values
-def test_repr_of_converter_shows_its_copy(spark: Any, tmp_path: Path) -> None:
+def test_converter_repr_shows_its_copy(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame([(1, None), (2, "b"), (3, "c")], "id long, `<name>` string")
     converter = make_spark_converter(frame, parent_cache_dir_url=tmp_path.as_uri())
     line = rf"SparkDatasetConverter\('{converter.cache_dir_url}', 3 rows, 1 file, [\d.]+ k?B\)"
@@ -55,7 +55,7 @@ def test_repr_of_converter_shows_its_copy(spark: Any, tmp_path: Path) -> None:
     assert text(other._repr_html_()) == text(converter._repr_html_())
 
 
-def test_repr_of_deleted_converter_shows_deletion(converter: SparkDatasetConverter) -> None:
+def test_deleted_converter_repr_shows_deletion(converter: SparkDatasetConverter) -> None:
     other = pickle.loads(pickle.dumps(converter))  # noqa: S301
     converter.delete()
     for found in (converter, other):
@@ -65,7 +65,7 @@ def test_repr_of_deleted_converter_shows_deletion(converter: SparkDatasetConvert
     assert repr(made) == "SparkDatasetConverter(cannot be described now)"
 
 
-def test_repr_of_remote_converter_opens_nothing_and_masks_password() -> None:
+def test_remote_converter_repr_opens_no_files_and_masks_password() -> None:
     url = "s3://me:secret@nowhere/x"
     converter = SparkDatasetConverter(url, [f"{url}/a.mds"], 5)
     assert repr(converter) == "SparkDatasetConverter('s3://me:***@nowhere/x', 5 rows, 1 file)"
@@ -74,7 +74,7 @@ def test_repr_of_remote_converter_opens_nothing_and_masks_password() -> None:
     assert "secret" not in shown
 
 
-def test_repr_of_loader_and_reader_shows_data_order_and_rank(
+def test_loader_and_reader_reprs_show_data_order_and_rank(
     converter: SparkDatasetConverter,
 ) -> None:
     loader = converter.make_torch_dataloader(batch_size=2, seed=3, cur_shard=0, shard_count=2)
@@ -94,7 +94,7 @@ def test_repr_of_loader_and_reader_shows_data_order_and_rank(
     assert "state stopped" in text(reader._repr_html_())
 
 
-def test_repr_of_tf_dataset_shows_data_and_progress(converter: SparkDatasetConverter) -> None:
+def test_tf_dataset_repr_shows_data_and_progress(converter: SparkDatasetConverter) -> None:
     pytest.importorskip("tensorflow")
     arguments: dict[str, Any] = {"schema_fields": ["id"], "num_epochs": 1}
     with converter.make_tf_dataset(batch_size=2, **arguments) as dataset:
@@ -122,11 +122,11 @@ def test_repr_of_tf_dataset_shows_data_and_progress(converter: SparkDatasetConve
         ),
     ],
 )
-def test_repr_of_predicate_shows_its_arguments(value: object, shown: str) -> None:
+def test_repr_shows_constructor_arguments(value: object, shown: str) -> None:
     assert repr(value) == shown
 
 
-def test_repr_of_unischema_lists_fields() -> None:
+def test_unischema_repr_lists_fields() -> None:
     fields = [
         UnischemaField("id", np.int64, (), None, False),
         UnischemaField("image", np.uint8, (2, None), NdarrayCodec(), True),

@@ -263,7 +263,7 @@ def test_stack_casts_to_given_dtype_or_numpy_result_type(
         ("uint16", "int16", np.int32),
     ],
 )
-def test_stack_of_unsigned_columns_has_same_dtype_in_both_frameworks(
+def test_stacked_unsigned_columns_have_same_dtype_in_both_frameworks(
     tmp_path: Path, first: str, second: str, stacked: type[np.generic]
 ) -> None:
     with MDSWriter(columns={"a": first, "b": second}, out=str(tmp_path / "data")) as writer:
@@ -317,7 +317,7 @@ def test_invalid_stack_argument_raises_error(
         batches(converter, features=["a", "b"], stack=stack)
 
 
-def test_element_spec_of_stacked_features_has_number_of_columns(
+def test_stacked_features_element_spec_has_number_of_columns(
     converter: SparkDatasetConverter,
 ) -> None:
     made: Any = converter.make_tf_dataset(64, num_epochs=1, features=["a", "b"], stack=True)

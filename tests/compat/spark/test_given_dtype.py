@@ -76,7 +76,7 @@ def rounded(value: Any) -> Any:
 
 
 @with_both
-def test_dtype_of_data_in_place_applies_in_torch(
+def test_dtype_for_in_place_data_applies_in_torch(
     tmp_path: Path, write: Callable[[Path], str]
 ) -> None:
     converter = make_spark_converter(write(tmp_path / "data"), dtype="float32")
@@ -91,7 +91,7 @@ def test_dtype_of_data_in_place_applies_in_torch(
 
 
 @with_both
-def test_dtype_of_data_in_place_applies_in_tensorflow(
+def test_dtype_for_in_place_data_applies_in_tensorflow(
     tmp_path: Path, write: Callable[[Path], str]
 ) -> None:
     converter = make_spark_converter(write(tmp_path / "data"), dtype="float32")
@@ -110,7 +110,7 @@ def test_dtype_of_data_in_place_applies_in_tensorflow(
 
 
 @with_both
-def test_default_dtype_keeps_types_of_data_in_place(
+def test_default_dtype_keeps_stored_types_of_in_place_data(
     tmp_path: Path, write: Callable[[Path], str]
 ) -> None:
     """Petastorm's default is "float32", which it ignores for files."""
@@ -121,21 +121,21 @@ def test_default_dtype_keeps_types_of_data_in_place(
         assert batch["x"].tolist() == COLUMNS["x"]
 
 
-def test_dtype_of_data_in_place_widens_floats(tmp_path: Path) -> None:
+def test_dtype_for_in_place_data_widens_floats(tmp_path: Path) -> None:
     url = write_parquet(tmp_path, {"x": pa.array([0.1, None], pa.float32())})
     (batch,) = make_spark_converter(url, dtype="float64").make_torch_dataloader(**IN_ORDER)
     assert batch["x"].dtype == torch.float64
     assert batch["x"][0] == float(np.float32(0.1))
 
 
-def test_dtype_of_data_in_place_survives_pickling(tmp_path: Path) -> None:
+def test_dtype_for_in_place_data_survives_pickling(tmp_path: Path) -> None:
     converter = make_spark_converter(in_parquet(tmp_path), dtype="float32")
     again = pickle.loads(pickle.dumps(converter))  # noqa: S301
     (batch,) = again.make_torch_dataloader(**PLAIN)
     assert batch["x"].dtype == torch.float32
 
 
-def test_dtype_of_data_in_place_reaches_data_loader_fn(tmp_path: Path) -> None:
+def test_dtype_for_in_place_data_reaches_data_loader_fn(tmp_path: Path) -> None:
     converter = make_spark_converter(in_parquet(tmp_path), dtype="float32")
 
     def make(reader: Any, **_: Any) -> Any:
@@ -191,7 +191,7 @@ def test_nulls_are_filled_and_masked_with_given_dtype(tmp_path: Path, read: Read
     assert batch["with_null"][0] == [rounded(0.1), 9]
 
 
-def test_data_in_place_with_dtype_equals_converted_copy(tmp_path: Path) -> None:
+def test_in_place_data_with_dtype_equals_converted_copy(tmp_path: Path) -> None:
     """Values read in place have the same bits as values stored by a conversion."""
     copy = write_dataset(tmp_path / "copy", COLUMNS, FIELDS, dtype="float32")
     converter = make_spark_converter(in_parquet(tmp_path / "data"), dtype="float32")

@@ -135,7 +135,7 @@ class TestClaims:
         monkeypatch.setattr(kept_copies.time, "sleep", pause)
         url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
         assert url == copies_in(tmp_path)[0]
-        assert len(pauses) == 4  # three pauses while waiting, and one for its own claim
+        assert len(pauses) == 4  # three while waiting, and one after making its own claim
         assert not claim.exists()
 
     def test_waiting_process_uses_copy_written_by_other_process(
@@ -159,7 +159,7 @@ class TestClaims:
         url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
         assert copies_in(tmp_path) == [url]
 
-    def test_second_copy_of_simultaneous_conversions_is_removed(self, tmp_path: Path) -> None:
+    def test_second_copy_from_simultaneous_conversions_is_removed(self, tmp_path: Path) -> None:
         key, other = (CacheKey(tmp_path.as_uri(), "one") for _ in range(2))
 
         def convert() -> str:

@@ -34,7 +34,7 @@ def result(**options):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The server sees ``client`` as ``server`` and an empty ``client``; ``both`` is shared."""
+    """The server sees ``client`` at ``server`` and an empty ``client``; ``both`` is shared."""
     root = tmp_path_factory.mktemp("remote")
     for name in ("client", "server", "both", "cwd"):
         (root / name).mkdir()

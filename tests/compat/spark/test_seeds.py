@@ -52,7 +52,7 @@ def test_new_loaders_with_shard_arguments_continue_default_seed_epochs(
 
 @in_either_order
 @pytest.mark.parametrize("taken", [0, 9, None])
-def test_new_loaders_continue_after_epoch_of_loaded_state(
+def test_new_loaders_continue_after_loaded_epoch(
     thousand: SparkDatasetConverter, order: str, taken: int | None
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
@@ -116,7 +116,7 @@ def test_default_seed_without_shard_arguments_is_random(
 
 
 @in_either_order
-def test_state_of_one_rank_resumes_all_ranks(thousand: SparkDatasetConverter, order: str) -> None:
+def test_state_from_one_rank_resumes_all_ranks(thousand: SparkDatasetConverter, order: str) -> None:
     def loaders() -> list[Any]:
         return [
             thousand.make_torch_dataloader(

@@ -1,4 +1,4 @@
-"""Staging: if executors cannot write, Spark writes Parquet and the driver converts it."""
+"""Staging: if executors cannot write MDS, Spark writes Parquet and the driver converts it."""
 
 import logging
 import os
@@ -61,7 +61,7 @@ COLUMNS = (
 
 
 class _DriverOnly(LocalFileSystem):
-    """A file system that only this process can use: executors do not support its protocol."""
+    """A file system for this process only, because executors do not support its protocol."""
 
     protocol = "driveronly"
 
@@ -169,7 +169,7 @@ def test_driver_without_credentials_raises_credentials_error(
 
     monkeypatch.setattr(_DriverOnly, "pipe_file", refuse)
     df = spark.range(3)
-    monkeypatch.setattr(type(df), "mapInArrow", None)  # no job is run
+    monkeypatch.setattr(type(df), "mapInArrow", None)  # ensures that no job runs
     with pytest.raises(
         errors.CredentialsError, match=f"{driver_only}: needs different cred"
     ) as caught:
@@ -242,7 +242,7 @@ def test_failed_staging_leaves_no_files(spark: Any, cache_dir: Path, set_conf: A
         ("file:///proc/x", "Mkdirs failed to create file:/proc/x/"),
     ],
 )
-def test_unwritable_staging_dir_error_gives_reason_without_stack_trace(
+def test_unwritable_staging_dir_error_includes_reason_without_stack_trace(
     spark: Any, tmp_path: Path, driver_only: str, staging: str, reason: str
 ) -> None:
     with pytest.raises(

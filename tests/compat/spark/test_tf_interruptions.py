@@ -25,7 +25,7 @@ READ: dict[str, Any] = {"num_epochs": 1, "seed": 3, "shuffle_row_groups": True}
 
 
 class StopError(Exception):
-    """The error that a user's loop or function raises."""
+    """Raised by a user's loop or function."""
 
 
 class Moment:

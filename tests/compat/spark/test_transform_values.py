@@ -124,7 +124,7 @@ def test_nulls_in_one_shard_become_nan_alongside_integers_in_another(tmp_path: P
 
 
 @with_either
-def test_transform_that_drops_all_rows_of_a_shard_keeps_matrix_shape(
+def test_transform_that_drops_all_rows_in_a_shard_keeps_matrix_shape(
     tmp_path: Path, read: Read
 ) -> None:
     converter = two_shards(tmp_path, [1, 2, 3, 4], "long")

@@ -18,7 +18,7 @@ from mdstorm.errors import InvalidArgumentError, TransformError
 from mdstorm.spark import SparkDatasetConverter
 
 INT, FLOAT = ("number", np.int64, (), False), ("half", np.float32, (), False)
-#: Errors in a function with either framework. TensorFlow's errors keep only the cause's message.
+#: Errors raised for a failing function. TensorFlow's errors keep only the message of the cause.
 ERRORS = (TransformError, ZeroDivisionError, tf.errors.OpError)
 
 
@@ -32,7 +32,7 @@ def numbers(converter: SparkDatasetConverter, read: Read, spec: TransformSpec, *
 
 
 @with_either
-def test_transform_may_drop_all_rows_of_a_shard(ten: SparkDatasetConverter, read: Read) -> None:
+def test_transform_may_drop_all_rows_in_a_shard(ten: SparkDatasetConverter, read: Read) -> None:
     late = TransformSpec(lambda frame: frame[frame["number"] >= 5])
     assert numbers(ten, read, late, num_epochs=2) == [[5, 6, 7, 8], [9, 5, 6, 7], [8, 9]]
 
@@ -166,7 +166,7 @@ TYPES: list[tuple[Any, torch.dtype, tf.DType]] = [
 
 
 @pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
-def test_transform_results_of_numpy_types_are_accepted(
+def test_transform_results_with_numpy_types_are_accepted(
     two: SparkDatasetConverter, shape: tuple[int, ...]
 ) -> None:
     cells = {f"as_{dtype.__name__}": np.ones((2, *shape), dtype) for dtype, *_ in TYPES}
@@ -208,7 +208,7 @@ RETURNED: dict[str, tuple[Any, Any, list[Any], list[Any]]] = {
 }
 
 
-def test_transform_results_of_pandas_types_are_accepted(two: SparkDatasetConverter) -> None:
+def test_transform_results_with_pandas_types_are_accepted(two: SparkDatasetConverter) -> None:
     more = {
         name: (values, dtype, (None,) if isinstance(in_tf[0], list) else ())
         for name, (values, dtype, _, in_tf) in RETURNED.items()

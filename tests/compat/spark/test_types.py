@@ -18,7 +18,7 @@ from mdstorm.spark import make_spark_converter
 
 pytestmark = of_values
 
-#: 2020-01-01 00:00 in nanoseconds since 1970: in New York (05:00 UTC), and without a time zone.
+#: 2020-01-01 00:00 as nanoseconds since 1970, in New York (05:00 UTC) and without a time zone.
 NEW_YORK, WALL_CLOCK = 1_577_854_800 * 10**9, 1_577_836_800 * 10**9
 DAY = 86_400 * 10**9
 MIDNIGHT = "'2020-01-01 00:00:00'"

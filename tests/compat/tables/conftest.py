@@ -38,4 +38,4 @@ def catalog(
     yield found
     found.unity.reset()
     found.guard.reset()
-    found.behind.remove("tables/")  # files of this test must not appear in later tables
+    found.behind.remove("tables/")  # this test's files must not appear in later tables

@@ -54,7 +54,7 @@ def test_refused_credentials_for_worker_without_identity_raise_error_with_cause(
 
 
 @pytest.mark.long
-def test_error_in_worker_without_an_identity_names_the_variables(
+def test_error_in_worker_without_an_identity_lists_required_variables(
     orders: Catalog,  # noqa: F811
 ) -> None:
     loader = torch_data.DataLoader(

@@ -53,7 +53,7 @@ def events(catalog: Catalog, tmp_path: Path) -> Catalog:
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", [None, "fork", "spawn"])
-def test_epoch_lasting_ten_credential_lifetimes_has_each_row_once(
+def test_epoch_lasting_ten_credential_lifetimes_yields_each_row_once(
     method: str | None, catalog: Catalog, tmp_path: Path
 ) -> None:
     """With or without workers, a process requests credentials at most once per lifetime."""

@@ -297,7 +297,7 @@ def test_catalog_that_refuses_credentials_raises_error_with_cause(
 
 @pytest.mark.parametrize("is_lookup", [True, False])
 def test_refused_iceberg_table_raises_error_with_cause(is_lookup: bool, catalog: Catalog) -> None:
-    """The catalog's Iceberg API refuses to describe the table, or the catalog refuses credentials."""
+    """Either the catalog's Iceberg API or its credentials endpoint refuses the request."""
     pytest.importorskip("pyiceberg")
     catalog.unity.add("main.ice.berg", None, "ICEBERG")
     catalog.unity.metadata["main.ice.berg"] = f"s3://{BUCKET}/t/metadata/1.metadata.json"

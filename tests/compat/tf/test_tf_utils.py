@@ -194,7 +194,7 @@ class TestStates:
         second.load_state_dict(first.state_dict())
         assert taken(second) == [[3, 3]]
 
-    def test_state_of_a_later_iteration_resumes_in_its_epoch(self, thousand: str) -> None:
+    def test_state_from_later_iteration_resumes_in_its_epoch(self, thousand: str) -> None:
         def make() -> Any:
             return make_petastorm_dataset(row_reader(thousand, shuffle_rows=True, seed=3))
 
@@ -347,7 +347,7 @@ def first(dataset: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
 def test_batch_tensors_have_petastorm_types(url: str, skip: int) -> None:
     reader = batch_reader(url, num_epochs=2, decimals="decimal")
-    for _ in range(skip):  # the remaining items of a reader are taken one by one
+    for _ in range(skip):  # a reader's remaining items are read one by one
         next(reader)
     assert first(make_petastorm_dataset(reader)) == {
         "flag": (tf.bool, [True, False]),
@@ -380,7 +380,7 @@ def test_row_tensors_have_petastorm_types(url: str, skip: int) -> None:
         "array": (tf.float32, [1.0, 2.0]),
         "text": (tf.string, b"a"),
         "raw": (tf.string, b"\0"),
-        "price": (tf.string, b"1.5"),  # as in Petastorm: without trailing zeros
+        "price": (tf.string, b"1.5"),  # as in Petastorm, without trailing zeros
         "day": (tf.int64, SECONDS // 86400),
         "time": (tf.int64, (SECONDS + 1) * 10**6),
         "words": (tf.string, [b"a"]),
