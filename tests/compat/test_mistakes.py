@@ -167,7 +167,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, **cached(m), order="elastic"), RuntimeError, "leave out one of"),
     (lambda p, m: torch_batch(m, fill_nulls={"s": 0}), ValueError, "of type string, which cannot"),
     (lambda p, m: torch_batch(m, fill_nulls={"id": 0.5}), ValueError, "it would become 0"),
-    (lambda p, m: torch_batch(m, fill_nulls={"id": None}), ValueError, "give a value of that type"),
+    (lambda p, m: torch_batch(m, fill_nulls={"id": None}), ValueError, "pass a value of that type"),
     (lambda p, m: torch_batch(m, null_masks=["no"]), TypeError, "name columns ['no'] that are not"),
     (lambda p, m: tf_batch(m, batch_map=len), TypeError, "has .map(function)"),
     # return values of functions

@@ -55,7 +55,9 @@ def test_shard_with_a_different_layout_is_reported(tmp_path: Path) -> None:
     shorts = replace(shard, column_encodings=("int16",), column_sizes=(2,))
     url = f"{longs.url}/x.mds"
     data = longs.location.read(shard.raw_data.basename)
-    with pytest.raises(CorruptDatasetError, match=r"4 samples of 2 bytes each .* but 32 bytes"):
+    with pytest.raises(
+        CorruptDatasetError, match=r"4 samples of 2 bytes each .* but contains 32 bytes"
+    ):
         MDSShard(data, shorts, Schema.from_shards([shorts]), url=url)
     with pytest.raises(CorruptDatasetError, match="holds a schema that does not match its shards"):
         Dataset(longs.location, Index((shorts,), longs.index.extra)).to_table()

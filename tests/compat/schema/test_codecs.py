@@ -217,7 +217,7 @@ def test_image_is_decoded_up_to_the_shape_of_its_field(monkeypatch: pytest.Monke
     stated, free = field(np.uint8, (4, 5, 3), codec), field(np.uint8, (None, None, 3), codec)
     encoded = codec.encode(stated, PIXELS)
     np.testing.assert_array_equal(codec.decode(stated, encoded), PIXELS)
-    with pytest.raises(EncodingError, match="would take 60 bytes, and 59 are allowed"):
+    with pytest.raises(EncodingError, match="would take 60 bytes, but only 59 are allowed"):
         codec.decode(free, encoded)
 
 

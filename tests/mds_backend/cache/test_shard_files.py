@@ -310,6 +310,8 @@ def test_changed_index_replaces_the_cached_copy(index: Path, local: Path) -> Non
 def test_foreign_index_in_the_cache_directory_is_not_replaced(index: Path, local: Path) -> None:
     local.mkdir()
     (local / "index.json").write_text("no JSON")
-    with pytest.raises(errors.InvalidArgumentError, match=r"another dataset.*Choose another dir"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match=r"a different dataset.*Choose another dir"
+    ):
         read(index.parent, directory=str(local))
     assert (local / "index.json").read_text() == "no JSON"

@@ -230,7 +230,7 @@ def test_value_that_a_user_encoding_rejects_is_not_written(tmp_path: Path) -> No
 
     register_encoding("wrong", Wrong)
     with MDSWriter(columns={"c": "wrong"}, out=str(tmp_path)) as writer:
-        with pytest.raises(errors.EncodingTypeError, match=r"'c' .*returned str and must"):
+        with pytest.raises(errors.EncodingTypeError, match=r"'c' .*returned str, but must"):
             writer.write({"c": "text"})
         with pytest.raises(errors.EncodingError, match="2 bytes"):
             writer.write({"c": bytearray(b"ab")})

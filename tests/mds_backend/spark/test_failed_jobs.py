@@ -77,7 +77,7 @@ def test_failed_write_in_task_raises_write_error_without_spark_traceback(spark: 
 
 
 def test_destination_resembling_a_table_name_raises_error_before_the_job(spark: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"'main\.sales\.orders' is the name"):
+    with pytest.raises(InvalidArgumentError, match=r"'main\.sales\.orders' is a table name"):
         materialize(spark.range(3), "main.sales.orders")
 
 

@@ -105,7 +105,7 @@ def test_unreachable_hdfs_raises_name_node_error(monkeypatch: pytest.MonkeyPatch
         ("wasbs://c@a.blob.core.windows.net/x", "write it as abfss://container@account.dfs.core"),
         ("file://~/x", r"Write '~/x', or file:///home/me/x"),
         ("C:\\Data", "Windows path.* In WSL, the drive is /mnt/c"),
-        ("c:/Data", "on Windows.* In WSL the drive is /mnt/c"),
+        ("c:/Data", "Windows path.* In WSL, the drive is /mnt/c"),
         ("nosuch://x", "another scheme that fsspec knows"),
     ],
 )

@@ -89,7 +89,7 @@ def test_retry_repeats_calls_that_raise_the_given_errors() -> None:
 
     with pytest.raises(KeyError, match="second"):
         fails()
-    assert (len(raised), len(cleaned), fails.__doc__) == (2, 2, "Fail.")
+    assert (len(raised), len(cleaned), fails.__doc__) == (2, 2, "Raise the next error.")
     with pytest.raises(ValueError, match="fourth"):
         fails()
     assert retry(lambda: 42)() == 42

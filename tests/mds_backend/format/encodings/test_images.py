@@ -301,7 +301,9 @@ def test_image_that_needs_too_much_memory_raises_error() -> None:
     for mode, size in (("RGB", 300), ("P", 300), ("L", 100), ("RGBA", 400)):
         data = file(Image.new(mode, (10, 10)), "PNG")
         for decode in (image_array, rgb_pixels):
-            with pytest.raises(ValueError, match=f"take {size} bytes, and {size - 1} are allowed"):
+            with pytest.raises(
+                ValueError, match=f"take {size} bytes, but only {size - 1} are allowed"
+            ):
                 decode("png", data, most=size - 1)
             assert decode("png", data, most=size).shape[:2] == (10, 10)
 
