@@ -1,4 +1,4 @@
-"""`install_as_petastorm` in one process: imports of `petastorm`, and its logger."""
+"""`install_as_petastorm` within one process: `petastorm` imports and the `petastorm` logger."""
 
 import importlib
 import importlib.util
@@ -40,7 +40,7 @@ class TestInstalled:
         assert spark_dataset_converter is mdstorm.spark.spark_dataset_converter
         assert SparkDatasetConverter is mdstorm.spark.SparkDatasetConverter
 
-    def test_names_of_petastorm_package_are_mdstorm_objects(self) -> None:
+    def test_petastorm_package_attributes_are_mdstorm_objects(self) -> None:
         import petastorm
         from petastorm import TransformSpec
 
@@ -56,14 +56,14 @@ class TestInstalled:
         assert petastorm.__name__ == "petastorm"
         assert mdstorm.__version__ != petastorm.__version__
 
-    def test_reload_of_petastorm_module_reloads_mdstorm_module(self) -> None:
+    def test_reloading_petastorm_module_reloads_mdstorm_module(self) -> None:
         import petastorm.etl.petastorm_generate_metadata as ours  # not patched by other tests
 
         before = ours.main
         assert importlib.reload(ours) is sys.modules["mdstorm.etl.petastorm_generate_metadata"]
         assert ours.main is not before
 
-    def test_mock_patch_of_petastorm_name_also_patches_mdstorm_and_is_undone(self) -> None:
+    def test_mock_patch_on_petastorm_also_patches_mdstorm_and_is_undone(self) -> None:
         with (
             mock.patch("petastorm.transform.edit_field", 1),
             mock.patch("petastorm.TransformSpec", 2),
@@ -73,7 +73,7 @@ class TestInstalled:
         assert callable(mdstorm.transform.edit_field)
         assert mdstorm.TransformSpec is mdstorm.transform.TransformSpec
 
-    def test_find_spec_of_petastorm_module_imports_nothing(self) -> None:
+    def test_find_spec_finds_only_existing_petastorm_modules(self) -> None:
         assert importlib.util.find_spec("petastorm") is not None
         assert importlib.util.find_spec("petastorm.spark.spark_dataset_converter") is not None
         assert importlib.util.find_spec("petastorm.hdfs") is None
@@ -89,9 +89,7 @@ class TestInstalled:
             ("from mdstorm.workers_pool.thread_pool import ThreadPool", "mdstorm.workers_pool"),
         ],
     )
-    def test_missing_module_raises_error_that_names_section_of_docs(
-        self, statement: str, missing: str
-    ) -> None:
+    def test_missing_module_error_names_docs_section(self, statement: str, missing: str) -> None:
         with pytest.raises(MissingModuleError, match=f"'{re.escape(missing)}'") as caught:
             exec(statement)
         assert isinstance(caught.value, ModuleNotFoundError)
@@ -102,7 +100,7 @@ class TestInstalled:
             exec("import petastorm.nothing")
 
     @pytest.mark.parametrize("package", ["petastorm", "mdstorm"])
-    def test_missing_name_raises_error_that_names_section_of_docs(self, package: str) -> None:
+    def test_missing_name_error_names_docs_section(self, package: str) -> None:
         names = {
             "": "hdfs",
             ".reader": "PyDictReaderWorker",
@@ -114,7 +112,7 @@ class TestInstalled:
             ):
                 exec(f"from {package}{module} import {name}")
 
-    def test_hasattr_of_a_missing_name_is_false(self) -> None:
+    def test_hasattr_is_false_for_missing_names(self) -> None:
         import petastorm
         from petastorm import reader
 
@@ -123,7 +121,7 @@ class TestInstalled:
         with pytest.raises(MissingAttributeError, match="workers-and-their-queues"):
             _ = reader.PyDictReaderWorker
 
-    def test_pickle_that_names_petastorm_loads_as_mdstorm(self) -> None:
+    def test_pickle_with_petastorm_names_loads_mdstorm_classes(self) -> None:
         old = b"cpetastorm.spark.spark_dataset_converter\nSparkDatasetConverter\n."
         assert pickle.loads(old) is mdstorm.spark.SparkDatasetConverter  # noqa: S301
         error = b"cpetastorm.errors\nNoDataAvailableError\n(S'none'\ntR."
@@ -143,8 +141,8 @@ def test_installed_petastorm_is_not_replaced(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_petastorm_is_not_importable_without_the_drop_in() -> None:
-    # Run in another process, because Spark may have put the stand-in on the search path of this
-    # one.
+    # Run in a separate process, because Spark may have added the stand-in to this process's
+    # search path.
     program = "import importlib.util, mdstorm; assert importlib.util.find_spec('petastorm') is None"
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=60)
 
@@ -156,7 +154,7 @@ ENGINE = "mdstorm_backend.cache.space"
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE, "mdstorm._readers.options"])
-def test_level_of_petastorm_or_mdstorm_logger_applies_to_all_messages(name: str) -> None:
+def test_petastorm_and_mdstorm_logger_levels_apply_to_all_messages(name: str) -> None:
     assert logging.getLogger(name).isEnabledFor(logging.WARNING)
     logging.getLogger("petastorm").setLevel(logging.ERROR)
     assert not logging.getLogger(name).isEnabledFor(logging.WARNING)
@@ -169,7 +167,7 @@ def test_level_of_petastorm_or_mdstorm_logger_applies_to_all_messages(name: str)
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("name", [READER, CONVERTER, ENGINE])
-def test_handlers_of_petastorms_logger_get_each_record_once(name: str) -> None:
+def test_petastorm_logger_handlers_get_each_record_once(name: str) -> None:
     mdstorm.install_as_petastorm()  # a second call does nothing
     heard: list[logging.LogRecord] = []
     handler = logging.Handler()

@@ -17,7 +17,7 @@ KEY = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
 
 
 class RuntimeConfig:
-    """A configuration that accepts the keys `taken`, and raises an error for all others."""
+    """A configuration that accepts only the keys in `taken` and raises an error for all others."""
 
     def __init__(self, error: Exception, *taken: str) -> None:
         self._error, self._taken = error, taken
@@ -76,7 +76,7 @@ def test_conf_that_a_session_accepts_is_not_kept(patched: type[RuntimeConfig]) -
     assert conf.get(KEY) is None
 
 
-def test_unrelated_error_of_conf_is_raised(patched: type[RuntimeConfig]) -> None:
+def test_unrelated_conf_error_is_raised(patched: type[RuntimeConfig]) -> None:
     other = "spark.sql.warehouse.dir"
     for key, error in ((other, refused(other)), (KEY, OSError("closed"))):
         with pytest.raises(type(error)) as caught:

@@ -1,4 +1,4 @@
-"""Imports of `petastorm` in child processes, which have not imported mdstorm yet."""
+"""Imports of `petastorm` in child processes that have not imported mdstorm yet."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ import pytest
 from tests.installed import installed_as_petastorm
 from tests.programs import run_program
 
-#: A module of the program, which worker processes import first.
+#: A module next to the program that worker processes import first.
 NEIGHBOUR = """
 from petastorm.transform import TransformSpec
 
@@ -50,7 +50,7 @@ def test_child_process_without_mdstorm_raises_error_that_names_mdstorm(tmp_path:
     import mdstorm
 
     shim = Path(mdstorm.__file__).parent / "_drop_in" / "shim"
-    # site-packages, which contains mdstorm, is left out.
+    # -S leaves out site-packages, where mdstorm is installed.
     done = subprocess.run(
         [sys.executable, "-S", "-c", "import petastorm.spark"],
         env={**os.environ, "PYTHONPATH": str(shim)},
@@ -65,7 +65,7 @@ def test_child_process_without_mdstorm_raises_error_that_names_mdstorm(tmp_path:
     assert sys.executable in message
 
 
-def test_workers_of_an_existing_session_import_mdstorm_as_petastorm(spark: Any) -> None:
+def test_workers_in_existing_session_import_mdstorm_as_petastorm(spark: Any) -> None:
     def homes(batches: Iterator[Any]) -> Iterator[Any]:
         # A cluster's machines do not share the driver's search path.
         sys.path[:] = [entry for entry in sys.path if not entry.endswith("shim")]
@@ -80,7 +80,7 @@ def test_workers_of_an_existing_session_import_mdstorm_as_petastorm(spark: Any) 
 
 
 @pytest.mark.long
-def test_workers_of_a_later_session_import_mdstorm_as_petastorm(tmp_path: Path) -> None:
+def test_workers_in_later_session_import_mdstorm_as_petastorm(tmp_path: Path) -> None:
     program = """
         import os
         import mdstorm
@@ -99,7 +99,7 @@ def test_workers_of_a_later_session_import_mdstorm_as_petastorm(tmp_path: Path) 
     assert run(program, tmp_path) == ["mdstorm.transform"]
 
 
-def test_session_that_rejects_shim_causes_warning(tmp_path: Path) -> None:
+def test_warning_if_session_rejects_shim(tmp_path: Path) -> None:
     from mdstorm_backend.drop_in import stand_in
 
     class Refuses:
