@@ -1,4 +1,4 @@
-"""Rows that Petastorm wrote into ``golden``, and rows of every codec as Spark stores them."""
+"""Rows that Petastorm wrote to ``golden``, and rows for every codec as Spark stores them."""
 
 import json
 from decimal import Decimal
@@ -44,7 +44,7 @@ def _value(text: Any) -> Any:
 
 
 def read_rows(source: SampleSource, schema: Unischema) -> list[Any]:
-    """Return the rows of a source as the row reader returns them, sorted by ``id``."""
+    """Return a source's rows as the row reader would return them, sorted by ``id``."""
     rows = []
     for number, size in enumerate(source.shard_sizes):
         batch = source.shard(number).read(np.arange(size), tuple(schema.fields))
@@ -53,7 +53,7 @@ def read_rows(source: SampleSource, schema: Unischema) -> list[Any]:
 
 
 def assert_same(found: Any, expected: Any, what: str = "") -> None:
-    """Assert that two values are equal, and have the same type, dtype and shape."""
+    """Assert that two values are equal and have the same type, dtype and shape."""
     if expected is None or isinstance(expected, Decimal):
         assert found == expected, what
         assert type(found) is type(expected), what
@@ -128,7 +128,7 @@ def write(directory: Path, name: str, numbers: range) -> Path:
 
 
 class JsonCodec(DataframeColumnCodec):
-    """A user-defined codec that decodes values from JSON, stored as text or as bytes."""
+    """A user-defined codec that decodes JSON values stored as text or bytes."""
 
     def encode(self, unischema_field: Any, value: Any) -> Any:
         raise NotImplementedError

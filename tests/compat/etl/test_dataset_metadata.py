@@ -58,7 +58,7 @@ def test_schema_of_petastorm_dataset_is_found(name: str, tmp_path: Path) -> None
     for dataset in (open_parquet(golden_url(name)), pq.ParquetDataset(GOLDEN / name)):
         assert str(get_schema(dataset)) == str(schema)
         assert str(infer_or_load_unischema(dataset)) == str(schema)
-    if name == "partitioned":  # also if only one partition is left
+    if name == "partitioned":  # even when only one partition remains
         shutil.copytree(GOLDEN / name, tmp_path / "data")
         shutil.rmtree(tmp_path / "data" / "split=train")
         assert str(get_schema(pq.ParquetDataset(tmp_path / "data"))) == str(schema)
@@ -91,13 +91,13 @@ def test_dataset_without_schema_raises_error(plain: Path) -> None:
         assert isinstance(caught.value, errors.DatasetNotFoundError)
 
 
-def test_hostile_metadata_executes_no_code(plain: Path) -> None:
+def test_hostile_metadata_does_not_execute_code(plain: Path) -> None:
     hostile = {UNISCHEMA_KEY: b"cos\nsystem\n(S'touch hacked'\ntR."}
     schema = pa.schema([("a", pa.int8())]).with_metadata(hostile)
     pq.write_metadata(schema, plain / "_common_metadata")
     with pytest.raises(errors.UnsafePickleError, match=r"global 'os\.system' is forbidden"):
         get_schema_from_dataset_url(f"file://{plain}")
-    with pytest.raises(errors.UnsafePickleError):  # no schema is inferred instead
+    with pytest.raises(errors.UnsafePickleError):  # without falling back to an inferred schema
         infer_or_load_unischema(open_parquet(str(plain)))
 
 
@@ -149,7 +149,7 @@ def test_schema_is_added_to_existing_mds_dataset(plain: Path, tmp_path: Path) ->
 OTHER = Unischema("Other", [UnischemaField("other", np.int32, ())])
 
 
-def test_invalid_schema_or_schema_of_other_data_raises_error(plain: Path) -> None:
+def test_invalid_or_mismatched_schema_raises_error(plain: Path) -> None:
     for name in ("nothing.at.all", f"{__name__}.UNISCHEMA_KEY"):
         with pytest.raises(errors.InvalidArgumentError, match="dotted path of a Unischema object"):
             generate_petastorm_metadata(None, f"file://{plain}", name)

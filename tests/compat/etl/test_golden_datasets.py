@@ -1,4 +1,4 @@
-"""Datasets that Petastorm wrote have the same rows in mdstorm: as Parquet, MDS and RDDs."""
+"""Datasets written by Petastorm have the same rows in mdstorm, as Parquet, MDS and RDDs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def codecs(request: pytest.FixtureRequest, converted: dict[str, Dataset]) -> Any
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_of_golden_datasets_equal_petastorms_rows(
+def test_golden_dataset_rows_equal_petastorms_rows(
     name: str, converted: dict[str, Dataset]
 ) -> None:
     assert_rows(read_rows(*opened(name)), expected_rows(name))
@@ -66,7 +66,7 @@ def test_rows_of_golden_datasets_equal_petastorms_rows(
     assert_rows(read_rows(decoded(dataset, schema), schema), expected_rows(name))
 
 
-def test_fields_of_converted_petastorm_dataset_have_expected_encodings(
+def test_converted_petastorm_dataset_has_expected_encodings(
     converted: dict[str, Dataset],
 ) -> None:
     encodings = {column.name: column.encoding for column in converted["codecs"].schema}
@@ -96,7 +96,7 @@ def test_dataset_without_encoded_fields_is_not_wrapped_for_decoding(
     assert isinstance(decoded(converted["codecs"], opened("codecs")[1]), DecodedSource)
 
 
-def test_samples_of_converted_dataset_equal_petastorms_rows(codecs: Any) -> None:
+def test_samples_equal_petastorms_rows(codecs: Any) -> None:
     samples = [codecs.sample(i, ["id", "vec", "mat", "zipped", "name", "words"]) for i in range(12)]
     expected = {row["id"]: row for row in expected_rows("codecs")}
     assert len({int(sample["id"]) for sample in samples}) == 12
@@ -123,7 +123,7 @@ def test_shuffled_batches_contain_every_row(codecs: Any) -> None:
             assert_same(zipped, expected[i]["zipped"])
 
 
-def test_changing_read_values_does_not_change_the_source() -> None:
+def test_modifying_read_values_does_not_affect_the_source() -> None:
     source, _ = opened("codecs")
     shard = source.shard(0)
     rows = np.arange(shard.num_samples)
@@ -144,7 +144,7 @@ def test_source_over_a_petastorm_dataset_can_be_pickled() -> None:
     assert_rows(read_rows(copy, schema), expected_rows("codecs"))
 
 
-def test_shards_are_opened_once_while_they_are_used() -> None:
+def test_shard_in_use_is_opened_only_once() -> None:
     source, _ = opened("codecs")
     assert source.find_open(0) is None
     shard = source.shard(0)
@@ -153,7 +153,7 @@ def test_shards_are_opened_once_while_they_are_used() -> None:
     assert not source.is_mapped
 
 
-@pytest.mark.skipif(IS_REFUSING, reason="makes an RDD, which this session refuses")
+@pytest.mark.skipif(IS_REFUSING, reason="needs RDDs, which this session rejects")
 def test_petastorm_dataset_is_read_as_an_rdd(classic_spark: Any) -> None:
     rows = dataset_as_rdd(golden_url("codecs"), classic_spark).collect()
     assert_rows(sorted(rows, key=lambda row: row.id), expected_rows("codecs"))

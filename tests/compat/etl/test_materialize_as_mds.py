@@ -57,7 +57,7 @@ def test_rows_written_in_the_block_are_stored_as_mds(tmp_path: Path) -> None:
     assert str(get_schema_from_dataset_url(f"file://{target}")) == str(SCHEMA)
 
 
-def test_block_that_raises_converts_and_removes_no_files(tmp_path: Path) -> None:
+def test_no_files_are_converted_or_removed_if_block_raises(tmp_path: Path) -> None:
     def fail() -> None:
         with materialize(None, f"file://{tmp_path}", SCHEMA):
             write(tmp_path, "a.parquet", range(5))
@@ -84,7 +84,7 @@ def test_existing_files_are_converted_and_kept(tmp_path: Path) -> None:
     assert names == {"a.parquet", "_metadata.txt", "_new.txt", "index.json", "_mdstorm"}
 
 
-def test_partition_values_have_the_type_of_their_field(tmp_path: Path) -> None:
+def test_partition_values_have_their_field_type(tmp_path: Path) -> None:
     schema = Unischema(
         "Parts",
         [
@@ -174,7 +174,7 @@ def test_each_row_group_becomes_a_shard(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_values_of_user_defined_codec_are_stored_decoded(
+def test_user_defined_codec_values_are_stored_decoded(
     tmp_path: Path, stored: str, dtype: Any, shape: Any, values: list[Any], nulls: list[None]
 ) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec(), True)])
@@ -204,7 +204,7 @@ class PandasCodec(JsonCodec):
         (PandasCodec(), np.datetime64, "2024-05-31T00:00:00.1234567"),
     ],
 )
-def test_value_outside_range_of_field_raises_error(
+def test_value_outside_field_range_raises_error(
     tmp_path: Path, codec: Any, dtype: Any, value: Any
 ) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, (), codec, True)])
@@ -228,7 +228,7 @@ def test_fields_that_mds_cannot_store_decoded_raise_error(
     assert [path.name for path in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_scalars_are_stored_with_the_type_of_their_field(tmp_path: Path) -> None:
+def test_scalars_are_stored_with_their_field_type(tmp_path: Path) -> None:
     schema = Unischema(
         "Scalars",
         [

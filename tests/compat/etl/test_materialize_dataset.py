@@ -1,4 +1,4 @@
-"""`materialize_dataset` leaves a block's files unchanged, and writes metadata next to them."""
+"""`materialize_dataset` leaves a block's files unchanged and writes metadata next to them."""
 
 import json
 import threading
@@ -82,7 +82,7 @@ def test_materialize_dataset_keeps_files_and_adds_metadata(tmp_path: Path) -> No
         assert_rows(list(reader), [row(i) for i in range(30)])
 
 
-def test_metadata_has_the_columns_of_the_files(tmp_path: Path) -> None:
+def test_metadata_has_the_files_columns(tmp_path: Path) -> None:
     table = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("us"))})
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         for part in ("x", "y"):
@@ -95,7 +95,7 @@ def test_metadata_has_the_columns_of_the_files(tmp_path: Path) -> None:
     assert counts(tmp_path) == {"part=x/a.parquet": 1, "part=y/a.parquet": 1}
 
 
-def test_append_of_rows_with_another_schema_raises_error(tmp_path: Path) -> None:
+def test_appending_rows_with_a_different_schema_raises_error(tmp_path: Path) -> None:
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         write_ids(tmp_path, "a.parquet", range(5))
     before = metadata(tmp_path)
@@ -112,8 +112,8 @@ def test_append_of_rows_with_another_schema_raises_error(tmp_path: Path) -> None
     assert ids_of(tmp_path) == list(range(8))
 
 
-def test_reader_error_names_files_of_an_earlier_failed_block(tmp_path: Path) -> None:
-    """Readers take the fields from the metadata of the first block, regardless of the files."""
+def test_reader_error_names_files_from_earlier_failed_block(tmp_path: Path) -> None:
+    """Readers take the fields from the first block's metadata, regardless of the files."""
     for name, size in (("a", 2), ("b", 3)):
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
         value = bytes(NdarrayCodec().encode(field, np.zeros(size, np.float32)))
@@ -204,7 +204,7 @@ def test_block_without_any_files_raises_error(tmp_path: Path) -> None:
 
 
 def test_files_without_rows_are_part_of_the_dataset(tmp_path: Path) -> None:
-    (tmp_path / "._common_metadata.crc").write_bytes(b"old")  # it is removed
+    (tmp_path / "._common_metadata.crc").write_bytes(b"old")  # will be removed
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pq.write_metadata(pa.schema([("id", pa.int64())]), tmp_path / "a.parquet")
     assert counts(tmp_path) == {"a.parquet": 0}
@@ -331,7 +331,7 @@ class TestSummaries:
                 write_ids(tmp_path, name, range(3))
         assert pq.read_metadata(tmp_path / "_metadata").num_row_groups == 2
 
-    def test_files_that_summary_cannot_describe_are_named_in_error(self, tmp_path: Path) -> None:
+    def test_error_names_files_that_summary_cannot_describe(self, tmp_path: Path) -> None:
         write_ids(tmp_path, "a.parquet", range(3))
         pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "b.parquet")
         with (
@@ -380,7 +380,7 @@ def test_invalid_arguments_raise_error_before_block_runs(tmp_path: Path) -> None
             raise AssertionError
 
 
-@pytest.mark.skipif(IS_REFUSING, reason="looks at Hadoop's options, which this session refuses")
+@pytest.mark.skipif(IS_REFUSING, reason="reads Hadoop settings, which this session rejects")
 def test_hadoop_settings_are_restored_after_block(classic_spark: Any, tmp_path: Path) -> None:
     conf = classic_spark.sparkContext._jsc.hadoopConfiguration()
     keys = ("parquet.block.size", "parquet.summary.metadata.level")
@@ -424,7 +424,7 @@ def test_row_group_size_applies_unless_session_rejects_it(
         assert not caplog.records
 
 
-def test_file_written_with_another_codec_raises_error(tmp_path: Path) -> None:
+def test_file_written_with_a_different_codec_raises_error(tmp_path: Path) -> None:
     refusal = pytest.raises(errors.PetastormMetadataGenerationError, match=r"\['a'\]")
     for codec, context in ((NdarrayCodec(), nullcontext()), (CompressedNdarrayCodec(), refusal)):
         schema = Unischema("S", [UnischemaField("a", np.float32, (2,), codec)])

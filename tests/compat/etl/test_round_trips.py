@@ -1,4 +1,4 @@
-"""Rows of any schema are read back equal, from Parquet files and from MDS converted from them."""
+"""Rows of any schema survive a round trip through Parquet files and MDS converted from them."""
 
 import tempfile
 from decimal import Decimal
@@ -29,7 +29,7 @@ from mdstorm_backend.parquet import open_parquet
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 BINARIES = st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0"))
-#: NumPy types of scalars, the Spark and Arrow types that store them, and strategies for values.
+#: Scalar NumPy types, the Spark and Arrow types that store them, and value strategies.
 SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
     (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
     (np.uint8, "short", pa.int16(), st.integers(0, 255)),
@@ -48,7 +48,7 @@ ARRAYS = ["int16", "uint64", "float16", "float32", "bool", "M8[s]", "<U3"]
 
 @st.composite
 def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, list[Any]]:
-    """Draw a field, its type in Parquet, and encoded values."""
+    """Draw a field, its Parquet type and encoded values."""
     nullable = draw(st.booleans())
     nulls = [nullable and draw(st.integers(0, 3)) == 0 for _ in range(6)]
     kind = draw(st.sampled_from(["scalar", "scalar", "array", "array", "image"]))
@@ -65,7 +65,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     else:
         codec = draw(st.sampled_from([NdarrayCodec(), CompressedNdarrayCodec()]))
         shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), max_size=3)))
-        # No scalar strings: they are decoded with their own length, not the length in the file.
+        # Exclude scalar strings: they are decoded with their own length, not the stored length.
         dtype = np.dtype(draw(st.sampled_from(ARRAYS if shape else ARRAYS[:-1]))).type
     field = UnischemaField(name, dtype, shape, codec, nullable)
     least = 1 if kind == "image" else 0
@@ -88,7 +88,9 @@ def datasets(draw: st.DrawFn) -> tuple[Unischema, pa.Table]:
 
 @settings(deadline=None, max_examples=20)
 @given(datasets(), st.integers(1, 6))
-def test_rows_of_any_schema_read_back(dataset: tuple[Unischema, pa.Table], per_group: int) -> None:
+def test_rows_of_any_schema_survive_a_round_trip(
+    dataset: tuple[Unischema, pa.Table], per_group: int
+) -> None:
     schema, table = dataset
     expected = [decode_row(row, schema) for row in table.to_pylist()]
     with tempfile.TemporaryDirectory() as directory:
@@ -114,9 +116,7 @@ def test_rows_of_any_schema_read_back(dataset: tuple[Unischema, pa.Table], per_g
 
 
 @pytest.mark.parametrize("storage_format", ["parquet", "mds"])
-def test_null_of_a_float_field_with_array_codec_is_none(
-    tmp_path: Path, storage_format: Any
-) -> None:
+def test_null_in_float_field_with_array_codec_is_none(tmp_path: Path, storage_format: Any) -> None:
     schema = Unischema("S", [UnischemaField("x", np.float32, (), NdarrayCodec(), True)])
     encoded = bytes(NdarrayCodec().encode(schema.x, np.array(np.nan, np.float32)))
     with materialize_dataset(None, f"file://{tmp_path}", schema, storage_format=storage_format):
@@ -130,7 +130,7 @@ def test_null_of_a_float_field_with_array_codec_is_none(
 
 @pytest.mark.parametrize("storage_format", ["parquet", "mds"])
 @pytest.mark.parametrize("dtype", ["M8[s]", "M8[ns]", "m8[s]"])
-def test_time_field_without_dimensions_keeps_its_unit_and_value(
+def test_scalar_time_field_keeps_its_unit_and_value(
     dtype: str, storage_format: Any, tmp_path: Path
 ) -> None:
     stored = np.array(1_577_836_800, "M8[s]" if dtype == "M8[ns]" else dtype).astype(dtype)
@@ -144,7 +144,7 @@ def test_time_field_without_dimensions_keeps_its_unit_and_value(
             assert row.at == stored
 
 
-def test_timestamp_fields_without_dimensions_are_nanoseconds_in_torch_and_tensorflow(
+def test_scalar_timestamps_are_nanoseconds_in_torch_and_tensorflow(
     tmp_path: Path,
 ) -> None:
     from mdstorm.tf_utils import make_petastorm_dataset
