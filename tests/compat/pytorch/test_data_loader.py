@@ -38,7 +38,7 @@ class TestBatches:
         loader = DataLoader(batch_reader(ten, num_epochs=2), batch_size=size)
         assert numbers(loader) == [[*range(10), *range(10)]]
 
-    def test_loader_without_batch_size_over_endless_reader_raises_error(self, ten: str) -> None:
+    def test_loader_without_batch_size_over_infinite_reader_raises_error(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten, num_epochs=None), batch_size=None)
         with pytest.raises(InvalidArgumentError, match="num_epochs=None never ends"):
             next(iter(loader))
@@ -62,10 +62,10 @@ class TestShuffling:
 
 
 class TestThreads:
-    """The threads that read ahead."""
+    """Threads that read ahead."""
 
     @pytest.mark.parametrize("keeps", [True, False])
-    def test_threads_end_when_the_context_is_left(self, thousand: str, keeps: bool) -> None:
+    def test_threads_end_when_the_context_exits(self, thousand: str, keeps: bool) -> None:
         before = set(threading.enumerate())
         with DataLoader(batch_reader(thousand, num_epochs=None), 10) as loader:
             batches = iter(loader)
@@ -107,13 +107,13 @@ class TestThreads:
 class TestPasses:
     """A second ``for`` loop is a complete pass, even if the first one ended early."""
 
-    def test_two_iterators_at_once_yield_equal_batches(self, ten: str) -> None:
+    def test_concurrent_iterators_yield_equal_batches(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         pairs = list(zip(loader, loader, strict=True))
         assert [one["number"].tolist() for one, _ in pairs] == numbers(two for _, two in pairs)
         assert len(pairs) == 3
 
-    def test_new_loaders_over_one_reader_continue_its_passes(self, thousand: str) -> None:
+    def test_new_loaders_over_the_same_reader_continue_its_passes(self, thousand: str) -> None:
         def shuffled() -> Any:
             return batch_reader(thousand, seed=1, shuffle_rows=True)
 
@@ -145,7 +145,7 @@ class TestPasses:
         assert rows(loader) == list(range(10))[np.size(taken) :]
         assert rows(loader) == list(range(10))
 
-    def test_leaving_the_context_stops_the_reader(self, ten: str) -> None:
+    def test_exiting_the_context_stops_the_reader(self, ten: str) -> None:
         with DataLoader(batch_reader(ten), 4) as loader:
             batches = iter(loader)
             next(batches)
@@ -154,7 +154,7 @@ class TestPasses:
         with pytest.raises(RuntimeError, match="Trying to read a sample after a reader created by"):
             list(loader)
 
-    def test_next_batch_after_reader_was_stopped_raises_error(self, ten: str) -> None:
+    def test_next_batch_after_reader_stop_raises_error(self, ten: str) -> None:
         loader = DataLoader(batch_reader(ten), 4)
         batches = iter(loader)
         next(batches)
@@ -196,7 +196,7 @@ class TestValues:
         }
         return write_parquet(tmp_path / "types", columns)
 
-    def test_tensors_of_batches_have_petastorms_types(self, url: str) -> None:
+    def test_batch_tensors_have_petastorms_types(self, url: str) -> None:
         (batch,) = DataLoader(batch_reader(url, decimals="decimal"), 2)
         tensors = {n: (v.dtype, v.tolist()) for n, v in batch.items() if hasattr(v, "dtype")}
         assert tensors == {
@@ -250,7 +250,7 @@ class TestNulls:
         assert "Found None in number, flag." in str(caught.value)
 
 
-def test_collate_fn_gets_promoted_values(tmp_path: Path) -> None:
+def test_collate_fn_receives_promoted_values(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "flags", {"flag": [True, False]})
     for reader in (batch_reader, row_reader):
         (batch,) = DataLoader(reader(url), 2, list)
@@ -259,7 +259,7 @@ def test_collate_fn_gets_promoted_values(tmp_path: Path) -> None:
 
 
 @with_either
-def test_transform_fn_gets_whole_columns(thousand: str, reader: Any) -> None:
+def test_transform_fn_receives_whole_columns(thousand: str, reader: Any) -> None:
     seen: list[Any] = []
 
     def halve(array: Any) -> torch.Tensor:
@@ -277,7 +277,7 @@ def test_transform_fn_gets_whole_columns(thousand: str, reader: Any) -> None:
 
 @pytest.mark.parametrize("size", [0, -1, None, 2.5])
 def test_batch_size_that_is_not_a_positive_integer_raises_error(ten: str, size: Any) -> None:
-    """Petastorm's loader yields empty batches endlessly, or fails for None."""
+    """Petastorm's loader yields empty batches forever, or fails on None."""
     with pytest.raises(InvalidArgumentError, match=f"positive number of rows, found {size}"):
         BatchedDataLoader(batch_reader(ten), size)
 
@@ -306,9 +306,9 @@ def test_nulls_in_a_boolean_column_raise_error(tmp_path: Path) -> None:
 
 
 class TestInMemory:
-    """`InMemBatchedDataLoader`: rows that are read once and kept."""
+    """`InMemBatchedDataLoader` reads rows once and keeps them in memory."""
 
-    def test_in_memory_loader_stops_its_reader_at_once(self, ten: str) -> None:
+    def test_in_memory_loader_stops_its_reader_immediately(self, ten: str) -> None:
         reader = batch_reader(ten)
         with InMemBatchedDataLoader(reader) as loader:
             assert reader.stopped
@@ -332,11 +332,13 @@ class TestInMemory:
         assert numbers(loader) == [list(range(capacity))]
 
     @pytest.mark.parametrize("capacity", [10, 11, 10**9])
-    def test_capacity_for_all_rows_does_not_warn(self, ten: str, capacity: int) -> None:
+    def test_capacity_that_fits_all_rows_does_not_warn(self, ten: str, capacity: int) -> None:
         loader = InMemBatchedDataLoader(batch_reader(ten), 10, rows_capacity=capacity)
         assert numbers(loader) == [list(range(10))]
 
-    def test_in_memory_loader_over_endless_reader_keeps_rows_up_to_capacity(self, ten: str) -> None:
+    def test_in_memory_loader_over_infinite_reader_keeps_rows_up_to_capacity(
+        self, ten: str
+    ) -> None:
         reader = batch_reader(ten, num_epochs=None)
         loader = InMemBatchedDataLoader(reader, 100, rows_capacity=25)
         assert numbers(loader) == [[*range(10), *range(10), *range(5)]]
@@ -359,7 +361,7 @@ class TestInMemory:
             loader = InMemBatchedDataLoader(batch_reader(url), num_epochs=2)
         assert list(loader) == []
 
-    def test_invalid_arguments_of_in_memory_loader_raise_error(self, ten: str) -> None:
+    def test_invalid_in_memory_loader_arguments_raise_error(self, ten: str) -> None:
         with pytest.raises(ArgumentTypeError, match="needs a number of epochs"):
             InMemBatchedDataLoader(batch_reader(ten), num_epochs=None)  # type: ignore[arg-type]
         for name in ("batch_size", "num_epochs", "rows_capacity"):

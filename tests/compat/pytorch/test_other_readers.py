@@ -1,4 +1,4 @@
-"""Loaders that take items one by one: over readers of other classes, and in subclasses."""
+"""Loaders that take items one by one, over other reader classes and in subclasses."""
 
 import logging
 from collections.abc import Iterator
@@ -51,13 +51,13 @@ class TestBatches:
         for _ in range(3):
             assert numbers(loader) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
-    def test_arrays_of_several_lengths_become_lists(self) -> None:
+    def test_arrays_of_different_lengths_become_lists(self) -> None:
         reader = ItemReader(items(a=[np.ones((2, 1)), np.ones((2, 3))]), batched=True)
         first, second = DataLoader(reader, 3)
         assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
         assert second["a"].tolist() == [[1.0, 1.0, 1.0]]
 
-    def test_collate_fn_and_transform_fn_make_batches(self) -> None:
+    def test_collate_fn_and_transform_fn_build_batches(self) -> None:
         seen: list[Any] = []
         list(DataLoader(batches_of(1, 2), 2, collate_fn=seen.append))
         assert seen == [[{"number": 0}, {"number": 1}], [{"number": 2}]]
@@ -112,7 +112,7 @@ class TestPasses:
             list(loader)
 
     @with_each
-    def test_leaving_the_context_stops_and_joins_the_reader(self, class_: Any) -> None:
+    def test_exiting_the_context_stops_and_joins_the_reader(self, class_: Any) -> None:
         with class_(batches_of(5), 2) as loader:
             next(iter(loader))
         assert (loader.reader.stopped, loader.reader.joined) == (1, 1)
@@ -160,7 +160,7 @@ class TwiceBatched(BatchedDataLoader):
 
 
 class Other(DataLoader):
-    """A subclass that overrides no methods; it only has one more attribute."""
+    """A subclass that only adds an attribute and overrides no methods."""
 
     label = "other"
 
@@ -169,7 +169,7 @@ with_each_subclass = pytest.mark.parametrize("class_", [Twice, TwiceBatched])
 
 
 @with_each_subclass
-def test_new_pass_yields_no_buffered_rows_of_an_abandoned_pass(class_: Any) -> None:
+def test_new_pass_yields_no_buffered_rows_from_abandoned_pass(class_: Any) -> None:
     reader = ItemReader(items(number=list(np.arange(6))), batched=False)
     loader = class_(reader, batch_size=4)
     for _ in loader:
@@ -179,7 +179,7 @@ def test_new_pass_yields_no_buffered_rows_of_an_abandoned_pass(class_: Any) -> N
 
 
 @with_each_subclass
-def test_state_of_a_subclass_with_its_own_batches_raises_error(ten: str, class_: Any) -> None:
+def test_state_of_subclass_that_overrides_batching_raises_error(ten: str, class_: Any) -> None:
     with pytest.raises(StateMismatchError, match="one by one"):
         class_(batch_reader(ten)).state_dict()
 
@@ -190,11 +190,11 @@ def test_subclass_without_overrides_yields_batches_and_has_a_state(ten: str) -> 
     assert loader.state_dict()
 
 
-def test_a_subclass_without_a_batch_size_gets_one_batch(ten: str) -> None:
+def test_subclass_without_batch_size_yields_one_batch(ten: str) -> None:
     assert numbers(Twice(batch_reader(ten), None)) == [list(range(10))]
 
 
-def test_unsupported_override_raises_error_with_the_replacement(ten: str) -> None:
+def test_unsupported_override_error_names_the_replacement(ten: str) -> None:
     class Own(BatchedDataLoader):
         def _yield_batches(self, keys: Any) -> Iterator[Any]:
             raise AssertionError

@@ -1,4 +1,4 @@
-"""PyTorch's own `DataLoader` around readers and loaders, which it does not accept as datasets."""
+"""PyTorch's own `DataLoader` does not accept readers and loaders as datasets."""
 
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,7 @@ def reader(tmp_path: Path) -> Any:
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-def test_torch_loader_over_reader_raises_error_that_names_the_loader_to_use(
-    reader: Any, shuffle: bool
-) -> None:
+def test_torch_loader_over_reader_error_names_the_loader_to_use(reader: Any, shuffle: bool) -> None:
     with pytest.raises(TypeError, match=r"Reader has no len\(\).*mdstorm\.pytorch\.DataLoader"):
         next(iter(torch.utils.data.DataLoader(reader, shuffle=shuffle)))
     assert reader
