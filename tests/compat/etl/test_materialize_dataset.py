@@ -283,7 +283,7 @@ def test_metadata_waits_for_a_file_that_is_being_written(
         waits.append(seconds)
         write_ids(tmp_path, "b.parquet", range(2))
 
-    # Replaced only in this module, because threads of other tests call `time.sleep` as well.
+    # Replace it only in this module, because threads from other tests also call `time.sleep`.
     monkeypatch.setattr(petastorm_metadata, "time", SimpleNamespace(sleep=sleep))
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pass

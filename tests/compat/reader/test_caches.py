@@ -1,4 +1,4 @@
-"""``cache_type='local-disk'``, and the cache behind it."""
+"""``cache_type='local-disk'`` and the underlying cache."""
 
 import errno
 import os
@@ -40,7 +40,7 @@ def read(reader: Any, column: str = "a") -> list[int]:
 class TestReaders:
     """Readers with a cache."""
 
-    def test_cached_transform_is_called_once_for_each_row_group(
+    def test_cached_transform_is_called_once_per_row_group(
         self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         calls = tmp_path / "calls"
@@ -91,7 +91,7 @@ class TestReaders:
         assert len(list((tmp_path / "c").iterdir())) == 2
 
     @pytest.mark.parametrize("settings", [{"cleanup": True}, None])
-    def test_leaving_the_context_removes_cached_values(
+    def test_exiting_the_context_removes_cached_values(
         self, url: str, tmp_path: Path, settings: Any
     ) -> None:
         mine = tmp_path / "c" / "mine"
@@ -117,10 +117,10 @@ def kilobytes(count: int) -> Any:
 
 
 class TestLocalDiskCache:
-    """The cache class without a reader."""
+    """The cache class on its own."""
 
     @pytest.mark.parametrize("damage", [b"", b"x", None], ids=["empty", "short", "one bit"])
-    def test_value_of_damaged_cache_file_is_computed_again(
+    def test_value_is_recomputed_if_its_cache_file_is_damaged(
         self, tmp_path: Path, damage: bytes | None
     ) -> None:
         cache = LocalDiskCache(str(tmp_path), 10_000, 10)
@@ -138,7 +138,7 @@ class TestLocalDiskCache:
             cache.get(key, kilobytes(2))
         assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 5 << 10
         assert cache.get("c", lambda: None) is not None
-        assert cache.get("a", lambda: None) is None  # the entry that was stored first was evicted
+        assert cache.get("a", lambda: None) is None  # the oldest entry was evicted
 
     def test_lru_policy_evicts_least_recently_used_value(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1, eviction_policy="least-recently-used")
@@ -152,7 +152,7 @@ class TestLocalDiskCache:
         assert cache.get("a", lambda: None) is not None
         assert cache.get("b", lambda: None) is None
 
-    def test_files_of_killed_process_count_towards_limit_and_are_evicted(
+    def test_files_left_by_killed_process_count_towards_limit_and_are_evicted(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         cache = LocalDiskCache(str(tmp_path / "c"), 5 << 10, 1, cleanup=True)
@@ -199,7 +199,7 @@ class TestLocalDiskCache:
         cache.get("large", kilobytes(6))
         assert len(list(tmp_path.iterdir())) == 1
 
-    def test_full_cache_without_eviction_is_not_changed(self, tmp_path: Path) -> None:
+    def test_full_cache_without_eviction_stays_unchanged(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 5 << 10, 1 << 20, eviction_policy="none")
         for key in "abc":
             cache.get(key, kilobytes(2))
@@ -211,7 +211,7 @@ class TestLocalDiskCache:
         assert (tmp_path / "c").stat().st_mode & 0o777 == 0o700
 
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
-    def test_files_of_other_users_are_not_loaded(self, tmp_path: Path) -> None:
+    def test_other_users_files_are_not_loaded(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 10_000, 10)
         cache.get("k", lambda: "theirs")
         (path,) = tmp_path.iterdir()
@@ -232,7 +232,7 @@ class TestLocalDiskCache:
         cache = LocalDiskCache(str(tmp_path / "c"), 10_000, 10)
         assert cache.get("k", lambda: 1) == cache.get("k", lambda: 2) == 1
 
-    def test_cache_cleanup_that_cannot_remove_files_warns(
+    def test_warning_if_cache_cleanup_cannot_remove_files(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(path: Path, missing_ok: bool = False) -> None:

@@ -42,7 +42,7 @@ Row = tuple[int, str | None]
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 FIELDS = [field("id", "long"), field("text", "string")]
 ROWS = 60
-#: Deleted rows of the table below: all rows of the first file, and some others.
+#: Deleted rows in the table below: all rows in the first file, and a few others.
 DEAD = [*range(20), 21, 22, 23, 24, 39, 40, 59]
 ALIVE = [n for n in range(ROWS) if n not in DEAD]
 
@@ -53,7 +53,7 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table of three files with deletion vectors; ``text`` is the id, or null if it is odd."""
+    """A three-file table with deletion vectors; ``text`` is the id, or null for odd ids."""
     folder = tmp_path_factory.mktemp("delta") / "table"
     rows = [(n, None if n % 2 else str(n)) for n in range(ROWS)]
     adds = [
@@ -88,7 +88,7 @@ def ids(path: Path, **options: Any) -> list[int]:
     return [row[0] for row in read(path, **options)]
 
 
-# Each of these functions changes the table, and returns it with its expected rows.
+# Each of these functions modifies the table and returns it with its expected rows.
 State = tuple[Path, list[Row], dict[str, set[int]]]
 texts = st.none() | st.text("ab%/ ", max_size=3)
 some_rows = st.lists(st.tuples(st.integers(0, 30), texts), min_size=1, max_size=12)
@@ -130,7 +130,7 @@ def merge(state: State, rows: list[Row]) -> State:
 
 
 def remove(state: State, rows: list[Row]) -> State:
-    """Delete with deletion vectors, as Spark does; replace a file's earlier deletion vector."""
+    """Delete with deletion vectors, as Spark does, and replace a file's earlier deletion vector."""
     path, found, dead = state
     keys = {key for key, _ in rows}
     vectors = {}
@@ -185,11 +185,11 @@ def test_readers_count_only_live_rows(table: Path) -> None:
         ]
 
 
-def test_predicates_and_filters_get_only_live_rows(table: Path) -> None:
+def test_predicates_and_filters_see_only_live_rows(table: Path) -> None:
     assert ids(table, predicate=in_set([5, 21, 25, 26, 59, 58], "id")) == [25, 26, 58]
     odd = in_lambda(["id"], lambda number: number % 2 == 1)
     assert ids(table, predicate=odd) == [n for n in ALIVE if n % 2]
-    # The statistics of row groups and files also cover deleted rows.
+    # Row group and file statistics also cover deleted rows.
     assert ids(table, filters=[("id", "<", 28)]) == [n for n in ALIVE if n < 28]
     assert ids(table, filters=[("id", ">", 52)]) == [n for n in ALIVE if n > 52]
     assert ids(table, filters=[("text", "=", "30")]) == [30]
@@ -309,7 +309,7 @@ def test_ranks_that_read_different_table_versions_warn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versions: tuple[int, int]
 ) -> None:
     folder = tmp_path / "table"
-    for first, stop in ((0, 100), (100, 150)):  # a writer appends between the calls of two ranks
+    for first, stop in ((0, 100), (100, 150)):  # a writer appends between two ranks' calls
         write_deltalake(folder, table_of([(n, None) for n in range(first, stop)]), mode="append")
     ranks = SimulatedRanks(monkeypatch, HashStore())
 

@@ -1,4 +1,4 @@
-"""Lists of files instead of the URL of a directory, and the attribute `reader.dataset`."""
+"""Lists of files instead of a directory URL, and the `reader.dataset` attribute."""
 
 import copy
 import pickle
@@ -30,7 +30,7 @@ from mdstorm_backend.parquet import open_parquet
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Dataset:
-    """The numbers from 0 to 499 in several shards."""
+    """The numbers 0 to 499 in several shards."""
     dataset = write_numbers(tmp_path / "mds", 500)
     assert len(dataset.shard_sizes) > 3
     return dataset
@@ -41,7 +41,7 @@ def numbers(urls: Any, **arguments: Any) -> list[list[int]]:
         return [batch.number.tolist() for batch in reader]
 
 
-def test_listed_shards_become_batches_in_order_of_list(dataset: Dataset) -> None:
+def test_listed_shards_become_batches_in_list_order(dataset: Dataset) -> None:
     everything = numbers(dataset.url)
     assert [n for batch in everything for n in batch] == list(range(500))
     assert numbers(dataset.file_urls) == numbers([dataset.url]) == everything
@@ -80,7 +80,7 @@ def test_path_objects_are_accepted_as_urls(
     assert FilesystemResolver(Path("data")).get_dataset_path() == str(directory.parent / "data")
 
 
-def test_relative_path_raises_error_with_its_url(
+def test_relative_path_error_suggests_its_url(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -88,7 +88,7 @@ def test_relative_path_raises_error_with_its_url(
         numbers("x/y")
 
 
-def test_percent_encoded_file_names_of_spark_are_read(tmp_path: Path) -> None:
+def test_percent_encoded_spark_file_names_are_read(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a b", {"number": [1, 2]})
     url = f"file://{tmp_path}/a%20b/part.parquet"
     assert numbers([url]) == numbers(url) == [[1, 2]]
@@ -99,7 +99,7 @@ def test_filesystem_argument_with_mds_raises_error(dataset: Dataset) -> None:
         numbers(dataset.file_urls, filesystem=object())
 
 
-def test_selected_shards_use_the_cache_of_the_dataset(dataset: Dataset, tmp_path: Path) -> None:
+def test_selected_shards_use_the_dataset_cache(dataset: Dataset, tmp_path: Path) -> None:
     cache = CacheOptions(directory=str(tmp_path / "cache"))
     whole = open_dataset(dataset.url, cache=cache)
     whole[0]
@@ -112,7 +112,7 @@ def test_selected_shards_use_the_cache_of_the_dataset(dataset: Dataset, tmp_path
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Two partitions of one file each."""
+    """Two partitions with one file each."""
     for day in (1, 2):
         write_parquet(tmp_path / f"day={day}", {"id": range(10 * day)})
     return tmp_path
@@ -154,13 +154,13 @@ def test_dataset_attribute_lists_mds_shards(tmp_path: Path) -> None:
         assert (len(dataset), dataset.fingerprint) == (500, stored.fingerprint)
 
 
-def test_dataset_attribute_of_decoded_dataset_has_schema_of_its_files() -> None:
+def test_dataset_attribute_has_file_schema_even_if_values_are_decoded() -> None:
     codecs = Path(__file__).parents[1] / "etl" / "golden" / "codecs"
     with make_reader(codecs.as_uri()) as reader:
         assert pa.types.is_binary(reader.dataset.schema.field("png").type)
 
 
-def test_missing_attribute_raises_error_that_names_replacement(directory: Path) -> None:
+def test_missing_attribute_error_names_replacement(directory: Path) -> None:
     with opened(directory) as reader:
         with pytest.raises(MissingAttributeError, match=r"no 'partitions'.*partition_keys"):
             _ = reader.dataset.partitions

@@ -41,7 +41,7 @@ def numbers(url: str, **options: object) -> list[int]:
         return sorted(n for batch in reader for n in batch.n.tolist())
 
 
-def test_reader_with_snapshot_returns_rows_of_that_snapshot(table: Table) -> None:
+def test_reader_with_snapshot_returns_its_rows(table: Table) -> None:
     url, first = table.location(), table.snapshots()[0].snapshot_id
     assert numbers(url) == [0, 1, 4, 5]
     assert numbers(url, version=first) == list(range(6))
@@ -64,7 +64,7 @@ def test_converter_and_conversion_read_requested_snapshot(table: Table, tmp_path
         convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]
 
 
-def test_every_entry_point_reads_a_branch_from_url_of_metadata_file(
+def test_every_entry_point_reads_a_branch_from_metadata_file_url(
     table: Table, tmp_path: Path
 ) -> None:
     first = table.snapshots()[0].snapshot_id
@@ -86,9 +86,7 @@ def test_every_entry_point_reads_a_branch_from_url_of_metadata_file(
     assert CliRunner().invoke(main, verified).exit_code == 0
 
 
-def test_pyiceberg_table_is_read_at_current_snapshot_of_the_object(
-    table: Table, tmp_path: Path
-) -> None:
+def test_pyiceberg_table_is_read_at_its_current_snapshot(table: Table, tmp_path: Path) -> None:
     given: Any = table
     assert numbers(given) == [0, 1, 4, 5]
     assert numbers(given, version=table.snapshots()[0].snapshot_id) == list(range(6))
@@ -102,7 +100,7 @@ def test_pyiceberg_table_is_read_at_current_snapshot_of_the_object(
     assert numbers(given) == [0, 1, 4, 5, 9]
 
 
-def test_credentials_of_a_pyiceberg_table_become_storage_options(table: Table) -> None:
+def test_pyiceberg_table_credentials_become_storage_options(table: Table) -> None:
     table.io.properties.update(
         {
             "s3.access-key-id": "key",

@@ -1,4 +1,4 @@
-"""A state after an error or interrupt in a loop resumes after the last item that it received."""
+"""A state taken after an error or interrupt in a loop resumes after the last received item."""
 
 import json
 import os
@@ -26,12 +26,12 @@ pytestmark = [
 ]
 
 ROWS, SIZE = 120, 7
-#: Functions that pass a batch to the user: an interrupt is delayed until they have returned.
+#: Functions that hand a batch to the user. Interrupts are delayed until they return.
 HANDING_OVER = ("taken", "_batches_of", "_items_of")
 
 
 class StopError(Exception):
-    """The error of a user's function."""
+    """An error raised by a user's function."""
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ class All(PredicateBase):
 
 
 def opened(url: str, kind: str, where: str, pool: str, moment: Moment) -> Any:
-    """Return a reader, or a loader over one, that calls `moment` in a user's function."""
+    """Return a reader, or a loader over one, that calls `moment` in a user function."""
     options: dict[str, Any] = {
         "num_epochs": 1,
         "seed": 4,
@@ -135,7 +135,7 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows before an error, raised here after `stop` items unless that is None."""
+    """Return the rows before an error, raised here after `stop` items unless `stop` is None."""
     found: list[int] = []
     with suppress(error):
         for number, item in enumerate(loader, 1):
@@ -146,7 +146,7 @@ def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int
 
 
 def stopped(loader: Any) -> dict[str, Any]:
-    """Return the state of a loader, and stop its reader."""
+    """Return the loader state and stop its reader."""
     state = json.loads(json.dumps(loader.state_dict()))
     getattr(loader, "reader", loader).stop()
     return state  # type: ignore[no-any-return]
@@ -168,7 +168,7 @@ IN_WORKERS = [
 
 
 def chain(url: str, seed: int, place: tuple[str, str, str], tmp_path: Path) -> list[int]:
-    """Return the rows of an epoch that is interrupted a few times, and resumed by new readers."""
+    """Return the rows of an epoch that is interrupted a few times and resumed by new readers."""
     draw, (kind, where, pool) = random.Random(seed), place
     seen: list[int] = []
     state: dict[str, Any] | None = None
@@ -212,7 +212,7 @@ def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_pat
 
 
 class InterruptedLock:
-    """A lock that raises KeyboardInterrupt after it was released `times` times."""
+    """A lock that raises KeyboardInterrupt after being released `times` times."""
 
     def __init__(self, times: int) -> None:
         self._lock, self._times = RLock(), times

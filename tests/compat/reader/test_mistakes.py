@@ -1,4 +1,4 @@
-"""Common mistakes with readers, predicates and transforms: each message names the remedy."""
+"""The messages for common mistakes with readers, predicates and transforms name the remedy."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def batch_of_a_stopped_reader(parquet: str) -> Any:
     return next(stopped)
 
 
-#: Each row: a wrong call, given the URLs of Parquet and MDS; the builtin error; the message.
+#: Each row has an invalid call (given a Parquet and an MDS URL), its built-in error and message.
 MISTAKES: list[Row] = [
     # URLs and storage
     (lambda p, m: row_reader("data"), ValueError, 'prepend "file://"'),
@@ -88,7 +88,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
     (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
     (lambda p, m: reader(p, version=3), ValueError, "is not a Delta or Iceberg table: leave it"),
-    # functions and predicates, when they are created
+    # creating functions and predicates
     (lambda p, m: TransformSpec(3), TypeError, "func must be a function, found 3"),
     (lambda p, m: TransformSpec(removed_fields="x"), TypeError, "removed_fields must be a list"),
     (

@@ -1,4 +1,4 @@
-"""Random chains over readers and the loaders above them: no row is lost or repeated."""
+"""Random chains over readers and their loaders neither lose nor repeat rows."""
 
 import random
 from collections import Counter
@@ -27,7 +27,7 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Items:
-    """A wrapper of a reader, which keeps its position when an iterator ends."""
+    """A reader wrapper that keeps its position when an iterator ends."""
 
     def __init__(self, reader: Any) -> None:
         self.reader = reader
@@ -40,7 +40,7 @@ class Items:
 
 def again(loader: Any) -> None:
     if isinstance(loader, Items):
-        assert not list(loader.reader)  # the end is only reached by another request
+        assert not list(loader.reader)  # the reader only reaches its end on another request
         loader.reader.reset()
 
 
@@ -95,7 +95,7 @@ def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
 @pytest.mark.parametrize(
     "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.long) for n in range(20, 100))]
 )
-def test_chain_of_readers_returns_each_row_once_an_epoch(parquet: str, seed: int) -> None:
+def test_reader_chain_returns_each_row_once_per_epoch(parquet: str, seed: int) -> None:
     chain, epoch = chain_of(parquet, seed)
     chain.run()
     expected = Counter({row: chain.epochs * count for row, count in epoch.items()})

@@ -33,7 +33,7 @@ def test_constructing_the_reader_class_directly_raises_error() -> None:
         by_hand(pyarrow_filesystem=None, dataset_path="/data")
 
 
-def test_stop_ends_the_threads_at_once(ten: str) -> None:
+def test_stop_ends_threads_immediately(ten: str) -> None:
     before = threading.enumerate()
     reader = batch_reader(ten, num_epochs=None)
     next(reader)
@@ -43,7 +43,7 @@ def test_stop_ends_the_threads_at_once(ten: str) -> None:
     assert not any(thread.is_alive() for thread in ours)
 
 
-def test_stop_of_reader_frees_memory(ten: str) -> None:
+def test_stopping_a_reader_frees_memory(ten: str) -> None:
     with batch_reader(ten) as reader:
         list(reader)
         assert reader.dataset.find_open(2) is not None
@@ -68,7 +68,7 @@ def test_mds_dataset_without_samples_raises_error(tmp_path: Path) -> None:
         batch_reader(f"file://{tmp_path}")
 
 
-def test_reader_of_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
+def test_reader_over_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> None:
     url = write_parquet(tmp_path / "empty", {"id": pa.array([], pa.int64())})
     with pytest.warns(UserWarning, match="No matching data is available for loading"):
         reader = batch_reader(url, num_epochs=None)
@@ -77,7 +77,7 @@ def test_reader_of_an_empty_dataset_warns_and_yields_nothing(tmp_path: Path) -> 
         assert reader.last_row_consumed
 
 
-def test_error_of_a_function_is_raised_again_on_the_next_read(ten: str) -> None:
+def test_function_error_is_raised_again_on_the_next_read(ten: str) -> None:
     def fail_late(frame: Any) -> Any:
         return frame if frame.number[0] == 0 else frame.no_such_column
 
@@ -107,7 +107,7 @@ def test_reader_continues_after_keyboard_interrupt(ten: str, make: Any) -> None:
         assert found + numbers(reader) == 3 * list(range(10))
 
 
-def test_rows_of_a_share_are_read_once_after_several_interruptions(ten: str) -> None:
+def test_rows_in_a_share_are_read_once_despite_several_interruptions(ten: str) -> None:
     moments = iter([*"....", "here", *"..", "here", *"." * 20])
 
     def interrupted(row: Any) -> Any:
@@ -118,7 +118,7 @@ def test_rows_of_a_share_are_read_once_after_several_interruptions(ten: str) -> 
     spec = TransformSpec(interrupted)
     with row_reader(ten, reader_pool_type="dummy", transform_spec=spec) as reader:
         found = [next(reader).number for _ in range(2)]
-        reader.load_state_dict(reader.state_dict())  # in the middle of a share, to be read again
+        reader.load_state_dict(reader.state_dict())  # mid-share, so that the share is read again
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 next(reader)
@@ -161,7 +161,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     return write_parquet(tmp_path_factory.mktemp("twelve"), {"id": range(ROWS)})
 
 
-def test_batches_of_a_reader_are_row_groups(url: str) -> None:
+def test_reader_batches_are_row_groups(url: str) -> None:
     reader = batch_reader(url, num_epochs=2)
     assert len(list(reader)) == 2 * GROUPS
     found = reader.statistics()
@@ -170,7 +170,7 @@ def test_batches_of_a_reader_are_row_groups(url: str) -> None:
     assert found.decode_seconds > 0
 
 
-def test_statistics_of_row_reader_count_whole_row_groups(url: str) -> None:
+def test_row_reader_statistics_count_whole_row_groups(url: str) -> None:
     reader = row_reader(url, num_epochs=1)
     for _ in range(5):
         next(reader)
@@ -179,7 +179,7 @@ def test_statistics_of_row_reader_count_whole_row_groups(url: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-def test_statistics_of_loader_equal_statistics_of_its_reader(kind: Any, url: str) -> None:
+def test_loader_statistics_equal_reader_statistics(kind: Any, url: str) -> None:
     reader = batch_reader(url, num_epochs=1)
     loader = kind(reader, batch_size=5)
     for passes in (1, 2):

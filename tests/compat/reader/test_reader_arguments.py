@@ -1,6 +1,6 @@
-"""The arguments of readers: effects, checks, and equal signatures in all places.
+"""Reader arguments: their effects and checks, and consistent signatures everywhere.
 
-Petastorm's own behaviour is in tests/conformance.
+Petastorm's own behaviour is tested in tests/conformance.
 """
 
 import inspect
@@ -62,7 +62,7 @@ SHARDS = st.integers(1, 5)
 @settings(max_examples=20, deadline=None)
 @given(st.fixed_dictionaries(ARGUMENTS), st.fixed_dictionaries(POOLS), SHARDS, st.booleans())
 @pytest.mark.filterwarnings("ignore:Currently make_reader")
-def test_each_row_is_read_once_per_epoch_over_all_shards(
+def test_each_row_is_read_once_per_epoch_across_all_shards(
     hundred: str, arguments: dict[str, Any], pool: dict[str, Any], shard_count: int, rows: bool
 ) -> None:
     found: list[int] = []
@@ -105,7 +105,7 @@ DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
 OF_METHODS = {"num_epochs", "workers_count"}
 #: Arguments that a converter sets itself.
 OF_TABLES = {"version", "timestamp"}
-#: Arguments of loaders that readers do not have.
+#: Loader arguments that readers do not have.
 OF_LOADERS = {"shuffling_queue_capacity", "transform_whole_shards"}
 
 
@@ -116,7 +116,7 @@ def annotations(class_: type) -> dict[str, str]:
     }
 
 
-def test_typed_keywords_equal_the_fields_of_reader_arguments() -> None:
+def test_typed_keywords_match_reader_arguments() -> None:
     expected = annotations(ReaderArguments)
     for name in (*OF_METHODS, *OF_TABLES, "shuffling_queue_capacity"):
         del expected[name]
@@ -134,7 +134,7 @@ def test_reader_signatures_have_every_argument_with_its_default(make: Callable[.
 
 
 @READERS
-def test_arguments_that_petastorm_does_not_have_are_keyword_only(make: Callable[..., Any]) -> None:
+def test_arguments_missing_from_petastorm_are_keyword_only(make: Callable[..., Any]) -> None:
     parameters = inspect.signature(make).parameters.values()
     keywords = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
     assert keywords.keys() == AddedReaderKeywords.__annotations__.keys()
@@ -142,7 +142,7 @@ def test_arguments_that_petastorm_does_not_have_are_keyword_only(make: Callable[
 
 
 @READERS
-def test_public_functions_pass_every_argument_on_unchanged(
+def test_public_functions_forward_every_argument_unchanged(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Readers that resume from another reader's state, or begin with a given epoch."""
+"""Readers that resume from another reader's state or start at a given epoch."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def test_set_epoch_after_load_within_row_group_begins_with_whole_row_group(
 
 
 @pytest.mark.parametrize("epoch", [-1, 0])
-def test_state_with_damaged_number_of_items_raises_state_mismatch(thirty: str, epoch: int) -> None:
+def test_state_with_damaged_item_count_raises_state_mismatch(thirty: str, epoch: int) -> None:
     with WAYS["elastic rows"](thirty) as reader:
         next(reader)
         state = reader.state_dict()
@@ -87,7 +87,7 @@ def test_state_with_damaged_number_of_items_raises_state_mismatch(thirty: str, e
 
 @pytest.mark.parametrize("way", ["batches", "rows", "rows of a transform"])
 @pytest.mark.parametrize("used", [1, 2, 8, 15, 40])
-def test_state_of_reader_leaves_out_item_fetched_ahead(thirty: str, way: str, used: int) -> None:
+def test_reader_state_excludes_prefetched_item(thirty: str, way: str, used: int) -> None:
     with WAYS[way](thirty) as reader:
         whole = [described(item) for item in reader]
     used = min(used, len(whole) - 1)
@@ -103,9 +103,7 @@ def test_state_of_reader_leaves_out_item_fetched_ahead(thirty: str, way: str, us
 
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
 @pytest.mark.parametrize("used", [1, 2, 8])
-def test_state_of_loader_over_reader_leaves_out_batch_fetched_ahead(
-    thirty: str, kind: type[Any], used: int
-) -> None:
+def test_loader_state_excludes_prefetched_batch(thirty: str, kind: type[Any], used: int) -> None:
     def loader() -> Any:
         return kind(make_batch_reader(thirty, ["id"], seed=3), batch_size=3)
 
@@ -182,7 +180,7 @@ def ids_of(items: Any) -> list[int]:
 
 
 @in_either_order
-def test_reader_begins_its_next_pass_with_the_epoch_of_set_epoch(thirty: str, order: str) -> None:
+def test_set_epoch_selects_the_epoch_of_the_next_reader_pass(thirty: str, order: str) -> None:
     epochs = []
     with reader_of(thirty, order) as reader:
         for _ in range(3):
@@ -205,7 +203,7 @@ def reader_of_one_epoch(url: str, order: str, rows: bool) -> Any:
 
 @in_either_order
 @pytest.mark.parametrize("rows", [False, True])
-def test_state_of_reader_after_set_epoch_resumes_with_that_epoch(
+def test_reader_state_after_set_epoch_resumes_with_that_epoch(
     thirty: str, order: str, rows: bool
 ) -> None:
     make = partial(reader_of_one_epoch, thirty, order, rows)
@@ -219,7 +217,7 @@ def test_state_of_reader_after_set_epoch_resumes_with_that_epoch(
 
 @in_either_order
 @pytest.mark.parametrize("rows", [False, True])
-def test_state_of_reader_after_set_epoch_within_a_pass_resumes_with_next_item(
+def test_reader_state_after_set_epoch_within_a_pass_resumes_with_next_item(
     thirty: str, order: str, rows: bool
 ) -> None:
     make = partial(reader_of_one_epoch, thirty, order, rows)
@@ -236,7 +234,7 @@ def test_state_of_reader_after_set_epoch_within_a_pass_resumes_with_next_item(
 @in_either_order
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
 @pytest.mark.parametrize("of_reader", [False, True])
-def test_loader_begins_its_next_pass_with_the_epoch_of_set_epoch(
+def test_set_epoch_selects_the_epoch_of_the_next_loader_pass(
     thirty: str, order: str, kind: Any, of_reader: bool
 ) -> None:
     def read(loader: Any) -> list[int]:
@@ -251,7 +249,7 @@ def test_loader_begins_its_next_pass_with_the_epoch_of_set_epoch(
     assert epochs[0] != epochs[1] != epochs[2]
 
 
-def test_loader_made_while_a_thread_sets_epoch_of_its_reader_begins_with_that_epoch(
+def test_loader_created_during_concurrent_set_epoch_starts_at_that_epoch(
     thirty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader, set_epoch, has_run = reader_of(thirty, "exact"), Loader.set_epoch, Event()
@@ -299,8 +297,8 @@ def test_loader_loads_and_saves_states_after_set_epoch(thirty: str, order: str, 
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_row_reader_raises_error_for_state_of_another_rank(tmp_path: Path, *, later: bool) -> None:
-    """Near the beginning of an epoch, only items of the first row group have been consumed."""
+def test_row_reader_raises_error_for_another_ranks_state(tmp_path: Path, *, later: bool) -> None:
+    """Near the beginning of an epoch, only items from the first row group have been consumed."""
     url = write_parquet(tmp_path, {"id": range(1_003)}, 70)
 
     def reader(rank: int) -> Any:
@@ -319,7 +317,7 @@ def test_row_reader_raises_error_for_state_of_another_rank(tmp_path: Path, *, la
             other.load_state_dict(states[rank])
 
 
-def test_row_reader_accepts_state_of_another_rank_before_first_row(thirty: str) -> None:
+def test_row_reader_accepts_another_ranks_state_before_first_row(thirty: str) -> None:
     with make_reader(thirty, seed=3, cur_shard=0, shard_count=2) as first:
         state = first.state_dict()
     with make_reader(thirty, seed=3, cur_shard=1, shard_count=2) as other:
@@ -327,7 +325,7 @@ def test_row_reader_accepts_state_of_another_rank_before_first_row(thirty: str) 
         assert len(list(other)) == 15
 
 
-def test_state_within_elastic_batch_raises_error_in_another_world(thirty: str) -> None:
+def test_state_within_elastic_batch_raises_error_for_different_world_size(thirty: str) -> None:
     def reader(ranks: int, rank: int = 0) -> Any:
         return make_reader(thirty, seed=3, order="elastic", cur_shard=rank, shard_count=ranks)
 
@@ -341,10 +339,10 @@ def test_state_within_elastic_batch_raises_error_in_another_world(thirty: str) -
 
 
 @pytest.mark.parametrize("requests_end", [False, True])
-def test_all_ranks_finish_epoch_of_unequal_row_groups(
+def test_all_ranks_finish_epoch_with_unequal_row_groups(
     tmp_path: Path, *, requests_end: bool
 ) -> None:
-    """Ranks 0 and 2 of three have one row group each, and rank 1 parts of two."""
+    """Of the three ranks, 0 and 2 read from one row group each, and 1 reads from both."""
     url = write_parquet(tmp_path, {"id": range(503)}, 300)
 
     def reader(rank: int) -> Any:
@@ -369,9 +367,7 @@ def test_all_ranks_finish_epoch_of_unequal_row_groups(
 
 
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
-def test_state_of_reader_below_loader_raises_error_that_names_loader(
-    thirty: str, kind: Any
-) -> None:
+def test_reader_state_under_a_loader_raises_error_that_names_loader(thirty: str, kind: Any) -> None:
     with make_batch_reader(thirty, seed=3, num_epochs=1) as reader:
         reader.state_dict()
         loader = kind(reader, batch_size=4)
@@ -410,7 +406,7 @@ def test_set_epoch_to_earlier_epoch_does_not_move_next_reader_back(thirty: str) 
 
 
 def test_repeated_peek_with_new_loaders_advances_epoch(thirty: str) -> None:
-    """As in a GAN, which takes a batch of a new loader in each step."""
+    """As in a GAN that takes one batch from a new loader in each step."""
     continue_as_another_process()
     found = []
     for _ in range(4):

@@ -63,7 +63,7 @@ class Low(by.PredicateBase):
 
 
 class Below(by.PredicateBase):
-    """A predicate with a threshold, and an attribute without a textual form."""
+    """A predicate with a threshold and an attribute that has no textual form."""
 
     def __init__(self, limit: float) -> None:
         self.limit = limit
@@ -101,7 +101,7 @@ def among(values: Any) -> Callable[[Any], Any]:
 
 
 def below_global(limit: int) -> Callable[[Any], Any]:
-    """Return a function as a notebook defines it, where variables are global."""
+    """Return a function as defined in a notebook, where variables are global."""
     variables = {"limit": limit}
     exec("def test(id):\n    return id < limit", variables)
     found: Callable[[Any], Any] = variables["test"]  # type: ignore[assignment]
@@ -135,7 +135,7 @@ def of(function: Any) -> dict[str, Any]:
 
 
 SPLIT = partial(by.in_pseudorandom_split, [0.5, 0.5], predicate_field="id")
-#: Different arguments when the state is saved and when it is loaded.
+#: Pairs of arguments that differ between saving and loading the state.
 OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"filters": [("id", "<", 600)]}, {"filters": [("id", "<", 900)]}),
     ({"filters": [("id", "<", 600)]}, {}),
@@ -205,7 +205,7 @@ def load(converter: SparkDatasetConverter, order: str, there: Any, here: Any) ->
 
 @in_either_order
 @pytest.mark.parametrize(("there", "here"), OTHER, ids=range(len(OTHER)))
-def test_state_of_another_selection_raises_error(
+def test_state_for_a_different_selection_raises_error(
     converter: SparkDatasetConverter, order: str, there: Any, here: Any
 ) -> None:
     with pytest.raises(StateMismatchError, match=r"(filters|predicate|transform|dataset): "):
@@ -214,13 +214,13 @@ def test_state_of_another_selection_raises_error(
 
 @in_either_order
 @pytest.mark.parametrize(("there", "here"), SAME, ids=range(len(SAME)))
-def test_state_of_equal_selection_written_differently_resumes(
+def test_state_for_an_equivalent_selection_resumes(
     converter: SparkDatasetConverter, order: str, there: Any, here: Any
 ) -> None:
     load(converter, order, there, here)
 
 
-def test_error_for_state_of_another_selection_names_both_selections(
+def test_selection_mismatch_error_names_both_selections(
     converter: SparkDatasetConverter,
 ) -> None:
     message = r"filters: 'id < 600' there, 'id < 900' here"
@@ -228,7 +228,7 @@ def test_error_for_state_of_another_selection_names_both_selections(
         load(converter, "exact", *OTHER[0])
 
 
-def test_description_of_set_predicate_is_sorted_and_short() -> None:
+def test_set_predicate_description_is_sorted_and_short() -> None:
     letters = [*string.ascii_lowercase]
     assert described_predicate(by.in_set(letters, "x")) == f"in_set({letters}, 'x')"
     texts = {described_predicate(by.in_intersection(range(n), "id")) for n in (100, 101)}
@@ -259,7 +259,7 @@ print(described_predicate(by.in_reduce(two, lambda found: found[0])))
 """
 
 
-def test_description_of_a_predicate_is_the_same_in_every_process() -> None:
+def test_predicate_description_is_the_same_in_every_process() -> None:
     texts = {
         subprocess.run(
             [sys.executable, "-c", PROGRAM],
@@ -287,7 +287,7 @@ class World:
         self.size, self.batch_size = draw.randint(2, 5), draw.choice([1, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99])
-        # The selected rows are spread evenly, or all at one end, so that some ranks have none.
+        # The selected rows are either spread evenly or all at one end, so that some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = frozenset(n for n in range(1_000) if n * factor % 1_000 >= 10 * self.drops)
         self.kind = draw.choice(["predicate", "filters", "transform", "both"])
@@ -300,7 +300,7 @@ class World:
         }
 
     def selection(self) -> dict[str, Any]:
-        """Arguments that select some of the rows."""
+        """Return arguments that select some of the rows."""
         kept = self.kept
         if self.kind == "filters":
             return {"filters": [("id", "in", sorted(kept))]}
@@ -318,13 +318,13 @@ class World:
             for rank in range(self.size)
         ]
         for rank, loader in enumerate(loaders):
-            loader.set_epoch(0)  # otherwise each loader of a converter begins with another seed
+            loader.set_epoch(0)  # otherwise each of the converter's loaders uses a different seed
             if states is not None:
                 loader.load_state_dict(states[rank])
         return loaders
 
     def steps(self, loaders: list[Any], most: int | None = None) -> list[list[list[int]]]:
-        """Return the rows of each rank in each step, up to `most` steps."""
+        """Return each rank's rows for each step, up to `most` steps."""
         found: list[list[list[int]]] = [[] for _ in loaders]
         running = dict(enumerate(map(iter, loaders)))
         while running and (most is None or len(found[min(running)]) < most):
@@ -337,7 +337,7 @@ class World:
         return found
 
     def check(self) -> None:
-        """Check that an epoch returns all rows once, uninterrupted and resumed at any step."""
+        """Check that an epoch returns all rows once, whether uninterrupted or resumed."""
         wanted = Counter(dict.fromkeys(self.kept, self.epochs))
         whole = self.steps(self.loaders())
         assert Counter(chain(*chain(*whole))) == wanted
@@ -353,7 +353,7 @@ class World:
 
 
 def check_worlds(converter: SparkDatasetConverter, seeds: range) -> int:
-    """Check random worlds; return how many raised an error because too few rows were left."""
+    """Check random worlds and return how many raised an error because too few rows remained."""
     refused = 0
     for seed in seeds:
         world = World(converter, seed)

@@ -1,4 +1,4 @@
-"""The types of values in batches and in rows, and decimals converted to floats."""
+"""Value types in batches and rows, and decimals converted to floats."""
 
 import datetime as dt
 import math
@@ -67,7 +67,7 @@ def test_batch_columns_have_petastorms_types(
 
 
 @pytest.mark.parametrize(("unit", "far"), [("us", "1066-10-14"), ("ms", "9999-12-31")])
-def test_timestamp_beyond_nanoseconds_raises_value_error(
+def test_timestamp_outside_nanosecond_range_raises_value_error(
     tmp_path: Path, unit: str, far: str
 ) -> None:
     times = pa.array([dt.datetime(2000, 1, 1), dt.datetime.fromisoformat(far)], pa.timestamp(unit))
@@ -140,7 +140,7 @@ def url(request: Any, parquet: str, tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_decimals_argument_casts_scalars_and_arrays_of_batches(url: str, dtype: str) -> None:
+def test_decimals_argument_casts_scalars_and_arrays_in_batches(url: str, dtype: str) -> None:
     found = list(batch_reader(url, decimals=dtype))
     price = np.concatenate([batch.price for batch in found])
     pair = np.concatenate([batch.pair for batch in found])
@@ -169,7 +169,7 @@ def test_arrays_of_decimals_are_omitted_with_a_warning_and_a_remedy(url: str) ->
         batch_reader(url)
 
 
-def test_filters_predicates_and_functions_get_converted_decimals(url: str) -> None:
+def test_filters_predicates_and_functions_receive_converted_decimals(url: str) -> None:
     seen: list[Any] = []
 
     def look(frame: Any) -> Any:
@@ -223,13 +223,13 @@ def test_tensorflow_warns_that_decimals_are_strings(parquet: str) -> None:
     ],
     ids=["not read", "decimal", "float64", "a function"],
 )
-def test_chosen_type_of_decimals_does_not_warn(parquet: str, options: dict[str, Any]) -> None:
+def test_explicit_decimal_type_does_not_warn(parquet: str, options: dict[str, Any]) -> None:
     assert (
         len(list(DataLoader(batch_reader(parquet, **options), 4))) == 1
     )  # a warning would be an error
 
 
-def test_tensor_loader_raises_error_with_the_remedy_for_decimals(parquet: str) -> None:
+def test_tensor_loader_error_names_the_remedy_for_decimals(parquet: str) -> None:
     options: dict[str, Any] = {"schema_fields": ["id", "price"]}
     with pytest.raises(UnsupportedTypeError, match='pass decimals="float64" to the reader'):
         list(BatchedDataLoader(batch_reader(parquet, **options), 4))
