@@ -28,9 +28,9 @@ EVERYTHING = Unischema(
 
 
 def protocol_0(*, root: str = "petastorm", restored: bool = False) -> bytes:
-    """Return a schema of two fields as Python 2 pickled it.
+    """Return a schema with two fields as Python 2 pickled it.
 
-    `root` is the name of Petastorm's package. With `restored`, the fields are as in datasets of
+    `root` is the name of Petastorm's package. With `restored`, the fields are as in datasets from
     0.4.0 to 0.7.0, where Spark pickled namedtuples in its own way.
     """
     make = _restored_field if restored else _reconstructed_field
@@ -73,7 +73,7 @@ def _restored_field(root: str, values: str) -> str:
 
 
 class Calls:
-    """An object whose pickle calls `function` when it is loaded."""
+    """An object whose pickle calls `function` when loaded."""
 
     def __init__(self, function: Any, *arguments: Any) -> None:
         self.call = (function, arguments)

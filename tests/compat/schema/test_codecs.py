@@ -85,7 +85,7 @@ def test_scalar_codec_for_field_with_shape_raises_error() -> None:
         (np.datetime64, datetime(2020, 1, 1, 3), np.datetime64("2020-01-01T03:00:00.000000")),
     ],
 )
-def test_scalars_are_decoded_to_the_type_of_the_field(dtype: Any, value: Any, decoded: Any) -> None:
+def test_scalars_are_decoded_to_the_field_type(dtype: Any, value: Any, decoded: Any) -> None:
     found = ScalarCodec(types.StringType()).decode(field(dtype, (), None), value)
     assert found == decoded
     assert type(found) is type(decoded)
@@ -123,7 +123,7 @@ def test_arrays_read_back_unchanged(codec: DataframeColumnCodec, array: Any) -> 
         ([[1, 2]], "Unexpected type of f feature. Expected ndarray of .* Got <class 'list'>"),
     ],
 )
-def test_array_of_another_type_or_shape_raises_error(codec: Any, value: Any, message: str) -> None:
+def test_array_with_wrong_type_or_shape_raises_error(codec: Any, value: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         codec.encode(field(np.float32, (2, None), codec), value)
 
@@ -156,7 +156,7 @@ def npy_of(shape: tuple[int, ...], dtype: Any = np.uint8) -> bytes:
     return file.getvalue()
 
 
-def test_header_that_states_a_huge_array_raises_error() -> None:
+def test_header_that_declares_a_huge_array_raises_error() -> None:
     file = npy_of((1 << 40,)) + bytes(100)
     with pytest.raises(EncodingError, match="the data is shorter"):
         NdarrayCodec().decode(field(np.uint8, (None,), None), file)
@@ -169,7 +169,7 @@ def test_header_that_states_a_huge_array_raises_error() -> None:
         ((4,), "its checksum is wrong"),
     ],
 )
-def test_archive_is_decompressed_only_up_to_its_stated_size(
+def test_archive_is_decompressed_only_up_to_its_declared_size(
     shape: tuple[int, ...], message: str
 ) -> None:
     codec, file = CompressedNdarrayCodec(), io.BytesIO()
@@ -181,7 +181,7 @@ def test_archive_is_decompressed_only_up_to_its_stated_size(
         for _ in range(1 << 8):
             member.write(bytes(1 << 20))
     stored = bytearray(file.getvalue())
-    stored[6] = 0  # no checksum after the data, as in archives of numpy.savez
+    stored[6] = 0  # no checksum after the data, as in numpy.savez archives
     tracemalloc.start()
     try:
         with pytest.raises(EncodingError, match=message):
@@ -211,7 +211,7 @@ def test_png_images_read_back_unchanged(image: Any) -> None:
     assert found.flags.writeable
 
 
-def test_image_is_decoded_up_to_the_shape_of_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_size_limit_does_not_apply_to_fixed_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdstorm.codecs.MAX_IMAGE_BYTES", PIXELS.nbytes - 1)
     codec = CompressedImageCodec("png")
     stated, free = field(np.uint8, (4, 5, 3), codec), field(np.uint8, (None, None, 3), codec)
@@ -245,7 +245,7 @@ def test_jpeg_images_read_back_nearly_unchanged(name: str) -> None:
         ("png", np.zeros((0, 2), np.uint8), r"an image of shape \(0, 2\) has no pixels"),
     ],
 )
-def test_bytes_that_are_not_an_image_raise_error(
+def test_array_that_cannot_be_encoded_as_image_raises_error(
     image_codec: str, image: Any, message: str
 ) -> None:
     codec = CompressedImageCodec(image_codec)

@@ -1,4 +1,4 @@
-"""Whole columns are decoded at once: arrays as NumPy loads them, scalars as their field's type."""
+"""Columns are decoded as a whole: arrays as NumPy loads them, scalars to their field's type."""
 
 import io
 from typing import Any
@@ -71,7 +71,7 @@ def columns(draw: st.DrawFn) -> tuple[list[Any], Any, tuple[int | None, ...]]:
 
 @settings(deadline=None, max_examples=150)
 @given(columns(), st.booleans(), st.sampled_from([npy, npz]))
-def test_decoded_arrays_equal_arrays_that_numpy_loads(
+def test_decoded_arrays_match_numpy_load(
     drawn: tuple[list[Any], Any, tuple[int | None, ...]], has_nulls: bool, encode: Any
 ) -> None:
     arrays, dtype, shape = drawn
@@ -84,7 +84,7 @@ def test_decoded_arrays_equal_arrays_that_numpy_loads(
     assert_equal(sliced, arrays[1:3], dtype)
 
 
-def test_arrays_of_one_shape_are_stacked() -> None:
+def test_arrays_of_the_same_shape_are_stacked() -> None:
     arrays = [np.full((2, 3), i, np.float32) for i in range(5)]
     found = decode_npy(column(arrays), np.dtype("f4"), (2, 3))
     assert isinstance(found, np.ndarray)
@@ -95,7 +95,7 @@ def test_arrays_of_one_shape_are_stacked() -> None:
 
 @pytest.mark.parametrize("shape", [(), (1,)])
 def test_times_in_different_units_keep_their_values(shape: tuple[int, ...]) -> None:
-    # The first one is out of range for nanoseconds.
+    # The first date is out of range for nanoseconds.
     arrays = [np.full(shape, "3000-01-01", "M8[s]"), np.full(shape, "2020-01-01", "M8[ns]")]
     found = decode_npy(column(arrays), np.dtype("M8"), shape)
     assert [array.dtype for array in found] == [array.dtype for array in arrays]
@@ -103,7 +103,7 @@ def test_times_in_different_units_keep_their_values(shape: tuple[int, ...]) -> N
 
 
 @pytest.mark.parametrize("stored", ["int8", "uint32", "int64"])
-def test_one_dimensional_arrays_of_free_length_become_lists(stored: str) -> None:
+def test_one_dimensional_arrays_of_variable_length_become_lists(stored: str) -> None:
     for sizes in ([3, 0], [2, 2], []):
         arrays = [np.arange(size, dtype=stored) for size in sizes]
         found = decode_npy(column(arrays), np.dtype("i8"), (None,))
@@ -178,7 +178,7 @@ def test_damaged_npz_archive_raises_error() -> None:
         (np.array([5, 6]), pa.string(), pa.array(["5", "6"])),
     ],
 )
-def test_scalars_are_cast_to_the_type_without_changing_values(
+def test_scalars_are_cast_to_the_requested_type(
     values: Any, type_: pa.DataType, expected: Any
 ) -> None:
     found = cast_scalars(values, type_)
@@ -203,6 +203,6 @@ def test_scalars_are_cast_to_the_type_without_changing_values(
         (pa.array([b"\xff"]), pa.string()),
     ],
 )
-def test_values_out_of_range_of_type_raise_error(values: Any, type_: pa.DataType) -> None:
+def test_values_that_cannot_be_cast_raise_error(values: Any, type_: pa.DataType) -> None:
     with pytest.raises((ValueError, pa.ArrowException)):
         cast_scalars(values, type_)

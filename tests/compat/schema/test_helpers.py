@@ -1,4 +1,4 @@
-"""Helpers of programs: decoding of single rows, paths of datasets, and file systems."""
+"""Helpers for user programs: row decoding, dataset paths and file systems."""
 
 import pickle
 from decimal import Decimal
@@ -48,7 +48,7 @@ def test_decode_row_decodes_all_fields() -> None:
 
 
 @pytest.mark.parametrize("row", [{"vec": b"xx"}, {"id": "zz"}, {"price": "zz"}])
-def test_value_that_cannot_be_decoded_raises_error_with_its_field(row: dict[str, Any]) -> None:
+def test_decoding_error_names_the_field(row: dict[str, Any]) -> None:
     (name,) = row
     with pytest.raises(DecodeFieldError, match=f'Decoding field "{name}" failed') as caught:
         decode_row(row, SCHEMA)
@@ -64,16 +64,16 @@ def test_value_that_cannot_be_decoded_raises_error_with_its_field(row: dict[str,
         ("gs://bucket/a", "bucket/a"),
     ],
 )
-def test_paths_of_object_stores_begin_with_the_bucket(url: str, path: str) -> None:
+def test_object_store_paths_begin_with_the_bucket(url: str, path: str) -> None:
     assert get_dataset_path(urlparse(url)) == path
 
 
-def test_unusable_name_node_raises_error_at_once() -> None:
+def test_unusable_name_node_raises_error_immediately() -> None:
     with pytest.raises(NameNodeError, match="it does not name a name node"):
         FilesystemResolver("hdfs:///data")
 
 
-def test_resolver_returns_file_system_of_url(tmp_path: Path) -> None:
+def test_resolver_returns_file_system_for_url(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("content")
     resolver = FilesystemResolver(f"file://{tmp_path}/", hdfs_driver="libhdfs")
     assert resolver.get_dataset_path() == str(tmp_path)
@@ -87,7 +87,7 @@ def test_resolver_returns_file_system_of_url(tmp_path: Path) -> None:
     assert paths == ["/a", "/b/"]
     pytest.importorskip("s3fs")
     options = {"endpoint_url": "http://127.0.0.1:9", "key": "a", "secret": "b"}
-    far = FilesystemResolver("s3://bucket/a", storage_options=options)  # connects to nothing
+    far = FilesystemResolver("s3://bucket/a", storage_options=options)  # does not connect yet
     with pytest.raises(ConnectionError, match=r"127.0.0.1:9 cannot be reached"):
         far.filesystem()
     own = object()

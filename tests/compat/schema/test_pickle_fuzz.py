@@ -1,4 +1,4 @@
-"""For any bytes, reading a pickle returns a schema or raises one class of error."""
+"""Reading arbitrary bytes as a pickle returns a schema or raises `UnsafePickleError`."""
 
 import pickle
 import pickletools
@@ -46,8 +46,8 @@ def load(data: bytes) -> None:
         assert isinstance(found, (Unischema, dict))
 
 
-#: Where a pickle is changed, the number of bytes that are removed there, and their replacement:
-#: bytes, or a slice of another pickle.
+#: Each change consists of a position in the pickle, the number of bytes to remove there, and their
+#: replacement, which is either bytes or a slice of another pickle.
 CHANGES = st.lists(
     st.tuples(
         st.integers(0),
@@ -97,7 +97,7 @@ def test_names_and_calls_in_pickle_are_recorded_but_not_executed() -> None:
     assert (node.name, node.arguments, node.state) == ("decimal.Decimal", ("1",), {"a": 1})
 
 
-def test_large_pickles_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickles_over_the_size_limit_raise_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdstorm._pickles.restricted_unpickler.MAX_BYTES", 10)
     with pytest.raises(UnsafePickleError, match="of 11 bytes is not loaded"):
         read_pickle(b"N" * 11)

@@ -1,4 +1,4 @@
-"""Pickles of schemas and indexes: all of Petastorm's forms are read, and no code is run."""
+"""Schema and index pickles are read in all of Petastorm's forms without executing code."""
 
 import os
 import pickle
@@ -44,7 +44,7 @@ def test_schema_is_read_from_every_pickle_protocol(protocol: int) -> None:
 @pytest.mark.parametrize(
     "root", ["petastorm", "av.experimental.deepdrive.dataset_toolkit", "av.ml.dataset_toolkit"]
 )
-def test_schemas_of_python_2_and_of_older_names_are_read(root: str, restored: bool) -> None:
+def test_schemas_from_python_2_and_older_package_names_are_read(root: str, restored: bool) -> None:
     schema = load_unischema(protocol_0(root=root, restored=restored))
     assert str(schema) == (
         "Unischema(Old, [\n"
@@ -60,7 +60,7 @@ def test_unknown_spark_namedtuple_raises_error() -> None:
         load_unischema(data)
 
 
-def test_field_shape_is_limited_to_dimensions_of_numpy_arrays() -> None:
+def test_field_shape_is_limited_to_numpys_maximum_dimensions() -> None:
     for dimensions in (64, 65):
         data = dump_unischema(Unischema("A", [UnischemaField("a", np.int64, (1,) * dimensions)]))
         if dimensions == 64:
@@ -82,7 +82,7 @@ def test_removed_numpy_types_are_read_from_pickle(name: str, type_: type) -> Non
     assert load_unischema(data).fields["id"].numpy_dtype is type_
 
 
-def test_scalar_codec_of_spark_array_type_is_restored_from_pickle() -> None:
+def test_scalar_codec_with_spark_array_type_is_restored_from_pickle() -> None:
     codec = codecs.ScalarCodec(TYPES.ArrayType(TYPES.LongType(), False))
     schema = Unischema("A", [UnischemaField("a", np.int64, (), codec)])
     found = load_unischema(pickle.dumps(schema)).fields["a"].codec.spark_dtype()
@@ -98,7 +98,7 @@ def test_written_pickle_can_be_read_by_standard_pickle() -> None:
     assert found.price.codec.spark_dtype() == TYPES.DecimalType(10, 2)
 
 
-# Attacks by hostile pickles: none of them executes code, and the error names the reason.
+# Hostile pickles: none of them executes code, and the error names the reason.
 
 HOSTILE: dict[str, Any] = {
     "a command": lambda: calling(os.system, "touch hacked"),
@@ -122,7 +122,7 @@ HOSTILE: dict[str, Any] = {
 
 @pytest.mark.parametrize("load", [load_unischema, load_indexes])
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_pickles_execute_no_code(
+def test_hostile_pickles_do_not_execute_code(
     name: str, load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = HOSTILE[name]()
@@ -161,7 +161,7 @@ def test_instructions_that_petastorm_does_not_use_raise_error(
 @pytest.mark.parametrize(
     "change", [b"}X\x04\x00\x00\x00nameNsb", b"N}X\x04\x00\x00\x00nameNs\x86b", b"NNs", b"Na"]
 )
-def test_pickle_cannot_change_how_the_next_pickle_reads_a_name(name: bytes, change: bytes) -> None:
+def test_pickle_cannot_change_how_later_pickles_resolve_a_name(name: bytes, change: bytes) -> None:
     stand_in = read_pickle(name + b".")
     before = dict(vars(stand_in))
     with pytest.raises(UnsafePickleError, match="while reading it"):
@@ -186,7 +186,7 @@ def test_call_in_any_attribute_of_pickled_schema_raises_error(place: str, tmp_pa
     assert not (tmp_path / "hacked").exists()
 
 
-def test_pickle_of_other_object_than_schema_or_index_raises_error() -> None:
+def test_pickle_of_unexpected_object_raises_error() -> None:
     for wrong in (OrderedDict(), set(), [1], (1,), Decimal(1), None, 3, "text", b"bytes"):
         with pytest.raises(UnsafePickleError):
             load_unischema(pickle.dumps(wrong, 2))
@@ -199,7 +199,7 @@ def test_pickle_of_other_object_than_schema_or_index_raises_error() -> None:
 
 @pytest.fixture
 def index_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
-    """A function that pickles an index with given content as Petastorm does."""
+    """A function that pickles an index with the given content as Petastorm does."""
     module = ModuleType("petastorm.etl.rowgroup_indexers")
     class_ = type("SingleFieldIndexer", (), {"__module__": module.__name__})
     vars(module)["SingleFieldIndexer"] = class_
@@ -225,7 +225,7 @@ def index_pickle(monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
     ],
 )
 @pytest.mark.parametrize("protocol", [3, 4, 5])
-def test_scalars_are_read_as_keys_of_indexes(
+def test_scalars_are_read_as_index_keys(
     key: Any, protocol: int, index_pickle: Callable[..., bytes]
 ) -> None:
     data = index_pickle(defaultdict(set, {key: {0, 5}}), protocol)
@@ -238,14 +238,12 @@ def test_scalars_are_read_as_keys_of_indexes(
 @pytest.mark.parametrize(
     "key", [np.longdouble(1), np.complex64(1j), (1, 2), frozenset({1}), np.timedelta64(1, "s")]
 )
-def test_values_that_are_not_scalars_as_index_keys_raise_error(
-    key: Any, index_pickle: Callable[..., bytes]
-) -> None:
+def test_non_scalar_index_keys_raise_error(key: Any, index_pickle: Callable[..., bytes]) -> None:
     with pytest.raises(UnsafePickleError):
         load_indexes(index_pickle({key: {0}}))
 
 
-def test_scalars_pickled_by_python_2_are_read_as_keys_of_indexes() -> None:
+def test_scalars_pickled_by_python_2_are_read_as_index_keys() -> None:
     """Python 2 did not distinguish bytes from strings."""
     dtype = b"cnumpy\ndtype\nU\x02i8K\x00K\x01\x87R(K\x03U\x01<NNNI-1\nI-1\nK\x00tb"
     scalar = b"cnumpy.core.multiarray\nscalar\n" + dtype + b"U\x08" + b"\xff" * 8 + b"\x86R"
@@ -258,7 +256,7 @@ def test_scalars_pickled_by_python_2_are_read_as_keys_of_indexes() -> None:
         load_indexes(data.replace(b"U\x08" + b"\xff" * 8, b"U\x10" + b"\xff" * 16))
 
 
-def test_row_group_numbers_that_are_not_integers_raise_error(
+def test_non_integer_row_group_numbers_raise_error(
     index_pickle: Callable[..., bytes],
 ) -> None:
     for groups in ({"a"}, {True}, {1.5}, "abc"):
@@ -266,10 +264,10 @@ def test_row_group_numbers_that_are_not_integers_raise_error(
             load_indexes(index_pickle({"x": groups}))
 
 
-# Pickle bombs: memory does not grow beyond the pickle's size, and reading does not take long.
+# Pickle bombs: memory does not grow beyond the pickle's size, and reading ends quickly.
 
 
-def test_deep_nesting_neither_crashes_nor_takes_long() -> None:
+def test_deeply_nested_pickles_raise_error_quickly() -> None:
     for data in (
         b"(" * 20_000 + b"t" * 20_000 + b".",
         b"]" * 20_000 + b"a" * 19_999 + b".",
@@ -280,7 +278,7 @@ def test_deep_nesting_neither_crashes_nor_takes_long() -> None:
             load_unischema(data)
 
 
-def test_tuples_that_share_their_parts_are_not_hashed() -> None:
+def test_tuples_with_shared_parts_are_not_hashed() -> None:
     doubled = b"N\x85q\x00" + b"".join(b"h%c\x86q%c" % (i, i + 1) for i in range(20))
     for data in (
         *(b"}" + doubled + b"Ns.", b"}(" + doubled + b"Nu."),
@@ -290,7 +288,7 @@ def test_tuples_that_share_their_parts_are_not_hashed() -> None:
             load_indexes(data)
 
 
-def test_tuples_that_share_their_parts_are_not_printed(index_pickle: Callable[..., bytes]) -> None:
+def test_tuples_with_shared_parts_are_not_printed(index_pickle: Callable[..., bytes]) -> None:
     doubled: tuple[Any, ...] = ()
     for _ in range(40):
         doubled = (doubled, doubled)
@@ -318,7 +316,7 @@ def test_index_values_that_share_content_raise_error(
 
 
 def test_index_keys_with_equal_hashes_raise_error(index_pickle: Callable[..., bytes]) -> None:
-    """All multiples of this prime have one hash in Python, so each is compared with the others."""
+    """All multiples of this prime hash alike in Python, so each is compared with the others."""
     flood = {i * (2**61 - 1): {0} for i in range(1000)}
     with pytest.raises(UnsafePickleError, match="ValueError"):
         load_indexes(index_pickle(flood))
@@ -334,7 +332,7 @@ def test_index_values_that_share_row_groups_raise_error(
     assert load_indexes(apart)["i"].row_groups == dict.fromkeys(range(300), shared)
 
 
-def test_huge_memo_indexes_and_stated_lengths_allocate_no_memory() -> None:
+def test_huge_memo_indexes_and_declared_lengths_do_not_allocate_memory() -> None:
     for data in (
         b"Nr\xff\xff\xff\xff.",
         b"N" + b"r\xff\xff\xff\x7f" + b"N" * 10 + b".",

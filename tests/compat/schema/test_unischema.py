@@ -36,7 +36,7 @@ NAME = UnischemaField("name", np.str_, (), ScalarCodec(types.StringType()), True
 SCHEMA = Unischema("Sch", [ID, IMAGE, NAME])
 
 
-def test_codec_is_ignored_when_fields_are_compared() -> None:
+def test_field_comparison_ignores_codec() -> None:
     one, other = (
         UnischemaField("a", np.int32, ()),
         UnischemaField("a", np.int32, (), NdarrayCodec()),
@@ -56,7 +56,7 @@ def test_codec_is_ignored_when_fields_are_compared() -> None:
         assert not one == different  # noqa: SIM201
 
 
-def test_view_has_given_fields_first_then_fields_matched_by_patterns() -> None:
+def test_view_lists_given_fields_before_pattern_matches() -> None:
     view = SCHEMA.create_schema_view([NAME, "i.*"])
     assert view._name == "Sch_view"
     assert list(view.fields) == ["name", "id", "image"]
@@ -77,7 +77,7 @@ def test_view_has_given_fields_first_then_fields_matched_by_patterns() -> None:
         (ID, "Give a list: "),
     ],
 )
-def test_view_of_an_invalid_selection_raises_error(fields: Any, message: str) -> None:
+def test_view_with_invalid_fields_raises_error(fields: Any, message: str) -> None:
     with pytest.raises(InvalidArgumentError, match=message):
         SCHEMA.create_schema_view(fields)
 
@@ -90,7 +90,7 @@ def test_field_patterns_match_whole_names() -> None:
     assert match_unischema_fields(SCHEMA, []) == []
 
 
-def test_rows_are_namedtuples_of_one_type_per_schema() -> None:
+def test_rows_with_the_same_schema_share_a_namedtuple_type() -> None:
     row = SCHEMA.make_namedtuple(name="x", image=None, id=1)
     assert repr(row) == "Sch_view(id=1, image=None, name='x')"
     assert SCHEMA.make_namedtuple_tf(1, None, name="x") == row
@@ -108,7 +108,7 @@ def test_rows_can_be_pickled() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64, np.float16, Decimal, np.datetime64, int])
-def test_scalar_without_codec_of_type_unknown_to_spark_raises_error(dtype: Any) -> None:
+def test_scalar_type_unknown_to_spark_without_codec_raises_error(dtype: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="Was not able to map type"):
         Unischema("S", [UnischemaField("a", dtype, ())]).as_spark_schema()
 
@@ -132,7 +132,7 @@ ROW: dict[str, Any] = {
 }
 
 
-def test_values_are_encoded_in_the_order_of_the_schema() -> None:
+def test_values_are_encoded_in_schema_order() -> None:
     row = dict_to_spark_row(ENCODED, ROW)
     assert list(row.__fields__) == ["id", "name", "vec", "plain", "list"]
     assert (row.id, row.name, row.plain, row.list) == (3, "x", 4, [1, 2])
@@ -153,7 +153,7 @@ def test_nullable_fields_may_be_missing_or_none() -> None:
     assert tuple(row) == (1, None, None, 2, None)
 
 
-def test_encoding_does_not_change_the_given_row() -> None:
+def test_encoding_does_not_modify_the_given_row() -> None:
     given = {"id": 1, "plain": 2}
     dict_to_spark_row(ENCODED, given)
     assert given == {"id": 1, "plain": 2}
@@ -222,7 +222,7 @@ def test_inferred_schema_of_unpartitioned_files_keeps_column_types(tmp_path: Pat
         assert [f.numpy_dtype for f in schema.fields.values()] == [np.float64, np.bool_, np.bytes_]
 
 
-def test_inferring_schema_of_unsupported_object_raises_error() -> None:
+def test_inferring_schema_from_unsupported_object_raises_error() -> None:
     with pytest.raises(InvalidArgumentError, match="has no Arrow schema"):
         Unischema.from_arrow_schema("url")
 
@@ -248,7 +248,7 @@ def through_json(schema: Unischema) -> Unischema:
     return unischema_from_json(json.loads(json.dumps(unischema_to_json(schema))))
 
 
-def test_schemas_read_back_from_json() -> None:
+def test_schemas_survive_a_json_round_trip() -> None:
     found = through_json(EVERYTHING)
     assert str(found) == str(EVERYTHING)
     assert list(found.fields.values()) == list(EVERYTHING.fields.values())
@@ -261,7 +261,7 @@ def test_schemas_read_back_from_json() -> None:
         *(np.timedelta64, np.object_, np.complex64, Decimal, int, float, str, bytes, bool),
     ],
 )
-def test_field_types_read_back_from_json(dtype: Any) -> None:
+def test_field_types_survive_a_json_round_trip(dtype: Any) -> None:
     schema = Unischema("S", [UnischemaField("a", dtype, (None, 3))])
     assert through_json(schema).fields["a"].numpy_dtype is dtype
 
@@ -272,11 +272,11 @@ def test_numpy_dtypes_read_back_as_types() -> None:
 
 
 class OwnArrays(NdarrayCodec):
-    """A user-defined codec of arrays."""
+    """A user-defined array codec."""
 
 
 class OwnScalars(ScalarCodec):
-    """A user-defined codec of scalars."""
+    """A user-defined scalar codec."""
 
 
 @pytest.mark.parametrize("codec", [OwnArrays(), OwnScalars(NamedSparkType("byte"))], ids=type)
