@@ -287,7 +287,7 @@ class World:
         self.size, self.batch_size = draw.randint(2, 5), draw.choice([1, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99])
-        # The selected rows are either spread evenly or all at one end, so that some ranks have none.
+        # Selected rows are either spread evenly or all at one end, so that some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = frozenset(n for n in range(1_000) if n * factor % 1_000 >= 10 * self.drops)
         self.kind = draw.choice(["predicate", "filters", "transform", "both"])

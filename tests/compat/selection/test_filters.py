@@ -1,4 +1,4 @@
-"""pyarrow's conditions: which rows are kept, and which row groups are skipped."""
+"""pyarrow-style filters: which rows they keep, and which row groups they skip."""
 
 import datetime as dt
 import tempfile
@@ -101,7 +101,7 @@ def test_filters_skip_partitions_without_reading(dataset: ParquetDataset) -> Non
         ([("at", ">", np.datetime64("2020-01-05", "us"))], [3]),
         ([("price", ">", Decimal(2))], [3]),
         ([("nan", ">", 3.5)], [3]),
-        # Row groups are read if their statistics are missing or do not decide.
+        # Row groups are read if their statistics are missing or inconclusive.
         ([("id", "!=", 1)], [0, 3]),
         ([("id", "not in", [0, 1, 2])], [0, 3]),
         ([("n", "=", None)], [0, 3]),
@@ -111,7 +111,7 @@ def test_filters_skip_partitions_without_reading(dataset: ParquetDataset) -> Non
         ([("unknown", "=", 9)], [0, 3]),
     ],
 )
-def test_filters_skip_row_groups_by_statistics(
+def test_filters_skip_row_groups_using_statistics(
     filters: Any, firsts: list[int], tmp_path: Any
 ) -> None:
     table = TABLE.append_column("unknown", pa.array(range(6)))
@@ -179,7 +179,7 @@ def tables(draw: st.DrawFn) -> pa.Table:
 
 
 @given(tables(), st.lists(st.lists(TERMS, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_filtered_rows_equal_rows_that_pyarrow_filters(table: pa.Table, filters: Any) -> None:
+def test_filtered_rows_equal_pyarrows(table: pa.Table, filters: Any) -> None:
     with tempfile.TemporaryDirectory() as directory:
         dataset = write(directory, table, rows=3)
         expected = pq.read_table(directory, filters=filters)["id"].to_pylist()
@@ -188,6 +188,6 @@ def test_filtered_rows_equal_rows_that_pyarrow_filters(table: pa.Table, filters:
 
 def test_filters_compare_object_arrays() -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
-    batch["s"] = np.array(["a", "b"], object)  # in the form of decoded fields
+    batch["s"] = np.array(["a", "b"], object)  # as decoded fields are stored
     row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema)
     assert row_filter(batch)["id"].tolist() == [1]

@@ -1,4 +1,4 @@
-"""N-grams, formed from rows as dicts and from columns."""
+"""N-grams formed from dict rows and from columns."""
 
 import datetime as dt
 import itertools
@@ -31,7 +31,7 @@ def columns_at(timestamps: Any) -> dict[str, list[Any]]:
 
 
 def stamps(ngram: NGram, timestamps: Any) -> list[list[Any]]:
-    """Return the timestamps of n-grams, after checking that rows and columns form equal ones."""
+    """Return n-gram timestamps, after checking that rows and columns form equal n-grams."""
     found = ngram.form_ngram(rows_at(timestamps), SCHEMA)
     formed = list(ngram._mdstorm_of_columns(SCHEMA, columns_at(timestamps)))
     assert formed == [ngram.make_namedtuple(SCHEMA, item) for item in found]
@@ -65,7 +65,7 @@ def test_timestamps_of_other_types_form_ngrams(times: Any, threshold: Any, count
 
 
 @pytest.mark.parametrize("times", [[0, 10, 5], [3, 2], [1.0, float("nan"), 2.0]])
-def test_ngram_of_unsorted_rows_raises_error(times: Any) -> None:
+def test_ngram_from_unsorted_rows_raises_error(times: Any) -> None:
     message = "NGram assumes that the data is sorted by ts field which is not the case"
     with pytest.raises(NotImplementedError, match=message):
         pairs(1).form_ngram(rows_at(times), SCHEMA)
@@ -84,7 +84,7 @@ def test_ngram_with_null_timestamp_raises_error() -> None:
     st.integers(0, 3),
     st.booleans(),
 )
-def test_n_grams_of_columns_equal_n_grams_of_rows(
+def test_n_grams_from_columns_equal_n_grams_from_rows(
     times: list[int], length: int, threshold: int, overlap: bool
 ) -> None:
     expected: list[list[int]] = []
@@ -99,7 +99,7 @@ def test_n_grams_of_columns_equal_n_grams_of_rows(
 
 
 class TestExpressions:
-    """N-grams may name fields by regular expressions, which are resolved with a schema."""
+    """N-grams may select fields with regular expressions, which are resolved with a schema."""
 
     def test_regular_expressions_are_resolved_with_a_schema(self) -> None:
         ngram = NGram({0: [SCHEMA.vb, "v.*"], 2: []}, 5, "t.")

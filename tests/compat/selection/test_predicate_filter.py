@@ -1,4 +1,4 @@
-"""Predicates on batches: evaluating columns gives the same result as evaluating each row."""
+"""Predicates give the same result whether they are evaluated on columns or on each row."""
 
 import datetime as dt
 import operator
@@ -143,7 +143,7 @@ def test_numbers_that_the_column_type_cannot_hold_match_nothing() -> None:
 
 
 @BOTH
-def test_filtered_batch_keeps_order_of_rows_and_types_of_columns(batched: bool) -> None:
+def test_filtered_batch_keeps_row_order_and_column_types(batched: bool) -> None:
     batch, schema = batch_of(IDS)
     filter_ = PredicateFilter(by.in_set([5, 1], "id"), schema, batched)
     kept = filter_(batch)
@@ -159,7 +159,7 @@ def test_filtered_batch_keeps_order_of_rows_and_types_of_columns(batched: bool) 
     assert filter_(nothing)["id"].dtype == np.int64
 
 
-def test_function_called_for_each_row_gets_values_of_row_reader() -> None:
+def test_function_called_for_each_row_receives_row_reader_values() -> None:
     seen: list[Any] = []
     in_row = by.in_lambda(["id", "name", "pair"], lambda *row: seen.append(row))
     assert included(in_row, IDS) == []
@@ -167,15 +167,15 @@ def test_function_called_for_each_row_gets_values_of_row_reader() -> None:
     assert seen[4][1:] == ("", None)
 
 
-def test_in_reduce_passes_results_of_predicates_to_function() -> None:
+def test_in_reduce_passes_predicate_results_to_function() -> None:
     number = by.in_lambda(["id"], lambda i: i)
     assert included(by.in_reduce([number, number], lambda found: sum(found) == 8), IDS) == [4]
 
 
 class TestFunctionsOfSeries:
-    """In the batch reader, a function gets Series; if that fails, it is called for each row."""
+    """In the batch reader, a function receives Series. If it fails, it is called for each row."""
 
-    def test_function_of_series_returns_a_series(self) -> None:
+    def test_function_on_series_returns_a_series(self) -> None:
         seen: list[Any] = []
 
         def starts_with_a(name: Any, i: Any) -> Any:
@@ -212,7 +212,7 @@ class TestFunctionsOfSeries:
         assert included(known, IDS, batched) == [0, 3]
         assert included(by.in_negate(known), IDS, batched) == [1, 2, 4, 5]
 
-    def test_user_predicate_gets_a_frame_of_its_fields(self) -> None:
+    def test_user_predicate_receives_a_frame_with_its_fields(self) -> None:
         seen: list[Any] = []
 
         def long(values: Any) -> Any:
@@ -229,7 +229,7 @@ class TestFunctionsOfSeries:
         # The predicate's changes to its frame do not affect the batch.
         assert batch["id"].tolist() == [0, 1, 2, 3, 4, 5]
 
-    def test_nested_user_predicate_gets_a_frame(self) -> None:
+    def test_nested_user_predicate_receives_a_frame(self) -> None:
         even = Asking(["id"], lambda frame: frame.id.isin([0, 2, 4]))
         named = by.in_set(["a", "b"], "name")
         for combined, expected in [
@@ -239,12 +239,12 @@ class TestFunctionsOfSeries:
         ]:
             assert included(combined, IDS, batched=True) == expected
 
-    def test_result_that_is_not_boolean_raises_error(self) -> None:
+    def test_non_boolean_result_raises_error(self) -> None:
         with pytest.raises(TypeError) as raised:
             included(Asking(["id"], lambda values: values[["id"]] > 3), IDS, batched=True)
         assert "DataFrame with shape (6, 1)" in str(raised.value.__cause__)
 
-    def test_subclass_of_a_predicate_uses_its_own_do_include(self) -> None:
+    def test_predicate_subclass_uses_its_own_do_include(self) -> None:
         class Beyond(by.in_set):
             def do_include(self, values: Any) -> bool:
                 return bool(values["id"] > max(self._inclusion_values))
@@ -252,7 +252,7 @@ class TestFunctionsOfSeries:
         for batched in (False, True):
             assert included(Beyond([1, 3], "id"), IDS, batched) == [4, 5]
 
-    def test_function_of_in_reduce_gets_series(self) -> None:
+    def test_in_reduce_function_receives_series(self) -> None:
         small, named = by.in_set([0, 1, 2], "id"), by.in_set(["a"], "name")
         for function, expected in [
             (lambda found: found[0] & found[1], [0]),
@@ -263,7 +263,7 @@ class TestFunctionsOfSeries:
         ]:
             assert included(by.in_reduce([small, named], function), IDS, batched=True) == expected
 
-    def test_error_of_predicate_for_a_row_has_error_for_series_as_cause(self) -> None:
+    def test_row_error_has_series_error_as_cause(self) -> None:
         with pytest.raises(KeyError) as raised:
             included(by.in_lambda(["id"], lambda i: {}[int(i)]), IDS, batched=True)
         assert isinstance(raised.value.__cause__, TypeError)
@@ -275,7 +275,7 @@ def math_greater(value: Any, than: int) -> bool:
     return bool(value > than)
 
 
-def test_predicate_on_columns_that_are_not_read_raises_error() -> None:
+def test_predicate_on_unread_columns_raises_error() -> None:
     schema = batch_of(IDS)[1].select(["id", "name"])
     with pytest.raises(ValueError, match=r"\(pair, z\) are not valid schema names: \(id, name\)"):
         PredicateFilter(by.in_lambda(["z", "id", "pair"], print), schema, False)
@@ -326,7 +326,7 @@ def test_in_intersection_includes_arrays_with_a_wanted_value() -> None:
         predicate.do_include({"a": 1})
 
 
-#: Selected ids among 0 to 19, recorded under Petastorm 0.13.1.
+#: Ids selected from 0 to 19, recorded with Petastorm 0.13.1.
 FIRST = [0, 1, 3, 5, 6, 10, 13]
 
 

@@ -1,4 +1,4 @@
-"""The rows that readers return from a selection, from parts of shards, and from several readers."""
+"""Rows that readers return from selections, pieces of shards and weighted sampling."""
 
 import pickle
 from pathlib import Path
@@ -49,7 +49,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def ids(make: Any, url: str, **options: Any) -> list[int]:
-    """Return the ids of all rows, after checking that the names belong to them."""
+    """Return the ids of all rows, after checking that their names match."""
     found: list[int] = []
     with make(url, **options) as reader:
         for item in reader:
@@ -108,7 +108,7 @@ def ngrams(url: str, **options: Any) -> list[tuple[int, int, int]]:
 
 
 def test_each_n_gram_is_read_once(url: str) -> None:
-    """It is read once for any number of readers, and of parts into which each shard is cut."""
+    """This holds for any number of readers, and for any number of parts per shard."""
     expected = ngrams(url, shuffle_row_groups=False)
     assert len(expected) >= 20
     assert all(c == b + 1 == a + 2 for a, b, c in expected)
@@ -156,7 +156,7 @@ def test_row_groups_are_cut_as_in_petastorm(parts: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4, 50])
-def test_pieces_of_shards_contain_each_row_once(source: SampleSource, parts: int) -> None:
+def test_shard_pieces_contain_each_row_once(source: SampleSource, parts: int) -> None:
     assert len(source.shard_sizes) > 1
     split = pickle.loads(pickle.dumps(SplitShards(source, parts)))  # noqa: S301  # our own
     assert len(split) == sum(split.shard_sizes) == 30
@@ -170,7 +170,7 @@ def test_pieces_of_shards_contain_each_row_once(source: SampleSource, parts: int
     assert len({split.fingerprint, source.fingerprint, SplitShards(source, 3).fingerprint}) == 3
 
 
-def test_piece_of_a_shard_reads_its_own_rows_and_samples(source: SampleSource) -> None:
+def test_shard_piece_reads_its_own_rows_and_samples(source: SampleSource) -> None:
     split = SplitShards(source, 2)
     piece, start = split.shard(1), split.shard_sizes[0]
     rows = np.array([0, 2])
@@ -193,7 +193,7 @@ def schema(*names: str) -> Unischema:
 
 
 class Rows:
-    """A reader of `count` rows whose values are all `value`."""
+    """A reader that returns `value` for each of its `count` rows."""
 
     def __init__(self, value: Any, count: int = 5, **attributes: Any) -> None:
         self.batched_output, self.ngram, self.schema = False, None, schema("a")
@@ -228,7 +228,7 @@ def test_weighted_sampling_draws_like_petastorm() -> None:
     assert draw([1, 3], seed=1) == [2, 2, 1, 2, 1, 1, 1, 2, 2]
 
 
-def test_weighted_sampling_ends_with_the_first_reader_that_ends() -> None:
+def test_weighted_sampling_ends_when_the_first_reader_ends() -> None:
     first, second = Rows(1, 1), Rows(2, 100)
     reader = WeightedSamplingReader([first, second], [1, 1], seed=0)
     assert not reader.last_row_consumed
@@ -238,11 +238,11 @@ def test_weighted_sampling_ends_with_the_first_reader_that_ends() -> None:
     for _ in range(10):
         with pytest.raises(StopIteration):
             reader.next()
-    first.left, first.last_row_consumed = 1, False  # as `reset` does it
+    first.left, first.last_row_consumed = 1, False  # as `reset` does
     assert list(reader).count(1) == 1
 
 
-def test_weighted_sampling_reader_has_the_attributes_of_its_readers() -> None:
+def test_weighted_sampling_reader_has_its_readers_attributes() -> None:
     readers = [Rows(1, batched_output=True), Rows(2, batched_output=True)]
     reader = WeightedSamplingReader(tuple(readers), np.array([1, 1]))
     assert (reader.batched_output, reader.is_batched_reader, reader.ngram) == (True, True, None)
@@ -263,7 +263,7 @@ def test_weighted_sampling_reader_has_the_attributes_of_its_readers() -> None:
         ([Rows(1), Rows(2)], [float("inf"), 2], "whose sum is positive"),
     ],
 )
-def test_weighted_sampling_of_different_readers_raises_error(
+def test_weighted_sampling_with_mismatched_readers_or_bad_weights_raises_error(
     readers: Any, weights: Any, message: str
 ) -> None:
     with pytest.raises(InvalidArgumentError, match=message):

@@ -1,4 +1,4 @@
-"""Indexes of row groups: built, stored next to the data, and used to select."""
+"""Row group indexes are built, stored next to the data, and used for selection."""
 
 import datetime as dt
 import json
@@ -55,7 +55,7 @@ TYPES: dict[str, Any] = {
     **{"id": "long", "s": "string", "x": "double", "n": "integer", "day": "date"},
     **{"price": "decimal(4,1)", "raw": "binary", "flag": "boolean", "many": array_of("long")},
 }
-#: The expected index of each field, for row groups of two rows.
+#: The expected index for each field, with two rows per row group.
 GROUPS: dict[str, dict[Any, set[int]]] = {
     "s": {"a": {0, 2}, "b": {1}, "c": {1}},
     "n": {1: {0}, 2: {0, 1}},
@@ -148,7 +148,7 @@ def test_selectors_choose_whole_row_groups(
     assert len(chosen) == len(ids)
 
 
-def test_selector_of_a_missing_index_raises_error(directory: Path) -> None:
+def test_selector_for_a_missing_index_raises_error(directory: Path) -> None:
     selector = UnionIndexSelector([a_or_c, SingleIndexSelector("of id", [1])])
     with pytest.raises(ValueError, match=r"Some of required indexes \['of id', 'of s'\]"):
         select_row_groups(selector, open_parquet(str(directory)))
@@ -183,7 +183,7 @@ def test_outdated_row_group_index_is_ignored_or_raises_error(tmp_path: Path) -> 
         get_row_group_indexes(open_parquet(str(tmp_path)))
 
 
-def test_get_row_group_indexes_of_another_object_raises_error() -> None:
+def test_get_row_group_indexes_with_unsupported_object_raises_error() -> None:
     with pytest.raises(ArgumentTypeError, match="takes a dataset or its URL"):
         get_row_group_indexes(5)
 
@@ -199,7 +199,7 @@ def test_new_row_group_index_replaces_the_old_index(tmp_path: Path) -> None:
     assert not (tmp_path / INDEX_FILE).exists()
 
 
-def test_indexer_that_overrides_build_index_gets_rows(tmp_path: Path) -> None:
+def test_indexer_that_overrides_build_index_receives_rows(tmp_path: Path) -> None:
     class Lengths(SingleFieldIndexer):
         def build_index(self, decoded_rows: Any, piece_index: int) -> Any:
             return self._mdstorm_add([len(row["s"] or "") for row in decoded_rows], piece_index)
@@ -226,7 +226,7 @@ def test_invalid_indexers_raise_error(
         build_rowgroup_index(directory.as_uri(), None, indexers)
 
 
-def test_sum_of_indexers_contains_values_of_both_indexers() -> None:
+def test_sum_of_indexers_contains_the_values_from_both() -> None:
     one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
     one.build_index([{"a": 1}], 0)
     other.build_index([{"a": 1}, {"a": 2}], 1)
@@ -241,7 +241,7 @@ def test_sum_of_indexers_contains_values_of_both_indexers() -> None:
         _ = one + SingleFieldIndexer("i", "b")
 
 
-def test_index_of_dataset_without_rows_raises_error() -> None:
+def test_indexing_empty_rows_raises_error() -> None:
     for indexer in (SingleFieldIndexer("i", "a"), FieldNotNullIndexer("n", "a")):
         with pytest.raises(ValueError, match="Cannot build index for empty rows, column 'a'"):
             indexer.build_index([], 0)
