@@ -14,7 +14,7 @@ FIELDS = {"number": "long", "text": "string"}
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    """A dataset of a few shards, whose column ``text`` has one null."""
+    """A dataset with a few shards and one null in its ``text`` column."""
     directory = tmp_path / "dataset"
     write_dataset(directory, ROWS, FIELDS, shard_size=4_000)
     assert len(list(directory.glob("*.mds"))) > 2

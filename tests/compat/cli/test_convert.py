@@ -29,7 +29,7 @@ GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Parquet of 30 rows in three row groups."""
+    """A Parquet dataset with 30 rows in three row groups."""
     (tmp_path / "source").mkdir()
     pq.write_table(numbers(30), tmp_path / "source" / "0.parquet", row_group_size=10)
     return tmp_path / "source"
@@ -62,7 +62,7 @@ def test_convert_reads_only_the_selected_columns(source: Path, target: Path) -> 
     ("option", "then"),
     [("--resume", "run it again to continue"), ("--no-resume", "nothing was kept")],
 )
-def test_interrupted_conversion_prints_whether_it_can_resume(
+def test_interrupted_conversion_prints_whether_it_can_be_resumed(
     option: str, then: str, source: Path, target: Path
 ) -> None:
     def interrupt(*_: object) -> None:
@@ -120,7 +120,7 @@ def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: 
     assert run("convert", source, target, "--overwrite").exit_code == 0
     assert len(open_dataset(str(target))) == 5
     assert (target / "mine.txt").read_text() == "mine"
-    for folder in ("_temporary", "_k=1"):  # leftovers of a job and of a partition
+    for folder in ("_temporary", "_k=1"):  # a job's leftovers and a partition
         (target / folder).mkdir()
     pq.write_table(numbers(7), target / "_temporary" / "a.parquet")
     assert run("convert", source, target, "--overwrite").exit_code == 0

@@ -1,4 +1,4 @@
-"""``mdstorm inspect``, ``head``, ``verify`` of a dataset alone, and ``reindex``."""
+"""``mdstorm inspect``, ``head``, ``verify`` without ``--against``, and ``reindex``."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def cells(result: Result) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines() if line.strip()]
 
 
-def test_inspect_prints_table_or_json_of_inspect_function(dataset: Path) -> None:
+def test_inspect_prints_inspect_function_result_as_table_or_json(dataset: Path) -> None:
     result = run("inspect", dataset)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{dataset}\n")
@@ -75,7 +75,7 @@ def test_json_output_represents_every_value(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("directory", GOLDEN_NAMES)
-def test_head_shows_rows_of_mosaicml_streamings_datasets(directory: str) -> None:
+def test_head_shows_rows_from_mosaicml_streaming_datasets(directory: str) -> None:
     assert run("head", GOLDEN / directory, "-n", 3).exit_code == 0
     assert run("head", GOLDEN / directory, "-n", 3, "--format", "json").exit_code == 0
 

@@ -1,4 +1,4 @@
-"""The `mdstorm` version, and the help and options of all subcommands."""
+"""The `mdstorm` version, and the help and options for all subcommands."""
 
 import shlex
 import subprocess
@@ -25,7 +25,7 @@ def test_version_is_shown_and_help_lists_every_command() -> None:
         assert all(name in result.output for name in ("Usage:", *commands()))
 
 
-def test_help_imports_no_heavy_modules() -> None:
+def test_help_does_not_import_heavy_modules() -> None:
     program = """
 import sys
 from mdstorm.cli import main
@@ -56,7 +56,7 @@ def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) 
     assert found == {"client_kwargs": {"port": 1}, "anon": True, **text}
 
 
-def test_url_of_index_file_is_accepted_as_dataset_url(
+def test_index_file_url_is_accepted_as_dataset_url(
     dataset: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = run("inspect", dataset).stdout

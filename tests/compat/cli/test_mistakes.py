@@ -12,8 +12,8 @@ from tests.compat.mistakes import beside
 
 from mdstorm_backend import MDSWriter
 
-#: Each row: a command line, in which P and M are the URLs of a Parquet and an MDS dataset; its exit
-#: code; a part of the message.
+#: Each row has a command line (P and M are the URLs of a Parquet and an MDS dataset), its exit
+#: code, and part of the message.
 MISTAKES = [
     ("no-such-command", 2, "No such command 'no-such-command'."),
     ("migrat", 2, "did you mean migrate?"),

@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory of a test, which contains a program."""
+    """The test's working directory, which contains a program."""
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "neighbour.py").write_text("import sys\ndef finish(): sys.exit(7)\n")
     monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def test_streaming_option_also_replaces_mosaicml_streaming(folder: Path) -> None
 @pytest.mark.parametrize(
     "target", [["failing.py"], pytest.param(["-m", "failing"], marks=pytest.mark.long)]
 )
-def test_traceback_of_failing_program_shows_only_the_program(
+def test_failing_program_traceback_shows_only_the_program(
     program: str, code: int, last: str, target: list[str], folder: Path
 ) -> None:
     (folder / "failing.py").write_text(program)
@@ -108,7 +108,7 @@ def test_running_a_missing_program_prints_error_with_its_name(folder: Path) -> N
 
 
 @pytest.mark.parametrize("way", ["module", "script"])
-def test_commands_of_petastorm_run_on_mdstorm(way: str, tmp_path: Path) -> None:
+def test_petastorm_commands_run_on_mdstorm(way: str, tmp_path: Path) -> None:
     script = tmp_path / "petastorm-generate-metadata.py"
     script.write_text("from petastorm.etl.petastorm_generate_metadata import main\nmain()\n")
     module = ["-m", "petastorm.etl.petastorm_generate_metadata"]

@@ -19,7 +19,7 @@ _CODE.append(Path(mdstorm_migrate.__file__).parents[1])
 class Setup:
     """A copy of this test run's environment, whose parts can be broken one by one.
 
-    Its libraries are links to this Python's, so that each can be left out or replaced.
+    Its libraries are links to this Python's libraries, so each can be removed or replaced.
     """
 
     def __init__(self, root: Path) -> None:
@@ -63,7 +63,7 @@ class Setup:
         (described / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, ""]))
 
     def program(self, name: str, *lines: str) -> str:
-        """Put a program on the PATH, and return its path."""
+        """Put a program on the PATH and return its path."""
         path = self.programs / name
         path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
         path.chmod(0o755)
@@ -87,7 +87,7 @@ class Setup:
         )
 
     def doctor(self, *options: str) -> list[dict[str, str]]:
-        """Run the command; return its findings."""
+        """Run the command and return its findings."""
         process = self.start(*options)
         out, err = process.communicate(timeout=240)
         assert "Traceback" not in err + out

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.newest
 
 
 class Broken(NamedTuple):
-    """One broken part, the expected words of its finding, and the options of the command."""
+    """One broken part, the expected text of its finding, and the command's options."""
 
     arrange: Callable[[Setup], object]
     check: str
@@ -318,7 +318,7 @@ def test_wrong_credentials_are_reported_before_any_job(setup: Setup, store: S3Se
     assert "wrong-secret" not in str(named)
 
 
-def test_driver_python_that_is_not_python_causes_warning(setup: Setup) -> None:
+def test_warning_if_driver_python_is_not_python(setup: Setup) -> None:
     setup.set(PYSPARK_DRIVER_PYTHON="/opt/bin/jupyter")
     (found,) = (one for one in setup.doctor() if one["status"] == "warning")
     assert "PYSPARK_DRIVER_PYTHON=/opt/bin/jupyter is not a Python" in found["found"]
