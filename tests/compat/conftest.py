@@ -1,4 +1,4 @@
-"""Fixtures: datasets for tests of mistakes, small Parquet files, and the end of all readers."""
+"""Fixtures: datasets for the mistake tests, small Parquet files, and cleanup of readers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ import mdstorm
 
 @pytest.fixture(scope="session")
 def where(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """URLs of one table in Parquet and in MDS; unusable folders are next to them."""
+    """URLs of the same table in Parquet and MDS, with unusable folders next to them."""
     folder: Path = tmp_path_factory.mktemp("mistakes")
     for name in ("parquet", "others", "empty", "csv"):
         (folder / name).mkdir()

@@ -1,4 +1,4 @@
-"""Tables of mistakes: a call, and the class and text of the expected error."""
+"""Tables of mistakes, each with a call and the class and text of its expected error."""
 
 import re
 from collections.abc import Callable
@@ -8,9 +8,9 @@ import pytest
 
 from mdstorm_backend.errors import MDStormError
 
-#: A wrong call, given the URLs of one table in Parquet and in MDS, or a session and a URL.
+#: An invalid call that takes the Parquet and MDS URLs of the same table, or a session and a URL.
 Mistake: TypeAlias = Callable[[Any, str], Any]
-#: A wrong call, the builtin class of its error, and a part of the message.
+#: An invalid call, the built-in class of its error, and part of the message.
 Row: TypeAlias = tuple[Mistake, type[Exception], str]
 
 
@@ -20,13 +20,13 @@ def beside(url: str, name: str) -> str:
 
 
 def each_mistake(rows: list[Row]) -> pytest.MarkDecorator:
-    """Parametrize a test with the rows of a table."""
+    """Parametrize a test with the rows in a table."""
     names = ("mistake", "builtin", "words")
     return pytest.mark.parametrize(names, rows, ids=[words for *_, words in rows])
 
 
 def mistakes_test(rows: list[Row]) -> Callable[..., None]:
-    """Return a test that makes each mistake with the URLs of the fixture `where`."""
+    """Return a test that makes each mistake with the URLs from the `where` fixture."""
 
     @each_mistake(rows)
     @pytest.mark.filterwarnings("ignore:Currently make_reader")
@@ -39,7 +39,7 @@ def mistakes_test(rows: list[Row]) -> Callable[..., None]:
 
 
 def check(mistake: Mistake, builtin: type[Exception], words: str, where: tuple[Any, str]) -> None:
-    """Make a mistake, and check the builtin class and the words of its error."""
+    """Make a mistake and check the built-in class and message of its error."""
     with pytest.raises(builtin, match=re.escape(words)) as raised:
         mistake(*where)
     assert raised.traceback[-1].frame.f_globals["__name__"].startswith("mdstorm")

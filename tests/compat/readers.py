@@ -1,4 +1,4 @@
-"""Readers for tests of loaders: mdstorm's over small Parquet files, and another reader class."""
+"""Readers for loader tests: mdstorm's over small Parquet files, and a different reader class."""
 
 from collections import namedtuple
 from collections.abc import Iterable, Sequence
@@ -13,10 +13,10 @@ import pytest
 from mdstorm._readers import options
 from mdstorm.reader import make_batch_reader, make_reader
 
-#: Arguments that read in stored order.
+#: Arguments for reading in stored order.
 IN_ORDER = {"shuffle_row_groups": False}
 
-#: Columns of Parquet that loaders convert to other types or do not support.
+#: Parquet columns that loaders convert to other types or do not support.
 TYPES: dict[str, Any] = {
     "flag": [True, False],
     "u16": pa.array([1, 65535], pa.uint16()),
@@ -101,16 +101,16 @@ class ItemReader:
 
 
 def items(**columns: Sequence[Any]) -> list[Any]:
-    """Return items with these columns: rows of single values, or batches of arrays."""
+    """Return items with these columns, as rows of single values or batches of arrays."""
     type_ = namedtuple("item", list(columns))  # type: ignore[misc]
     return [type_(*values) for values in zip(*columns.values(), strict=True)]
 
 
 def numbers(batches: Iterable[Any]) -> list[list[int]]:
-    """Return the column ``number`` of each batch of tensors."""
+    """Return the ``number`` column in each batch of tensors."""
     return [batch["number"].tolist() for batch in batches]
 
 
 def rows(batches: Iterable[Any]) -> list[int]:
-    """Return the column ``number`` of all rows."""
+    """Return the ``number`` column for all rows."""
     return [number for batch in numbers(batches) for number in batch]

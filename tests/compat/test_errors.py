@@ -1,4 +1,4 @@
-"""The errors of the API: each is also a builtin error, which existing code may catch."""
+"""API errors, most of which are also built-in errors that existing code may catch."""
 
 import inspect
 import pickle
@@ -42,7 +42,7 @@ def test_list_of_errors_is_complete() -> None:
 
 
 @pytest.mark.parametrize("name", BASES)
-def test_each_error_is_an_mdstorm_error_and_a_builtin(name: str) -> None:
+def test_each_error_has_mdstorm_and_builtin_base_classes(name: str) -> None:
     error = getattr(errors, name)
     assert issubclass(error, errors.MDStormError)
     for base in BASES[name]:
@@ -50,7 +50,7 @@ def test_each_error_is_an_mdstorm_error_and_a_builtin(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", errors.__all__)
-def test_error_message_ends_with_link_to_its_section_if_site_url_is_set(
+def test_error_message_ends_with_docs_link_if_site_url_is_set(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = getattr(errors, name)("what was found, where, what to do")

@@ -1,4 +1,4 @@
-"""Resources (files, threads, memory) over many loaders, and rows of a run that resumes often."""
+"""Files, threads and memory over many loaders, and rows in a run that resumes often."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.programs import run_program
 
 pytestmark = pytest.mark.long
 
-#: Opens, reads and closes the same kind of object repeatedly; prints the process's resources.
+#: Repeatedly opens, reads and closes one kind of object, and prints the process's resources.
 CYCLES = """
 import gc, os, sys, warnings
 from pathlib import Path
@@ -62,7 +62,7 @@ for number in range(1, cycles + 1):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Parquet file and an MDS dataset, of 60 rows each."""
+    """A Parquet file and an MDS dataset with 60 rows each."""
     place = tmp_path_factory.mktemp("cycles")
     table = pa.table({"n": np.arange(60), "x": np.ones(60)})
     pq.write_table(table, place / "a.parquet", row_group_size=10)
@@ -87,14 +87,14 @@ def test_many_loaders_leave_no_files_threads_or_memory(
     arguments = (f"file://{place}/a.parquet", place / "mds", kind, cycles)
     half, end = run_program(CYCLES, *arguments, cwd=tmp_path).stdout.splitlines()[-2:]
     before, after = (list(map(int, line.split())) for line in (half, end))
-    # TensorFlow starts and ends its own threads at any time.
+    # TensorFlow may start and end its own threads at any time.
     spare = 20 if kind == "tf_converter" else 0
     assert after[0] <= before[0] + spare
     assert after[1] <= before[1] + spare
     assert after[2] - before[2] < 16 << 20
 
 
-#: Trains endlessly and resumes from a state after random batches; prints the count of each row.
+#: Trains with infinite epochs, resuming after random batches, and checks each row's count.
 ENDLESS = """
 import collections, json, random, sys
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
@@ -121,6 +121,6 @@ assert collections.Counter(counts.values()) == {whole: rows - rest, whole + 1: r
 """
 
 
-def test_endless_shuffled_run_with_resumes_yields_each_row_once_per_epoch(tmp_path: Path) -> None:
+def test_infinite_shuffled_run_with_resumes_yields_each_row_once_per_epoch(tmp_path: Path) -> None:
     write_numbers(tmp_path / "mds", 50_000)
     run_program(ENDLESS, tmp_path / "mds", 20, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Common mistakes with a converter and its loaders: each message names the remedy."""
+"""The messages for common mistakes with a converter and its loaders name the remedy."""
 
 import copy
 import shutil
@@ -44,7 +44,7 @@ def resumed(mds: str, other: Any) -> None:
 
 
 def transformed(mds: str, function: Any, *edited: Any) -> Any:
-    """Return a batch that a transform function has made."""
+    """Return a batch produced by a transform function."""
     return torch_batch(mds, transform_spec=TransformSpec(function, edit_fields=edited))
 
 
@@ -56,7 +56,7 @@ def deleted(mds: str) -> SparkDatasetConverter:
 
 
 def torch_of_copy(mds: str) -> Any:
-    """Return a batch of a copy that was removed when the process that made it ended."""
+    """Return a batch from a copy that was removed when the process that created it ended."""
     gone = SparkDatasetConverter(f"{mds}/20250101000000-appid-local-1", [f"{mds}/a.mds"], 8)
     return next(iter(copy.copy(gone).make_torch_dataloader()))
 
@@ -84,12 +84,12 @@ def wide(rows: Any) -> Any:
     return rows.assign(y=[np.zeros(2, np.float32)] * len(rows))
 
 
-#: Columns that a transform declares: scalars, and arrays of three.
+#: Columns that a transform declares: scalars, and arrays with three elements.
 Y, Y3 = ("y", np.float32, (), False), ("y", np.float32, (3,), False)
 
 ODD = in_lambda(["id"], lambda id: id % 2 == 1)
 
-#: Each row: a wrong call, given the URLs of Parquet and MDS; the builtin error; the message.
+#: Each row has an invalid call (given a Parquet and an MDS URL), its built-in error and message.
 MISTAKES: list[Row] = [
     # arguments of loaders
     (lambda p, m: torch_batch(m, batch_size="32"), ValueError, "integer or None, found '32'"),
@@ -115,7 +115,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, fill_nulls={"idd": 0}), TypeError, "mean id? Choose among ['id'"),
     (lambda p, m: torch_batch(m, fill_nulls=["x"]), TypeError, "must be a dict"),
     (lambda p, m: torch_batch(m, null_masks="x"), TypeError, "null_masks must be a list"),
-    # worlds
+    # ranks
     (lambda p, m: loader(m, cur_shard=2, shard_count=2), ValueError, "0 <= cur_shard < shard_"),
     (lambda p, m: torch_batch(m, cur_shard="0", shard_count=2), ValueError, "must be ints"),
     # functions, predicates, filters
@@ -127,7 +127,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, filters="id > 3"), ValueError, "(column, operator, value)"),
     (lambda p, m: torch_batch(m, filters=[("id", "=", "a")]), ValueError, "the column's type"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
-    # when the loader is made
+    # creating the loader
     (lambda p, m: loader(m, batch_size=None), ValueError, "num_epochs=None never ends"),
     (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),
     (lambda p, m: loader(m, data_loader_fn=3), TypeError, "data_loader_fn must be a func"),

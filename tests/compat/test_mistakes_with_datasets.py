@@ -1,4 +1,4 @@
-"""Common mistakes with schemas, writers, datasets and names: each message has the remedy."""
+"""The messages for common mistakes with schemas, writers, datasets and names have a remedy."""
 
 from pathlib import Path
 from typing import Any
@@ -68,7 +68,7 @@ def resumed(mds: str, state: Any) -> None:
     loader(mds).load_state_dict(state)
 
 
-#: Each row: a wrong call, given the URLs of Parquet and MDS; the builtin error; the message.
+#: Each row has an invalid call (given a Parquet and an MDS URL), its built-in error and message.
 MISTAKES: list[Row] = [
     # schemas, codecs, rows
     (lambda p, m: schema("a", "int63", ()), ValueError, "numpy_dtype 'int63': pass a NumPy type"),

@@ -1,4 +1,4 @@
-"""The names that code for Petastorm imports, and private names that cannot clash with users'."""
+"""The names that Petastorm code imports, and private names that cannot clash with users'."""
 
 import dis
 import importlib
@@ -15,8 +15,8 @@ import mdstorm_migrate
 from mdstorm._petastorm_names import ELSEWHERE
 from mdstorm_migrate.petastorm.names import PUBLIC
 
-#: Modules of Petastorm, and the names that programs import from them, from the migration tool's
-#: table.
+#: Petastorm's modules and the names that programs import from them, taken from the migration
+#: tool's table.
 MODULES = {path.removeprefix("petastorm"): names for path, names in PUBLIC.items()}
 
 
@@ -46,11 +46,11 @@ def test_dir_lists_the_public_names() -> None:
     for package in (mdstorm, mdstorm_backend, mdstorm_migrate):
         assert {*package.__all__} <= {*dir(package)}
         others = {*dir(package)} - {*package.__all__}
-        # Only modules: Petastorm's, and modules that depend on installed libraries.
+        # The others are Petastorm's modules, and modules that depend on installed libraries.
         assert all(inspect.ismodule(getattr(package, name)) for name in others), package
 
 
-def test_help_of_loader_describes_each_argument() -> None:
+def test_loader_docstring_describes_each_argument() -> None:
     from mdstorm.spark import SparkDatasetConverter
 
     assert "As in" not in (SparkDatasetConverter.make_torch_dataloader.__doc__ or "")
@@ -80,7 +80,7 @@ def parameters(function: object) -> str:
     return ", ".join(map(str, plain))
 
 
-def test_signatures_equal_signatures_of_petastorm() -> None:
+def test_signatures_match_petastorms() -> None:
     from mdstorm.spark import SparkDatasetConverter as Converter
     from mdstorm.spark import make_spark_converter
 
@@ -99,7 +99,7 @@ def test_signatures_equal_signatures_of_petastorm() -> None:
     )
 
 
-#: Names with an underscore that Petastorm 0.13.1 also gives its classes.
+#: Underscore-prefixed names that Petastorm 0.13.1 also gives its classes.
 _PETASTORMS: dict[str, str] = {
     "pytorch.LoaderBase": "_error _in_iter _iter_impl",
     "pytorch.DataLoader": "_batch_acc _error _in_iter _iter_impl _shuffling_buffer _yield_batches",
@@ -140,7 +140,7 @@ _OTHERS = {"_abc_impl", "_repr_html_"}
 
 
 def names_of(class_: type) -> set[str]:
-    """Return the names with an underscore that a class or its methods define."""
+    """Return the underscore-prefixed names that a class or its methods define."""
     found: set[str] = set()
     for base in class_.__mro__:
         if not base.__module__.startswith("mdstorm"):
@@ -162,13 +162,13 @@ def test_private_names_are_from_petastorm_or_have_mdstorm_prefix(name: str) -> N
     assert [one for one in sorted(ours) if not one.startswith("_mdstorm_")] == []
 
 
-def test_level_of_mdstorm_logger_applies_to_mdstorm_backend(
+def test_mdstorm_logger_level_applies_to_mdstorm_backend(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     engine = logging.getLogger("mdstorm_backend.cache.space")
     caplog.set_level(logging.DEBUG, logger="mdstorm")
     engine.debug("said")
-    assert caplog.messages == ["said"]  # handlers of the root logger get it once
+    assert caplog.messages == ["said"]  # the root logger's handlers receive it once
     caplog.set_level(logging.ERROR, logger="mdstorm")
     assert not engine.isEnabledFor(logging.WARNING)
     heard = []
