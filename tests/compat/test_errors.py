@@ -33,7 +33,7 @@ BASES = {
 }
 
 
-def test_list_of_errors_is_complete() -> None:
+def test_error_list_is_complete() -> None:
     assert sorted([*BASES, *mdstorm_backend.errors.__all__]) == sorted(errors.__all__)
     classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert {name for name in classes if not name.startswith("_")} <= set(errors.__all__)

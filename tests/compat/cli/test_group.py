@@ -87,7 +87,7 @@ def example_lines(command: click.Command) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", all_commands())
-def test_help_examples_of_every_command_are_valid(name: str) -> None:
+def test_every_commands_help_examples_are_valid(name: str) -> None:
     command = all_commands()[name]
     examples = example_lines(command)
     assert examples

@@ -52,7 +52,7 @@ def metadata(directory: Path) -> dict[bytes, bytes]:
 
 
 @pytest.mark.parametrize("name", ["codecs", "partitioned", "summary"])
-def test_schema_of_petastorm_dataset_is_found(name: str, tmp_path: Path) -> None:
+def test_petastorm_dataset_schema_is_found(name: str, tmp_path: Path) -> None:
     schema = get_schema_from_dataset_url(golden_url(name))
     assert schema._name == {"codecs": "Codecs"}.get(name, "Parts")
     for dataset in (open_parquet(golden_url(name)), pq.ParquetDataset(GOLDEN / name)):

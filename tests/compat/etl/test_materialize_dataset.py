@@ -134,7 +134,7 @@ def test_reader_error_names_files_from_earlier_failed_block(tmp_path: Path) -> N
         list(reader)
 
 
-def test_a_block_that_replaces_all_files_may_change_the_schema(tmp_path: Path) -> None:
+def test_block_that_replaces_all_files_can_change_the_schema(tmp_path: Path) -> None:
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         write_ids(tmp_path, "a.parquet", range(5))
     with materialize_dataset(None, tmp_path.as_uri(), WIDER):
@@ -175,7 +175,7 @@ def test_block_without_new_files_updates_the_metadata(tmp_path: Path, damage: st
     assert ids_of(tmp_path) == list(range(5))
 
 
-def test_block_that_raises_keeps_the_metadata(tmp_path: Path) -> None:
+def test_metadata_is_kept_if_block_raises(tmp_path: Path) -> None:
     def fail() -> None:
         with materialize_dataset(None, tmp_path.as_uri(), IDS):
             write_ids(tmp_path, "b.parquet", range(5, 8))
@@ -203,7 +203,7 @@ def test_block_without_any_files_raises_error(tmp_path: Path) -> None:
     assert content(tmp_path).keys() == {"_SUCCESS"}
 
 
-def test_files_without_rows_are_part_of_the_dataset(tmp_path: Path) -> None:
+def test_empty_files_are_part_of_the_dataset(tmp_path: Path) -> None:
     (tmp_path / "._common_metadata.crc").write_bytes(b"old")  # will be removed
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pq.write_metadata(pa.schema([("id", pa.int64())]), tmp_path / "a.parquet")
@@ -215,7 +215,7 @@ def test_files_without_rows_are_part_of_the_dataset(tmp_path: Path) -> None:
     assert ids_of(tmp_path) == [0, 1]
 
 
-def test_error_names_files_that_do_not_belong_to_the_dataset(tmp_path: Path) -> None:
+def test_error_names_incompatible_files(tmp_path: Path) -> None:
     columns = pa.table({"day": [1]})
     types = encoded(range(3)).set_column(1, "vec", pa.array([1.5] * 3))
     for name, table, message in (
@@ -237,7 +237,7 @@ def test_error_names_files_that_do_not_belong_to_the_dataset(tmp_path: Path) -> 
         assert content(tmp_path) == before
 
 
-def test_concurrent_blocks_lose_no_file(tmp_path: Path) -> None:
+def test_concurrent_blocks_do_not_lose_files(tmp_path: Path) -> None:
     numbers, together = range(6), threading.Barrier(6, timeout=60)
 
     def append(number: int) -> None:
@@ -269,7 +269,7 @@ def test_metadata_includes_files_added_while_it_is_written(
     assert counts(tmp_path) == {"0.parquet": 1, "1.parquet": 1, "2.parquet": 1}
 
 
-def test_metadata_waits_for_a_file_that_is_being_written(
+def test_metadata_waits_for_file_that_is_still_being_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from mdstorm._datasets import petastorm_metadata

@@ -305,7 +305,7 @@ def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("versions", [(0, 0), (0, 1)])
-def test_ranks_that_read_different_table_versions_warn(
+def test_warning_if_ranks_read_different_table_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, versions: tuple[int, int]
 ) -> None:
     folder = tmp_path / "table"

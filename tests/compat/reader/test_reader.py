@@ -190,7 +190,7 @@ def test_loader_statistics_equal_reader_statistics(kind: Any, url: str) -> None:
     assert loader.statistics(last_pass=True).batches == 3
 
 
-def test_statistics_of_loader_over_another_reader_class_raise_error() -> None:
+def test_loader_statistics_over_another_reader_class_raise_error() -> None:
     loader = DataLoader(ItemReader([], batched=True))
     with pytest.raises(UnsupportedArgumentError, match="make_batch_reader"):
         loader.statistics()

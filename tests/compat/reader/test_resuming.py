@@ -147,7 +147,7 @@ def test_state_loaded_at_end_of_pass_resumes_where_it_was_taken(thirty: str) -> 
         lambda url: make_batch_reader(url, shuffle_rows=True),
         lambda url: make_reader(url, PAIRS, cur_shard=0, shard_count=2, seed=next(SEEDS)),
     ],
-    ids=["of the system", "n-grams of a rank"],
+    ids=["unseeded", "n-grams on one rank"],
 )
 def test_reader_state_contains_seed(thirty: str, make: Callable[[str], Any]) -> None:
     with make(thirty) as reader:
@@ -180,7 +180,7 @@ def ids_of(items: Any) -> list[int]:
 
 
 @in_either_order
-def test_set_epoch_selects_the_epoch_of_the_next_reader_pass(thirty: str, order: str) -> None:
+def test_set_epoch_applies_to_next_reader_pass(thirty: str, order: str) -> None:
     epochs = []
     with reader_of(thirty, order) as reader:
         for _ in range(3):
@@ -234,7 +234,7 @@ def test_reader_state_after_set_epoch_within_a_pass_resumes_with_next_item(
 @in_either_order
 @pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
 @pytest.mark.parametrize("of_reader", [False, True])
-def test_set_epoch_selects_the_epoch_of_the_next_loader_pass(
+def test_set_epoch_applies_to_next_loader_pass(
     thirty: str, order: str, kind: Any, of_reader: bool
 ) -> None:
     def read(loader: Any) -> list[int]:
@@ -418,7 +418,7 @@ def test_repeated_peek_with_new_loaders_advances_epoch(thirty: str) -> None:
     assert found[0] == found[1] != found[2] == found[3]
 
 
-def test_pass_resumed_at_end_of_epoch_advances_epoch_of_later_readers(thirty: str) -> None:
+def test_pass_resumed_at_epoch_end_advances_later_readers_epoch(thirty: str) -> None:
     def reader() -> Any:
         return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
 

@@ -111,7 +111,7 @@ def test_row_arrays_have_petastorms_types(tmp_path: Path) -> None:
     assert third is None
 
 
-def test_row_arrays_of_strings_have_petastorms_types(tmp_path: Path) -> None:
+def test_row_string_arrays_have_petastorms_types(tmp_path: Path) -> None:
     (row,) = rows_of(tmp_path, pa.array([["a", None]]))
     assert (row.dtype, row.tolist()) == (object, ["a", None])
 
@@ -164,7 +164,7 @@ def test_readers_return_decimals_unchanged_without_a_warning(url: str, decimals:
     assert reader.schema.fields["price"].numpy_dtype is Decimal
 
 
-def test_arrays_of_decimals_are_omitted_with_a_warning_and_a_remedy(url: str) -> None:
+def test_decimal_arrays_are_omitted_with_a_warning_that_names_the_remedy(url: str) -> None:
     with pytest.warns(UserWarning, match='to read it, or pass decimals="float64" for arrays of'):
         batch_reader(url)
 

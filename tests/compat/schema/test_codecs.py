@@ -142,7 +142,7 @@ def test_object_arrays_raise_error_instead_of_being_pickled() -> None:
     "codec", [NdarrayCodec(), CompressedNdarrayCodec(), CompressedImageCodec()]
 )
 @pytest.mark.parametrize("data", [b"", b"garbage", b"PK\x03\x04", b"\x93NUMPY\x01\x00"])
-def test_bytes_that_are_not_an_array_raise_error(codec: Any, data: bytes) -> None:
+def test_invalid_array_bytes_raise_error(codec: Any, data: bytes) -> None:
     with pytest.raises(EncodingError):
         codec.decode(field(np.uint8, (None,), codec), data)
 

@@ -138,7 +138,7 @@ GOOD = npy(np.arange(3, dtype=np.int32))
         (GOOD.replace(b"<i4", b"|O'"), "header cannot be parsed"),
     ],
 )
-def test_values_that_are_not_npy_files_raise_error(value: bytes, message: str) -> None:
+def test_invalid_npy_values_raise_error(value: bytes, message: str) -> None:
     for values in ([value], [value, GOOD], [GOOD, None, value]):
         with pytest.raises(ValueError, match=message):
             decode_npy(pa.array(values, pa.binary()), np.dtype("i4"), (3,))
@@ -150,7 +150,7 @@ def test_uncompressed_archives_are_read() -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"PK\x03\x04", GOOD, npz(np.arange(3))[:60]])
-def test_archives_that_are_not_npz_raise_error(value: bytes) -> None:
+def test_invalid_npz_archives_raise_error(value: bytes) -> None:
     with pytest.raises(ValueError, match="not a compressed array"):
         inflate_npz(pa.array([value]))
 

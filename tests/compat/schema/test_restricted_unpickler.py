@@ -140,7 +140,7 @@ UNLISTED = {
 
 
 @pytest.mark.parametrize("opcode", pickletools.opcodes, ids=lambda opcode: opcode.name)
-def test_instructions_that_petastorm_does_not_use_raise_error(
+def test_pickle_instructions_unused_by_petastorm_raise_error(
     opcode: pickletools.OpcodeInfo,
 ) -> None:
     is_line = opcode.arg is not None and opcode.arg.n == pickletools.UP_TO_NEWLINE
@@ -171,7 +171,7 @@ def test_pickle_cannot_change_how_later_pickles_resolve_a_name(name: bytes, chan
 
 
 @pytest.mark.parametrize("place", ["codec", "shape", "numpy_dtype", "name", "_name", "_fields"])
-def test_call_in_any_attribute_of_pickled_schema_raises_error(place: str, tmp_path: Path) -> None:
+def test_call_in_any_pickled_schema_attribute_raises_error(place: str, tmp_path: Path) -> None:
     trap = Calls(os.mkdir, str(tmp_path / "hacked"))
     values = {"name": "a", "numpy_dtype": np.int64, "shape": (), "codec": None, "nullable": False}
     if place in values:
@@ -353,7 +353,7 @@ def test_huge_memo_indexes_and_declared_lengths_do_not_allocate_memory() -> None
             tracemalloc.stop()
 
 
-def test_spark_array_that_contains_itself_raises_error() -> None:
+def test_self_referencing_spark_array_type_raises_error() -> None:
     array = TYPES.ArrayType(TYPES.LongType())
     array.elementType = array
     schema = Unischema("A", [UnischemaField("a", np.int64, (), codecs.ScalarCodec(array))])

@@ -215,7 +215,7 @@ def test_inferred_schema_lists_partition_columns_first(tmp_path: Path) -> None:
         ]
 
 
-def test_inferred_schema_of_unpartitioned_files_keeps_column_types(tmp_path: Path) -> None:
+def test_schema_inferred_from_unpartitioned_files_keeps_column_types(tmp_path: Path) -> None:
     pq.write_table(pa.table({"f": [0.5], "b": [True], "y": [b"x"]}), tmp_path / "a.parquet")
     for path in (tmp_path, tmp_path / "a.parquet"):
         schema = Unischema.from_arrow_schema(pq.ParquetDataset(path))

@@ -60,7 +60,7 @@ def test_threshold_in_any_time_unit_is_compared_with_timestamps(unit: str) -> No
         ([0.5, 1.25], 0.75, 1),
     ],
 )
-def test_timestamps_of_other_types_form_ngrams(times: Any, threshold: Any, count: int) -> None:
+def test_timestamps_of_various_types_form_ngrams(times: Any, threshold: Any, count: int) -> None:
     assert len(stamps(pairs(threshold), times)) == count
 
 

@@ -137,7 +137,7 @@ def test_null_arrays_match_no_elements() -> None:
     assert mask.tolist() == [False, False, True]
 
 
-def test_numbers_that_the_column_type_cannot_hold_match_nothing() -> None:
+def test_numbers_that_the_column_type_cannot_represent_match_nothing() -> None:
     table = pa.table({"x": pa.array([0.1, 0.5], pa.float32())})
     assert included(by.in_set([0.1, 0.5, 2**2000], "x"), table) == [1]
 

@@ -78,7 +78,7 @@ READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader], ids=
         ({"shuffle_row_drop_partitions": 7}, range(ROWS)),
     ],
 )
-def test_readers_return_the_rows_that_a_selection_keeps(
+def test_readers_return_only_selected_rows(
     make: Any, url: str, options: Any, expected: Any
 ) -> None:
     if expected is None:
@@ -108,7 +108,7 @@ def ngrams(url: str, **options: Any) -> list[tuple[int, int, int]]:
 
 
 def test_each_n_gram_is_read_once(url: str) -> None:
-    """This holds for any number of readers, and for any number of parts per shard."""
+    """Neither the number of readers nor the number of parts per shard matters."""
     expected = ngrams(url, shuffle_row_groups=False)
     assert len(expected) >= 20
     assert all(c == b + 1 == a + 2 for a, b, c in expected)

@@ -112,7 +112,7 @@ def test_indexes_are_found_for_a_dataset_opened_by_pyarrow(directory: Path) -> N
     assert found["of s"].get_row_group_indexes("a") == GROUPS["s"]["a"]
 
 
-def test_index_of_mds_dataset_maps_values_to_shards(directory: Path, mds: Path) -> None:
+def test_mds_index_maps_values_to_shards(directory: Path, mds: Path) -> None:
     expected = get_row_group_indexes(open_parquet(str(directory)))
     found = get_row_group_indexes(open_dataset(str(mds)))
     assert list(found) == list(expected)
