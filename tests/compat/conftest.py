@@ -28,19 +28,19 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 @pytest.fixture
 def ten(tmp_path: Path) -> str:
-    """The numbers from 0 to 9 in row groups of four."""
+    """The numbers 0 to 9 in row groups of four."""
     return write_parquet(tmp_path / "ten", {"number": range(10)})
 
 
 @pytest.fixture(scope="session")
 def thirty(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The numbers from 0 to 29 in row groups of seven."""
+    """The numbers 0 to 29 in row groups of seven."""
     return write_parquet(tmp_path_factory.mktemp("thirty"), {"id": range(30)}, 7)
 
 
 @pytest.fixture
 def thousand(tmp_path: Path) -> str:
-    """The numbers from 0 to 999 in row groups of a hundred."""
+    """The numbers 0 to 999 in row groups of a hundred."""
     return write_parquet(tmp_path / "thousand", {"number": range(1000)}, 100)
 
 

@@ -81,7 +81,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("dropped_loader", 1200),
     ],
 )
-def test_many_loaders_leave_no_files_threads_or_memory(
+def test_many_loaders_do_not_leak_files_threads_or_memory(
     kind: str, cycles: int, place: Path, tmp_path: Path
 ) -> None:
     arguments = (f"file://{place}/a.parquet", place / "mds", kind, cycles)

@@ -67,7 +67,7 @@ def test_index_file_url_is_accepted_as_dataset_url(
 
 
 def all_commands() -> dict[str, click.Command]:
-    """Return every command by its full name, such as ``cache ls``."""
+    """Return all commands, keyed by their full names, such as ``cache ls``."""
     context = click.Context(main)
     found: dict[str, click.Command] = {"": main}
     for name in commands():

@@ -1,4 +1,4 @@
-"""Finding the schema of a dataset, and adding one to an existing dataset."""
+"""Finding a dataset's schema, and adding a schema to an existing dataset."""
 
 import json
 import shutil

@@ -192,7 +192,7 @@ def test_metadata_is_kept_if_block_raises(tmp_path: Path) -> None:
     assert content(tmp_path)["_common_metadata"] == before
 
 
-def test_block_without_any_files_raises_error(tmp_path: Path) -> None:
+def test_block_without_files_raises_error(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
     for directory in (tmp_path / "nothing", tmp_path):
         with (

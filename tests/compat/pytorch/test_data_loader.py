@@ -122,7 +122,7 @@ class TestPasses:
         passes = [rows(DataLoader(reader, 50)) for _ in range(3)]
         assert passes == [rows(one) for _ in range(3)]
 
-    def test_loader_over_consumed_reader_begins_with_next_epoch(self, thousand: str) -> None:
+    def test_loader_over_consumed_reader_starts_with_next_epoch(self, thousand: str) -> None:
         reader = batch_reader(thousand, seed=1, shuffle_rows=True)
         taken = [number for batch in reader for number in batch.number.tolist()]
         loader = DataLoader(batch_reader(thousand, seed=1, shuffle_rows=True), 50)

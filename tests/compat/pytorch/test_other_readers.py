@@ -33,7 +33,7 @@ with_each = pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
 
 
 def batches_of(*sizes: int) -> ItemReader:
-    """A reader of ascending numbers in batches of the given sizes."""
+    """A reader that yields ascending numbers in batches of the given sizes."""
     bounds = np.cumsum([0, *sizes])
     arrays = [np.arange(start, stop) for start, stop in pairwise(bounds)]
     return ItemReader(items(number=arrays), batched=True)

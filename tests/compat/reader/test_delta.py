@@ -1,4 +1,4 @@
-"""Readers and `convert` return the live rows of a Delta table after any change to it."""
+"""Readers and `convert` return a Delta table's live rows after any change."""
 
 import datetime
 import os

@@ -1,4 +1,4 @@
-"""Readers, converters and conversions return the live rows of an Iceberg table."""
+"""Readers, converters and conversions return an Iceberg table's live rows."""
 
 import pickle
 from pathlib import Path

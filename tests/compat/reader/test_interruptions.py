@@ -206,7 +206,9 @@ def test_state_after_interrupts_resumes_with_next_item(
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100))
-def test_state_after_random_interrupts_loses_no_row(url: str, seed: int, tmp_path: Path) -> None:
+def test_state_after_random_interrupts_does_not_lose_rows(
+    url: str, seed: int, tmp_path: Path
+) -> None:
     place = random.Random(-seed).choice(IN_PROCESS)
     assert sorted(chain(url, seed, place, tmp_path)) == list(range(ROWS)), place
 
@@ -229,7 +231,7 @@ class InterruptedLock:
 
 @pytest.mark.parametrize("make", [make_reader, make_batch_reader])
 @pytest.mark.parametrize("times", [1, 5, 11, 12])
-def test_reader_interrupted_after_lock_release_loses_no_item(
+def test_reader_interrupted_after_lock_release_does_not_lose_items(
     url: str, make: Any, times: int
 ) -> None:
     def ids(items: Any) -> list[int]:

@@ -54,7 +54,7 @@ def three(row: Any) -> Any:
     return {**row, "id": np.ones(3)}
 
 
-#: A transform that declares arrays of two elements, but returns arrays of three.
+#: A transform that declares two-element arrays but returns three-element arrays.
 PAIR = TransformSpec(three, [("id", np.int64, (2,), False)])
 
 

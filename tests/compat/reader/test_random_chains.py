@@ -49,7 +49,7 @@ def stop(loader: Any) -> None:
 
 
 def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
-    """Return a chain and the expected rows of one epoch."""
+    """Return a chain and the expected rows for one epoch."""
     draw = random.Random(-seed)
     over = draw.choice(["reader", "reader", DataLoader, BatchedDataLoader])
     make_one = draw.choice([make_reader, make_batch_reader])

@@ -35,10 +35,10 @@ SEEDS = count(3)
 WAYS: dict[str, Callable[[str], Any]] = {
     "batches": lambda url: make_batch_reader(url, num_epochs=2, seed=3),
     "rows": lambda url: make_reader(url, num_epochs=2, seed=3, shuffle_rows=True),
-    "rows of a predicate": lambda url: make_reader(
+    "rows with a predicate": lambda url: make_reader(
         url, num_epochs=2, seed=3, predicate=in_lambda(["id"], lambda i: i % 3 == 0)
     ),
-    "rows of a transform": lambda url: make_reader(
+    "rows with a transform": lambda url: make_reader(
         url, num_epochs=2, seed=3, transform_spec=TransformSpec(lambda row: {"id": -row["id"]})
     ),
     "n-grams": lambda url: make_reader(url, PAIRS, seed=3),
@@ -61,7 +61,7 @@ def test_state_resumes_with_the_remaining_items(thirty: str, way: str, taken: in
 
 
 @pytest.mark.parametrize("way", ["rows", "elastic rows"])
-def test_set_epoch_after_load_within_row_group_begins_with_whole_row_group(
+def test_set_epoch_after_loading_mid_row_group_state_starts_with_whole_row_group(
     thirty: str, way: str
 ) -> None:
     with WAYS[way](thirty) as reader:
@@ -85,7 +85,7 @@ def test_state_with_damaged_item_count_raises_state_mismatch(thirty: str, epoch:
         assert reader.state_dict() == state
 
 
-@pytest.mark.parametrize("way", ["batches", "rows", "rows of a transform"])
+@pytest.mark.parametrize("way", ["batches", "rows", "rows with a transform"])
 @pytest.mark.parametrize("used", [1, 2, 8, 15, 40])
 def test_reader_state_excludes_prefetched_item(thirty: str, way: str, used: int) -> None:
     with WAYS[way](thirty) as reader:

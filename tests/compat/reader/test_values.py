@@ -133,7 +133,7 @@ def parquet(tmp_path: Path) -> str:
 
 @pytest.fixture(params=["parquet", "mds"])
 def url(request: Any, parquet: str, tmp_path: Path) -> str:
-    """URL of a dataset with decimals: the Parquet file, or the same rows converted to MDS."""
+    """URL of a dataset with decimals, either as Parquet or converted to MDS."""
     if request.param == "parquet":
         return parquet
     return str(convert(parquet, f"file://{tmp_path}/mds").url)

@@ -1,4 +1,4 @@
-"""A schema with every codec, and schemas as old versions of Petastorm pickled them."""
+"""A schema with every codec, and schemas as pickled by old versions of Petastorm."""
 
 import pickle
 from decimal import Decimal

@@ -266,7 +266,7 @@ def test_field_types_survive_a_json_round_trip(dtype: Any) -> None:
     assert through_json(schema).fields["a"].numpy_dtype is dtype
 
 
-def test_numpy_dtypes_read_back_as_types() -> None:
+def test_numpy_dtypes_become_types_in_a_json_round_trip() -> None:
     schema = Unischema("S", [UnischemaField("a", np.dtype(">i4"), ())])
     assert through_json(schema).fields["a"].numpy_dtype is np.int32
 

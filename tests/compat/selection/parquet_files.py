@@ -1,4 +1,4 @@
-"""Small Parquet datasets, and batches in the form that readers produce."""
+"""Small Parquet datasets, and batches as readers produce them."""
 
 import tempfile
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def read_all(source: SampleSource) -> list[Batch]:
 
 
 def batch_of(table: pa.Table) -> tuple[Batch, Schema]:
-    """Return a table in the form that a reader passes to transforms."""
+    """Return a table as the batch that readers pass to transforms, and its schema."""
     with tempfile.TemporaryDirectory() as directory:
         dataset = write(directory, table)
         return read_all(dataset)[0], dataset.schema

@@ -144,12 +144,12 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return write_dataset(directory, PIECES, {"id": "long", "s": "string"}, shard_size=1300)
 
 
-#: How Petastorm 0.13.1 cuts a row group of 11 rows.
+#: How Petastorm 0.13.1 splits a row group with 11 rows.
 CUTS = {2: [6, 5], 3: [4, 4, 3], 5: [3, 2, 2, 2, 2], 7: [2, 2, 1, 2, 1, 2, 1], 20: [1] * 11}
 
 
 @pytest.mark.parametrize("parts", CUTS)
-def test_row_groups_are_cut_as_in_petastorm(parts: int, tmp_path: Path) -> None:
+def test_row_groups_are_split_as_in_petastorm(parts: int, tmp_path: Path) -> None:
     split = SplitShards(write(tmp_path, PIECES.slice(0, 11)), parts)
     assert list(split.shard_sizes) == CUTS[parts]
     assert column(split, "id") == list(range(11))
