@@ -141,7 +141,7 @@ def test_overwrite_keeps_the_old_dataset_until_the_new_one_is_complete(
     source: Path, target: Path
 ) -> None:
     assert run("convert", source, target).exit_code == 0
-    # Ignore the marker file, which has no suffix: each job rewrites it.
+    # Ignore the marker file, which has no suffix and is rewritten by each job.
     old = {path.name: path.read_bytes() for path in target.iterdir() if path.suffix}
     whole = (source / "0.parquet").read_bytes()
     (source / "0.parquet").write_bytes(whole[:4] + bytes(50) + whole[54:])

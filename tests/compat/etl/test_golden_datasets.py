@@ -164,7 +164,7 @@ def test_petastorm_dataset_is_read_as_an_rdd(classic_spark: Any) -> None:
     assert sorted(int(row.id) for row in found) == list(range(12))
 
 
-@pytest.mark.skipif(not IS_CONNECT and not IS_REFUSING, reason="a classic session has RDDs")
+@pytest.mark.skipif(not IS_CONNECT and not IS_REFUSING, reason="classic sessions have RDDs")
 def test_rdd_on_session_without_rdds_raises_error(spark: Any) -> None:
     with pytest.raises(UnsupportedArgumentError, match="needs a classic Spark session"):
         dataset_as_rdd(golden_url("codecs"), spark)

@@ -54,7 +54,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     kind = draw(st.sampled_from(["scalar", "scalar", "array", "array", "image"]))
     if kind == "scalar":
         dtype, spark, type_, values = draw(st.sampled_from(SCALARS))
-        # Readers return a null in a column of floating-point numbers as NaN.
+        # Readers return nulls in floating-point columns as NaN.
         nullable = nullable and not issubclass(dtype, np.floating)
         field = UnischemaField(name, dtype, (), ScalarCodec(NamedSparkType(spark)), nullable)
         return field, type_, [None if n and nullable else draw(values) for n in nulls]

@@ -210,7 +210,7 @@ class TestLocalDiskCache:
         LocalDiskCache(str(tmp_path / "c"), 10_000, 10).get("k", list)
         assert (tmp_path / "c").stat().st_mode & 0o777 == 0o700
 
-    @pytest.mark.skipif(os.getuid() != 0, reason="only root can give files to others")
+    @pytest.mark.skipif(os.getuid() != 0, reason="only root can change file ownership")
     def test_other_users_files_are_not_loaded(self, tmp_path: Path) -> None:
         cache = LocalDiskCache(str(tmp_path), 10_000, 10)
         cache.get("k", lambda: "theirs")
