@@ -1,1 +1,1 @@
-"""Petastorm's pickles: read as data, without executing them, and written by hand."""
+"""Read Petastorm's pickles as data, without executing them, and write such pickles by hand."""

@@ -1,4 +1,4 @@
-"""Read Petastorm's pickles without executing them: names become inert stand-ins."""
+"""Read Petastorm's pickles without executing them, replacing globals with inert stand-ins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMPY = (
     *("float16", "float32", "float64", "double", "half", "single"),
     *("int_", "intc", "longlong", "ulonglong"),
 )
-#: Names of types in versions of NumPy other than the installed one.
+#: Type names used by other NumPy versions, and their current names.
 _NUMPY_OTHERS = {
     "bool": "bool_",
     "bool8": "bool_",
@@ -34,7 +34,7 @@ _NUMPY_OTHERS = {
     "string_": "bytes_",
     "unicode_": "str_",
 }
-#: The possible types of a field, by name.
+#: The types that a field can have, by name.
 TYPES: dict[str, Any] = {
     "decimal.Decimal": Decimal,
     **{f"builtins.{type_.__name__}": type_ for type_ in (bool, bytes, float, int, str)},
@@ -44,7 +44,7 @@ TYPES: dict[str, Any] = {
 }
 SPARK_TYPES = {f"pyspark.sql.types.{name}": json for name, json in ATOMIC_TYPES.items()}
 
-#: All names that a pickle may use.
+#: All globals that a pickle may reference.
 KNOWN = frozenset(
     {
         *TYPES,
@@ -71,7 +71,7 @@ KNOWN = frozenset(
     }
 )
 
-#: Packages and modules under other names, and what Petastorm 0.13, Python 3 and NumPy 1 call them.
+#: Other names of packages and modules, and their names in Petastorm 0.13, Python 3 and NumPy 1.
 _RENAMED = {
     "__builtin__.": "builtins.",
     "av.experimental.deepdrive.dataset_toolkit.": "petastorm.",
@@ -80,11 +80,11 @@ _RENAMED = {
     "mdstorm.": "petastorm.",
     "numpy._core.": "numpy.core.",
 }
-#: Petastorm's metadata takes kilobytes; an index of millions of values takes megabytes.
+#: Petastorm's metadata takes kilobytes; an index with millions of values takes megabytes.
 MAX_BYTES = 1 << 28
-#: Maximum number of arguments of a field.
+#: Maximum number of arguments to a field's constructor.
 _MOST_ARGUMENTS = 5
-#: The instructions of Petastorm's pickles in any protocol.
+#: The opcodes that Petastorm's pickles use, across all protocols.
 _LISTED = frozenset(
     [
         *("PROTO", "FRAME", "STOP", "MARK"),
@@ -99,38 +99,38 @@ _LISTED = frozenset(
         *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
     ]
 )
-#: Which of the values that an instruction pops must be hashable.
+#: For each opcode, the popped values that must be hashable.
 _HASHED = {
     "SETITEM": slice(1, 2),
     "SETITEMS": slice(1, None, 2),
     "DICT": slice(0, None, 2),
     "ADDITEMS": slice(1, None),
 }
-#: Petastorm's pickles nest up to 13 levels, for the unit of a time in an index.
+#: Petastorm's pickles nest at most 13 levels deep, at the unit of a timestamp in an index.
 _DEEPEST = 50
-#: dtypes of scalars: byte order, kind, size, and the unit of times.
+#: Scalar dtypes: byte order, kind, size, and the unit of datetimes.
 _DTYPE = re.compile(
     r"[<>=|](b1|[iu][1248]|f[248]|[SU]\d{1,6}|M8\[\d{1,9}(Y|M|W|D|h|m|s|ms|us|ns)\])"
 )
 
 
 class StandIn:
-    """Placeholder for a class or function that a pickle names; instances represent its objects.
+    """Placeholder for a class or function that a pickle references; instances represent objects.
 
-    It records the calls that the pickle would make, and executes none. Neither instances nor
-    classes accept other attributes, and instances are equal only to themselves.
+    A stand-in records the calls that the pickle would make, without executing any. Neither
+    instances nor classes accept other attributes, and instances compare equal only to themselves.
 
     Attributes
     ----------
     name : str
-        The name of the class or function in Petastorm, Python 3 and NumPy 1:
+        The name of the class or function in Petastorm, Python 3 and NumPy 1, such as
         ``decimal.Decimal``.
     arguments : tuple
-        The arguments with which the object is made.
+        The arguments that the object is created with.
     state : object
-        The state that the object is given; None without one.
+        The state passed to ``__setstate__``; None if there is none.
     entries : list of tuple
-        Keys and values that are set in it as in a dict.
+        Keys and values assigned by item, as in a dict.
     """
 
     __slots__ = ("arguments", "entries", "state")
@@ -174,7 +174,7 @@ class _Restored(StandIn):
 
 
 def read_pickle(data: bytes) -> Any:
-    """Return the content of a pickle of any protocol, without running anything in it.
+    """Return the content of a pickle of any protocol, without executing anything in it.
 
     Returns
     -------
@@ -184,22 +184,22 @@ def read_pickle(data: bytes) -> Any:
     Raises
     ------
     UnsafePickleError
-        If it names anything that Petastorm's metadata does not, is not a pickle, or uses
-        instructions that Petastorm's never use.
+        If the data is not a pickle, references a global that Petastorm's metadata never does, or
+        uses opcodes that Petastorm's pickles never contain.
     """
     if len(data) > MAX_BYTES:
         raise UnsafePickleError(
             f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata takes kilobytes"
         )
     with damage_refused(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # damaged strings cause these
+        warnings.simplefilter("ignore", DeprecationWarning)  # damaged strings cause them
         check_instructions(data)
-        # In Python 2, bytes were strings.
+        # In Python 2, str was bytes.
         return _Unpickler(io.BytesIO(data), encoding="latin-1").load()
 
 
 class _Unpickler(pickle.Unpickler):
-    """An unpickler that finds stand-ins for known names, and rejects all others."""
+    """An unpickler that returns stand-ins for known globals and rejects all others."""
 
     def find_class(self, module: str, name: str) -> type[StandIn]:
         known = f"{module}.{name}"
@@ -217,7 +217,7 @@ class _Unpickler(pickle.Unpickler):
 
 @contextmanager
 def damage_refused() -> Iterator[None]:
-    """Turn any error in the block into the error for a damaged pickle."""
+    """Convert any error raised in the block into the error for a damaged pickle."""
     try:
         yield
     except UnsafePickleError:
@@ -233,7 +233,7 @@ def damage_refused() -> Iterator[None]:
 
 
 def refused(what: str) -> UnsafePickleError:
-    """Return the error for known names in a combination that Petastorm never writes."""
+    """Return the error for known globals combined in a way that Petastorm never writes."""
     return UnsafePickleError(
         f"Petastorm would not write this metadata: {what}. It is damaged, or was written by "
         "something else"
@@ -241,12 +241,12 @@ def refused(what: str) -> UnsafePickleError:
 
 
 def expect(node: Any, what: str, *names: str) -> StandIn:
-    """Return an object if it is one of the classes `names`.
+    """Return `node` if it is an instance of one of the classes `names`.
 
     Raises
     ------
     UnsafePickleError
-        If not: the message names the object and `what`.
+        If it is not; the message contains the object's name and `what`.
     """
     if isinstance(node, StandIn) and node.name in names:
         return node
@@ -263,13 +263,13 @@ _SPECIAL = {"copyreg._reconstructor": _Reconstructed, "pyspark.serializers._rest
 
 
 class _Value(NamedTuple):
-    """The depth of a value on the stack of the pickle, and whether it is a tuple."""
+    """The nesting depth of a value on the pickle stack, and whether the value is a tuple."""
 
     depth: int
     is_tuple: bool
 
 
-#: Results of the instructions that push a value and pop none, which are the most frequent ones.
+#: Results of the opcodes that push a value without popping any, which are the most frequent.
 _FROM_NOTHING = {
     opcode.name: [_Value(0, made is pickletools.pytuple) for made in opcode.stack_after]
     for opcode in pickletools.opcodes
@@ -278,18 +278,18 @@ _FROM_NOTHING = {
 
 
 def check_instructions(data: bytes) -> None:
-    """Check the instructions of a pickle without creating any values.
+    """Check the opcodes in a pickle without creating any values.
 
-    Whatever passes takes memory and time in proportion to its length: a length ends inside of the
-    pickle, an index of the memo is not larger than the pickle could fill, numbers have 64 bits, and
-    no tuple is hashed, which visits shared parts again and again.
+    The memory and time needed to load a pickle that passes are proportional to its length. No
+    length extends past the end of the pickle, no memo index is larger than the pickle could fill,
+    integers fit in 64 bits, and no tuple is hashed, because hashing revisits shared parts.
 
     Raises
     ------
     UnsafePickleError
-        If an instruction is not one that Petastorm's pickles consist of, or exceeds these bounds.
+        If an opcode is one that Petastorm's pickles never contain.
     IndexError, KeyError, ValueError
-        If it is not a pickle.
+        If `data` is not a pickle, or exceeds these bounds.
     """
     stack: list[_Value] = []
     marks: list[int] = []
@@ -321,9 +321,9 @@ def check_instructions(data: bytes) -> None:
 
 
 def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int]) -> None:
-    """Pop what an instruction consumes from the stack, and push its result.
+    """Pop the values that an opcode consumes from the stack, and push its result.
 
-    One that takes more than is there is left to the unpickler, which refuses it.
+    An opcode that pops more values than the stack holds is left for the unpickler to reject.
     """
     before, after = opcode.stack_before, opcode.stack_after
     start = len(stack) - len(before)
@@ -343,7 +343,7 @@ def _follow(opcode: pickletools.OpcodeInfo, stack: list[_Value], marks: list[int
 
 
 def numpy_type(node: Any) -> Any:
-    """Return the type that a field's ``numpy_dtype`` names."""
+    """Return the type that a field's ``numpy_dtype`` refers to."""
     if not isinstance(node, type):
         return _dtype(node)
     name = getattr(node, "name", "")
@@ -353,7 +353,7 @@ def numpy_type(node: Any) -> Any:
 
 
 def spark_type(node: Any) -> NamedSparkType:
-    """Return the Spark type of a codec: of an object, or of a class."""
+    """Return a codec's Spark type, which is stored as an instance or as a class."""
     if getattr(node, "name", None) != "pyspark.sql.types.ArrayType":
         return NamedSparkType(_simple_spark_type(node))
     state = attributes(node)
@@ -371,19 +371,19 @@ def _simple_spark_type(node: Any) -> str:
     state = attributes(node)
     precision, scale = state.get("precision", 10), state.get("scale", 0)
     if not all(type(number) is int and 0 <= number <= 38 for number in (precision, scale)):
-        raise refused("a decimal of an impossible size")
+        raise refused("a decimal with an impossible precision or scale")
     return f"decimal({precision},{scale})"
 
 
 def scalar(node: Any) -> Any:
-    """Return a value of an index: a scalar of NumPy or Python, a Decimal, or None."""
+    """Return a value in an index: a NumPy or Python scalar, a Decimal, or None."""
     if node is None or isinstance(node, (bool, int, float, str, bytes)):
         return node
     found = expect(node, "value of an index", "numpy.core.multiarray.scalar", "decimal.Decimal")
     if found.name == "decimal.Decimal":
         return Decimal(text_of(*found.arguments))
     dtype, content = _dtype(found.arguments[0]), found.arguments[1]
-    # In Python 2, bytes were strings.
+    # In Python 2, str was bytes.
     stored = content.encode("latin-1") if isinstance(content, str) else content
     if len(stored) != dtype.itemsize:
         raise refused(f"a value whose size does not match its type {dtype}")
@@ -391,7 +391,7 @@ def scalar(node: Any) -> Any:
 
 
 def _dtype(node: Any) -> np.dtype[Any]:
-    """Return the dtype of numbers, strings or times that a call of ``numpy.dtype`` describes."""
+    """Return the number, string or datetime dtype that a pickled ``numpy.dtype`` call creates."""
     made = expect(node, "dtype", "numpy.dtype")
     state: Any = made.state or (None, "=")
     name = text_of(state[1]) + text_of(made.arguments[0])
@@ -404,13 +404,13 @@ def _dtype(node: Any) -> np.dtype[Any]:
 
 
 def attributes(node: Any) -> dict[str, Any]:
-    """Return the attributes that the state of an object sets."""
+    """Return the attributes that an object's state sets."""
     state = node.state if isinstance(node, StandIn) else None
     return state if isinstance(state, dict) else {}
 
 
 def entries(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield keys and values of a dict, an OrderedDict or a defaultdict."""
+    """Yield the keys and values of a dict, an OrderedDict or a defaultdict."""
     if isinstance(node, dict):
         yield from node.items()
         return

@@ -1,4 +1,4 @@
-"""Write Petastorm's pickles of schemas and indexes, and read them without executing anything."""
+"""Write pickled schemas and indexes as Petastorm does, and read them without executing anything."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _KINDS = (f"{_INDEXERS}.SingleFieldIndexer", f"{_INDEXERS}.FieldNotNullIndexer")
 
 
 def load_unischema(data: bytes) -> Unischema:
-    """Return the schema in a pickle, without running anything in it.
+    """Return the schema in a pickle, without executing anything in it.
 
-    It reads all protocols, and the forms of all versions of Petastorm, including those when it was
-    called dataset_toolkit.
+    All pickle protocols and the formats of all Petastorm versions are supported, including those
+    from when Petastorm was called dataset_toolkit.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def load_unischema(data: bytes) -> Unischema:
     Raises
     ------
     UnsafePickleError
-        If it is anything but the pickle of a Unischema with Petastorm's codecs; also
+        If `data` is not a pickled Unischema with Petastorm's codecs. The error is also a
         `pickle.UnpicklingError`.
     """
     with unpickler.damage_refused():
@@ -86,18 +86,18 @@ def dump_unischema(unischema: Unischema) -> bytes:
     Raises
     ------
     InvalidArgumentError
-        If a field has a codec, or a type, that is not one of Petastorm's.
+        If a field has a codec or type that Petastorm does not have.
     """
     fields = list(unischema.fields.values())
     encoded = [(field.name, dump_field(field)) for field in fields]
-    # As in Petastorm, every field is also an attribute.
+    # As in Petastorm, each field is also an attribute of the schema.
     by_name = called(imported("collections", "OrderedDict")) + entries(encoded)
     state = [("_name", text(unischema._name)), ("_fields", by_name), *encoded]
     return b"\x80\x02" + instance(_UNISCHEMA, "Unischema", state) + b"."
 
 
 def dump_field(field: UnischemaField) -> bytes:
-    """Return the part of the pickle for one field; equal fields have equal parts."""
+    """Return the part of the pickle for one field; equal fields give equal bytes."""
     shape = tuple_of(map(integer, field.shape))
     parts = [text(field.name), _type(field), shape, _codec(field), boolean(field.nullable)]
     return imported(_UNISCHEMA, "UnischemaField") + tuple_of(parts) + b"\x81"
@@ -108,7 +108,7 @@ def _type(field: UnischemaField) -> bytes:
     if dtype is Decimal:
         return imported("decimal", "Decimal")
     if isinstance(dtype, type) and dtype in (bool, bytes, float, int, str):
-        # The name of the module in Python 2, because the pickle uses a protocol of Python 2.
+        # Use Python 2's module name, because the pickle uses a Python 2 protocol.
         return imported("__builtin__", "str" if dtype is bytes else dtype.__name__)
     name = np.dtype(np.dtype(dtype).type).name
     return imported("numpy", f"{name}_" if name in ("bool", "bytes", "object", "str") else name)
@@ -128,7 +128,7 @@ def _codec(field: UnischemaField) -> bytes:
         return instance(_CODECS, "ScalarCodec", [("_spark_type", _spark_type(codec._spark_type))])
     raise InvalidArgumentError(
         f"field {field.name!r} has the codec {type(codec).__name__}, which is not one of "
-        "Petastorm's, so readers could not restore it from the metadata: use a codec of Petastorm"
+        "Petastorm's, so readers could not restore it from the metadata: use a Petastorm codec"
     )
 
 
@@ -166,7 +166,7 @@ def called(function: bytes, *arguments: bytes) -> bytes:
 
 
 def instance(module: str, name: str, state: list[tuple[str, bytes]]) -> bytes:
-    """Push an object of a class, with some attributes."""
+    """Push an instance of a class with the given attributes."""
     made = imported(module, name) + b")\x81"
     return made + b"}" + entries(state) + b"b" if state else made
 
@@ -193,7 +193,7 @@ def text(value: str) -> bytes:
 
 
 def binary(value: bytes) -> bytes:
-    """Push bytes, which need protocol 3."""
+    """Push bytes, which require protocol 3."""
     return b"B" + struct.pack("<I", len(value)) + value
 
 
@@ -213,23 +213,23 @@ def boolean(value: bool) -> bytes:
 
 
 _SET = imported("builtins", "set")
-#: The path that both NumPy 1 and 2 can import.
+#: The import path that works with both NumPy 1 and 2.
 _SCALAR = imported("numpy.core.multiarray", "scalar")
 _DTYPE = imported("numpy", "dtype")
 
 
 @dataclass(frozen=True)
 class StoredIndex:
-    """One index of row groups.
+    """A row group index.
 
     Attributes
     ----------
     kind : str
         ``"SingleFieldIndexer"`` or ``"FieldNotNullIndexer"``.
     index_name, column_name : str
-        Name of the index, and the field that it is of.
+        Name of the index, and of the field it covers.
     row_groups : dict of (object to set of int), or set of int
-        Numbers of the row groups that hold each value; or that hold any value.
+        Numbers of the row groups that contain each value, or that contain any non-null value.
     """
 
     kind: str
@@ -239,7 +239,7 @@ class StoredIndex:
 
 
 def load_indexes(data: bytes) -> dict[str, StoredIndex]:
-    """Return the indexes of row groups in a pickle, by name, without running anything in it.
+    """Return the row group indexes in a pickle, by name, without executing anything in it.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
     Raises
     ------
     UnsafePickleError
-        If it is anything else; also `pickle.UnpicklingError`.
+        If `data` is anything else. The error is also a `pickle.UnpicklingError`.
     """
     with unpickler.damage_refused():
         allowance = _Allowance(len(data))
@@ -258,7 +258,7 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
 
 
 class _Allowance:
-    """Limits the values copied from a pickle, which may refer to the same part many times."""
+    """Limits the number of values copied from a pickle that may repeat references to one object."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -277,7 +277,7 @@ def _stored_index(node: Any, allowance: _Allowance) -> StoredIndex:
     if made.name.endswith("SingleFieldIndexer"):
         row_groups = {}
         for key, numbers in unpickler.entries(content):
-            # The last argument of a scalar is its content.
+            # A scalar's last argument is its content.
             allowance.take(
                 1 + (len(key.arguments[-1]) if isinstance(key, unpickler.StandIn) else 0)
             )
@@ -300,7 +300,7 @@ def _row_groups(node: Any, allowance: _Allowance) -> set[int]:
 def dump_indexes(indexes: Mapping[str, StoredIndex]) -> bytes:
     """Return the value of the metadata key ``dataset-toolkit.rowgroups_index.v1``.
 
-    Numbers and strings are written as those of Python, to which NumPy's scalars are equal.
+    NumPy numbers and strings are written as the Python values they are equal to.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def dump_indexes(indexes: Mapping[str, StoredIndex]) -> bytes:
     Raises
     ------
     InvalidArgumentError
-        If a field has values that cannot be kept.
+        If a field has values that cannot be stored.
     """
     return b"\x80\x03}" + entries((n, _index(index)) for n, index in indexes.items()) + b"."
 
