@@ -1,4 +1,4 @@
-"""The arguments of readers: their names and types, and checks of their values."""
+"""Names and types of reader arguments, and checks of their values."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from mdstorm_backend.tables import AsOf
 
 _ORDERS = ("exact", "elastic")
 _POOLS = ("thread", "process", "dummy")
-#: Petastorm's default number of workers in the methods of the converter.
+#: Petastorm's default number of workers in converter methods.
 DEFAULT_WORKERS = 4
 _DEFAULT_RESULTS = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderArguments:
-    """The arguments of a reader, or of a method of the converter that reads.
+    """The arguments of a reader, or of a converter method that creates one.
 
     Names, meanings and defaults are as in `mdstorm.make_batch_reader`, with three differences:
-    ``workers_count=None`` means `DEFAULT_WORKERS`, as in the methods of the converter;
+    ``workers_count=None`` means `DEFAULT_WORKERS`, as in converter methods;
     `shuffling_queue_capacity` is the number of rows that a loader shuffles together; and
-    `transform_whole_shards` makes a loader of a converter call functions as readers do.
+    `transform_whole_shards` makes a converter's loader call functions as readers do.
 
     Raises
     ------
@@ -145,9 +145,9 @@ class ReaderArguments:
             )
 
     def _check_share(self) -> None:
-        """Raise InvalidArgumentError unless the share is none, a valid rank and count, or "auto".
+        """Raise InvalidArgumentError if the shard arguments are not a valid combination.
 
-        Either may be None if the other is "auto".
+        Both may be None, or a valid rank and count. If one is "auto", the other may be None.
         """
         rank, count = self.cur_shard, self.shard_count
         given = {"cur_shard": rank, "shard_count": count}
@@ -167,7 +167,7 @@ class ReaderArguments:
             )
 
     def _take_world(self) -> None:
-        """Replace the argument `world` by its rank and size as the shard arguments."""
+        """Convert the argument `world` to shard arguments: its rank and size."""
         if self.is_share:
             raise InvalidArgumentError(
                 f"world={self.world!r} selects the share of the rows, and so do cur_shard and "
@@ -190,12 +190,12 @@ class ReaderArguments:
 
     @property
     def is_auto(self) -> bool:
-        """Whether rank and world size are taken from the launcher when a pass begins."""
+        """Whether the launcher provides rank and world size when a pass begins."""
         return _is_auto(self.cur_shard) or _is_auto(self.shard_count)
 
     @property
     def is_share(self) -> bool:
-        """Whether shard arguments are given."""
+        """Whether any shard argument was passed."""
         return self.cur_shard is not None or self.shard_count is not None
 
     @property
@@ -207,12 +207,12 @@ class ReaderArguments:
 
     @property
     def prefetch(self) -> int:
-        """Number of results to prepare ahead of use, at most enough to keep all workers busy."""
+        """Number of results to prefetch, at most enough to keep all workers busy."""
         return max(min(int(self.results_queue_size or _DEFAULT_RESULTS), self.workers + 2), 1)
 
     @property
     def is_elastic(self) -> bool:
-        """Whether the order is the elastic one, as in MosaicML Streaming."""
+        """Whether the order is elastic, as in MosaicML Streaming."""
         return self.order == "elastic"
 
     @base.cached_property
@@ -222,9 +222,9 @@ class ReaderArguments:
         Raises
         ------
         InvalidArgumentError
-            If there is no such cache, or an argument of it is invalid.
+            If the cache type is unknown, or one of the cache's arguments is invalid.
         UnsupportedArgumentError
-            If it cannot be combined with other arguments.
+            If the cache cannot be combined with other arguments.
         """
         if self.cache_type in (None, "null"):
             return NullCache()
@@ -240,14 +240,14 @@ class ReaderArguments:
             raise no_cache_with("on_corrupt='skip'")
         return LocalDiskCache(
             self.cache_location,
-            self.cache_size_limit,  # type: ignore[arg-type]  # which the class checks
+            self.cache_size_limit,  # type: ignore[arg-type]  # checked by the class
             self.cache_row_size_estimate,  # type: ignore[arg-type]
             **{"cleanup": True, **(self.cache_extra_settings or {})},
         )
 
 
 class AddedKeywords(TypedDict, total=False):
-    """Keywords of all readers and loaders beyond Petastorm's; defaults as in `ReaderArguments`."""
+    """mdstorm's extra keywords for readers and loaders; defaults are as in `ReaderArguments`."""
 
     order: str
     fill_nulls: Mapping[str, Any] | None
@@ -263,18 +263,18 @@ class AddedKeywords(TypedDict, total=False):
 
 
 class AddedReaderKeywords(AddedKeywords, total=False):
-    """Keywords of `make_reader` and `make_batch_reader` beyond Petastorm's."""
+    """mdstorm's extra keywords for `make_reader` and `make_batch_reader`."""
 
     version: int | str | None
     timestamp: str | datetime | None
 
 
 class ReaderKeywords(AddedKeywords, total=False):
-    """Keywords that the methods of a converter pass on to a reader.
+    """Keywords that converter methods pass on to a reader.
 
-    Petastorm's reader arguments and some of ours, without the dataset and without the arguments
-    that the methods have themselves: ``num_epochs`` and ``workers_count``. A converter knows the
-    version of its table.
+    They are Petastorm's reader arguments and some of mdstorm's. They do not include the dataset,
+    ``num_epochs`` and ``workers_count``, which are parameters of the methods themselves, or the
+    table version, which the converter knows.
     """
 
     schema_fields: Collection[Any] | None
@@ -304,20 +304,20 @@ class ReaderKeywords(AddedKeywords, total=False):
     transform_whole_shards: bool
 
 
-#: Names of `ReaderKeywords`.
+#: The names in `ReaderKeywords`.
 READER_KEYWORDS = tuple(ReaderKeywords.__annotations__)
 
 
 def no_cache_with(other: str) -> UnsupportedArgumentError:
-    """Return the error for an argument that a local-disk cache does not support."""
+    """Return the error for an argument that a local disk cache does not support."""
     return UnsupportedArgumentError(
         f"Local cache is not supported together with {other}: leave out one of them"
     )
 
 
 def check_reader(reader: object) -> None:
-    """Raise ArgumentTypeError unless `reader` is iterable and not a path, or is like a reader."""
-    if hasattr(reader, "batched_output"):  # also a mock, which tests pass for a reader
+    """Raise ArgumentTypeError unless `reader` looks like a reader or is a non-path iterable."""
+    if hasattr(reader, "batched_output"):  # includes the mock readers that tests pass
         return
     if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:
         raise ArgumentTypeError(
@@ -327,7 +327,7 @@ def check_reader(reader: object) -> None:
 
 
 def _is_auto(shard: object) -> bool:
-    """Whether a shard argument is ``"auto"``, which takes it from the launcher."""
+    """Whether a shard argument is ``"auto"``, which means that the launcher provides it."""
     return isinstance(shard, str) and shard == "auto"
 
 
@@ -344,20 +344,20 @@ def rows_of_batch(
     Parameters
     ----------
     batch_size : int or None
-        The requested size; None, 0 or less: all rows of all epochs.
+        The requested size; None, 0 or a negative size means all rows of all epochs.
     num_epochs : int or None
-        Passes over the data; None means endless.
+        Passes over the data; None means infinite.
     dataset_size : int
         Rows per epoch.
     is_elastic : bool
-        Whether the order is the elastic one, in which no batch spans epochs.
+        Whether the order is elastic, so that no batch spans epochs.
     may_add_rows : bool
         Whether a transform may add rows.
 
     Raises
     ------
     InvalidArgumentError
-        If `batch_size` is not an integer, or requests all rows of endless epochs.
+        If `batch_size` is not an integer, or requests all rows of infinitely many epochs.
     """
     base.check_integer("batch_size", batch_size)
     if batch_size and batch_size > 0:
@@ -376,12 +376,12 @@ _NOT_OURS = "leave it out"
 _OF_TABLES = (
     "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
 )
-#: Keywords of other loaders, and our equivalent for functions that have it.
+#: Keywords of other loaders, and mdstorm's equivalent where a function has it.
 _INSTEAD = {
     "collate_fn": ("batch_map", "a function of a batch, which returns the inputs of the model"),
     "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
 }
-#: Keywords of other loaders, and what to use or do here.
+#: Keywords of other loaders, and what to do instead in mdstorm.
 _ELSEWHERE = {
     "batch_map": "it is for PyTorch; a dataset of TensorFlow has .map(function)",
     "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
@@ -418,14 +418,14 @@ _ELSEWHERE = {
 
 
 def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise ArgumentTypeError for keywords that a function does not have.
+    """Raise ArgumentTypeError for keywords that a function does not accept.
 
     Parameters
     ----------
     function : str
         The function's name, for messages.
     given, known : collection of str
-        Names of keywords.
+        Keywords that were passed, and keywords that the function accepts.
 
     Raises
     ------
@@ -444,7 +444,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
 
 
 def _instead(name: str, known: Collection[str]) -> str:
-    """Return the end of a message about a keyword of other loaders; empty for other keywords."""
+    """Return the end of the message about another loader's keyword; empty for other keywords."""
     instead, how = _INSTEAD.get(name, ("", ""))
     if instead in known:
         return f": use {instead}, {how}"

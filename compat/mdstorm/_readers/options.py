@@ -1,4 +1,4 @@
-"""Translate the arguments of readers to the engine's options: the data to read, and its order."""
+"""Translate reader arguments into the engine's options for which data to read, in which order."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
 
 _logger = logging.getLogger(__name__)
 _warned = False
-#: For each share that was read without a seed, the first epoch of the next loader.
+#: First epoch of the next loader, for each share that was read without a seed.
 next_epochs: dict[tuple[Any, ...], int] = {}
-#: For each share, the value of `ReaderOptions.tried`.
+#: The value of `ReaderOptions.tried` for each share.
 tried_passes: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
 _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
@@ -63,21 +63,21 @@ def reader_options(
     order : ExactOrder or ElasticShare
         The order of the dataset's samples.
     batched : bool
-        Whether the user's functions take whole batches, as in the batch reader, rather than the
-        values of one row.
+        Whether the user's functions take whole batches, as in the batch reader, rather than
+        single rows.
     overlap : int
-        Rows that a part of a shard shares with the next one, see `SplitShards` and `RankShare`.
+        Rows that a part of a shard shares with the next part; see `SplitShards` and `RankShare`.
     begins : FirstEpoch, optional
-        The epoch to begin with; by default the first one.
+        The epoch to begin with; epoch 0 by default.
 
     Raises
     ------
     NoMatchingFieldsError
-        If no column is left to read.
+        If there is no column to read.
     InvalidArgumentError
-        If a filter or a predicate uses columns that are not read.
+        If a filter or predicate uses columns that are not read.
     UnsupportedArgumentError
-        If there are both a cache and a predicate that has to be evaluated on rows.
+        If a cache is combined with a predicate that has to be evaluated on rows.
     """
     schema = select_fields(source.schema, arguments.schema_fields)
     masks = tuple(arguments.null_masks or ())
@@ -132,7 +132,7 @@ def reader_options(
 
 
 def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
-    """Raise ArgumentTypeError if columns whose nulls are handled exist, but are not read."""
+    """Raise ArgumentTypeError if columns with null handling exist but are not read."""
     left_out = [name for name in names if name in stored and name not in schema]
     if left_out:
         raise ArgumentTypeError(
@@ -147,7 +147,7 @@ def _cut(
     order: ExactOrder | ElasticShare,
     overlap: int,
 ) -> tuple[SampleSource, ExactOrder | ElasticShare]:
-    """Return a view of the rows to read, and the order within it."""
+    """Return a view of the rows to read, and the order in which to read them."""
     if overlap and order.follows_world:
         raise UnsupportedArgumentError(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
@@ -165,18 +165,18 @@ def _cut(
 def _filtered(
     arguments: ReaderArguments, source: SampleSource, schema: Schema, batched: bool
 ) -> tuple[SampleSource, list[Transform], Sequence[str], dict[str, str]]:
-    """Drop the shards that selector, filters and predicate exclude.
+    """Drop the shards that the selector, filters and predicate exclude.
 
     Returns
     -------
     source : SampleSource
         The shards that may hold matching rows.
     filters : list of Transform
-        The conditions still to be evaluated on rows.
+        The conditions that still have to be evaluated on rows.
     filter_columns : sequence of str
-        Columns that are read only for these conditions.
+        Columns that are read only to evaluate these conditions.
     selection : dict of str to str
-        Filters and predicate as strings, for states.
+        The filters and predicate as strings, to be saved in states.
     """
     selection: dict[str, str] = {}
     steps: list[Transform] = []
@@ -214,7 +214,7 @@ def _filtered(
 
 
 class ColumnSelection(DeclaredTransform):
-    """A `TransformSpec` that changes no value: it has no function and declares no fields."""
+    """A `TransformSpec` without a function or edited fields, which only selects columns."""
 
     keeps_rows = True
 
@@ -229,27 +229,27 @@ class ColumnSelection(DeclaredTransform):
 
 
 class Steps:
-    """A `Transform` that applies row filters in turn and then changes columns.
+    """A `Transform` that applies row filters one after another, and then changes columns.
 
     Parameters
     ----------
     filters : sequence of Transform
-        Filters drop rows and change no value.
+        Filters, which drop rows without changing values.
     change : Transform or None
-        The transform of the columns: the user's function.
+        The column transform, which calls the user's function.
     columns : sequence of str
-        The inputs of `change`; other columns are read only for the filters.
+        The input columns of `change`; other columns are read only for the filters.
 
     Attributes
     ----------
     columns : tuple of str
-        The resulting columns.
+        The output columns.
     unchanged : frozenset of str
-        The resulting columns whose values are as they are stored.
+        The output columns that contain their stored values.
     leaves_out_rows : bool
         Whether there are filters.
     keeps_rows : bool
-        Whether neither filters nor `change` may drop rows.
+        Whether neither the filters nor `change` can drop rows.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ class Steps:
         self.keeps_rows = keeps_rows and not self._filters
 
     def __call__(self, batch: Batch) -> Batch:
-        """Filter and change a batch; the user's function is not called for a batch without rows."""
+        """Filter and change a batch; the user's function is not called for an empty batch."""
         for step in self._filters:
             batch = step(batch)
         batch = {name: batch[name] for name in self._read}
@@ -278,9 +278,9 @@ class Steps:
 
 
 def _warn_of_whole_passes(_epoch: int) -> None:
-    """Log a warning if there are several processes, once per process.
+    """Log a warning, once per process, if there are several processes.
 
-    Invalid values of the launcher's variables are logged too, not raised: no data depends on them.
+    Invalid launcher variables are also logged rather than raised, because no data depends on them.
     """
     global _warned
     if _warned:
@@ -305,14 +305,14 @@ def _warn_of_whole_passes(_epoch: int) -> None:
 def sample_order(
     arguments: ReaderArguments, *, is_shared: bool = False
 ) -> ExactOrder | ElasticShare:
-    """Return the order of the samples, with its seed fixed.
+    """Return the sample order, with a fixed seed.
 
     Parameters
     ----------
     arguments : ReaderArguments
         The user's arguments.
     is_shared : bool
-        Whether other processes read in the same order without shard arguments.
+        Whether other processes read in the same order, even without shard arguments.
     """
     if arguments.shard_seed is not None:
         warn_user("shard_seed was deprecated and will be removed in future versions: use seed")
@@ -333,7 +333,7 @@ def sample_order(
             follows_world=follows_world,
         ).resolved()
     order = ElasticOrder(
-        batch_size=1,  # replaced by the loader's
+        batch_size=1,  # replaced by the loader's batch size
         shuffle=shuffle_shards or shuffle_rows or window > 0,
         shuffle_seed=secrets.randbits(32) | 1 if seed is None else seed,
         shuffle_block_size=window if window > 1 else None,
@@ -345,8 +345,8 @@ def sample_order(
 class FirstEpoch:
     """The first epoch of a loader.
 
-    Calling it with the first epoch of a pass records the pass, so that later loaders do not repeat
-    its epochs.
+    Calling an instance with the first epoch of a pass records that pass, so that later loaders do
+    not repeat its epochs.
 
     Attributes
     ----------
@@ -355,7 +355,8 @@ class FirstEpoch:
     num_epochs : int
         Epochs per pass.
     epoch : int
-        The lower bound: the epoch when the loader was made, possibly in another process.
+        The lower bound, which is the next epoch when the loader was created, possibly in another
+        process.
     """
 
     share: tuple[Any, ...]
@@ -372,15 +373,15 @@ class FirstEpoch:
         return tried_passes.setdefault(self.share, set())
 
     def find(self) -> int:
-        """Return the index of the epoch for a loader that begins now."""
+        """Return the first epoch for a loader that begins now."""
         return max(self.epoch, next_epochs.get(self.share, 0))
 
 
 def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
-    """Return the first epoch of a new loader of `url`; None for epoch 0.
+    """Return the first epoch of a new loader for `url`; None for epoch 0.
 
-    All shares read without a seed use the same default seed: each loader would otherwise repeat the
-    permutations of the one before.
+    All shares that are read without a seed use the same default seed. Without a later first epoch,
+    each loader would repeat the permutations of the previous one.
     """
     shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
     shuffles = shuffles or (arguments.shuffling_queue_capacity or 0) > 0
@@ -391,15 +392,15 @@ def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:
-    """Whether each process that reads with these arguments draws its own random permutations."""
+    """Whether each process that uses these arguments draws its own random permutations."""
     shuffles = arguments.shuffle_row_groups or arguments.shuffle_rows
     return bool(shuffles) and _seed(arguments, arguments.is_share) is None
 
 
 def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
-    """Return the user's seed, or the default seed if the order is shared; None for neither."""
+    """Return the user's seed, the default seed if the order is shared, or None."""
     given = (arguments.seed, arguments.shard_seed)
-    # In Petastorm, and so in the exact order, 0 means no seed.
+    # In Petastorm, and therefore in the exact order, 0 means no seed.
     seeds = [int(seed) for seed in given if seed or (arguments.is_elastic and seed is not None)]
     if seeds:
         return seeds[0]
@@ -407,14 +408,14 @@ def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
 
 
 class KeptShares:
-    """A cache of the rows that a reader has read and transformed from parts of shards.
+    """A cache for rows of parts of shards after a reader has read and transformed them.
 
     Parameters
     ----------
     cache : CacheBase
-        Where the rows are kept.
+        The cache that stores the rows.
     options : ReaderOptions
-        The options of the reader.
+        The reader's options.
     spec : TransformSpec or None
         The transform.
     filters : sequence of RowFilter
@@ -440,7 +441,7 @@ class KeptShares:
             options.fill_nulls,
             tuple(options.null_masks),
             options.images,
-            # The parsed filters, because NumPy abbreviates long arrays with dots.
+            # Use the parsed filters, because NumPy abbreviates the repr of long arrays.
             [row_filter.filters for row_filter in filters],
             batched,
             None
@@ -451,7 +452,7 @@ class KeptShares:
         self._prefix = hashlib.sha256(repr(what).encode() + code).hexdigest()
 
     def __call__(self, name: str, make: Callable[[], Batch]) -> Batch:
-        """Return the cached rows of a part of a shard, or read them."""
+        """Return the cached rows for a part of a shard, or read them."""
         batch: Batch = self._cache.get(f"{self._prefix} {name}", make)
         return batch
 
@@ -476,7 +477,7 @@ def undecided_decimals(
 
 @cache
 def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> None:
-    """Warn once per process about how columns of decimals are returned."""
+    """Warn once per process about how decimal columns are returned."""
     if not names:
         return
     columns, hold = ("columns", "hold") if len(names) > 1 else ("column", "holds")

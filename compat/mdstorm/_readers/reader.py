@@ -1,4 +1,4 @@
-"""`Reader`: iterate over rows or batches of a dataset, and run loaders over it."""
+"""`Reader`, which iterates over the rows or batches of a dataset, and passes for its loaders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mdstorm_backend.format import Batch, Column
 from mdstorm_backend.order import Position
 from mdstorm_backend.read import Block
 
-#: The counts of a reader without a function to call in a process pool.
+#: The counts for a reader that has no function to run in a process pool.
 _NO_COUNTS = {"items_consumed": 0, "items_produced": 0, "items_inprocess": 0}
 ColumnOf: TypeAlias = Callable[[str], Column | None]
 #: Returns the item of a batch, or an iterator of its items.
@@ -34,26 +34,26 @@ MakeItems: TypeAlias = Callable[[Batch], Any]
 
 @public("mdstorm.reader")
 class Reader(Described, OwnContext):
-    """Iterates over a dataset: in rows from `make_reader`, in batches from `make_batch_reader`.
+    """Iterates over a dataset by row (`make_reader`) or by batch (`make_batch_reader`).
 
-    A batch holds this rank's rows of one shard: a Parquet row group, or an MDS shard. A reader has
-    one position: every iterator over it continues where the last one stopped. Threads may share a
-    reader.
+    A batch contains this rank's rows from one shard, which is a Parquet row group or an MDS shard.
+    A reader has a single position, so every iterator over it continues where the last one stopped.
+    A reader can be shared between threads.
 
     Attributes
     ----------
     schema : Unischema
-        The fields of the rows.
+        The fields in each row.
     is_batched_reader : bool
         Whether the reader yields batches.
     ngram : NGram or None
         The n-gram that joins rows.
     num_epochs : int or None
-        Number of passes over the data; None means endless.
+        Number of passes over the data; None means infinite.
     dataset : ReadDataset
         The dataset, without the row groups that filters and selectors exclude.
     cache : CacheBase
-        The cache of results on a local disk, or a cache that keeps nothing.
+        The local disk cache for results, or a cache that stores nothing.
     last_row_consumed : bool
         Whether the reader has reached its end.
     stopped : bool
@@ -89,7 +89,7 @@ class Reader(Described, OwnContext):
             overlap=overlap,
             begins=reading.first_epoch(arguments, opened.source.url),
         )
-        #: Decimal columns that a loader warns about; none if the user declared a schema.
+        #: Decimal columns that loaders warn about; empty if the user declared a schema.
         inferred = options.output_columns if opened.inferred else ()
         self._mdstorm_undecided = reading.undecided_decimals(options, arguments, inferred)
         self.schema = output_schema(
@@ -106,7 +106,7 @@ class Reader(Described, OwnContext):
         self.last_row_consumed = False
         self.stopped = False
         self._mdstorm_items_of = _items_of(self.schema, options.column, batched, ngram)
-        #: Includes the passes of loaders over this reader.
+        #: Also records the passes that loaders make over this reader.
         self._mdstorm_recorders = loaders.PassRecorders()
         self._mdstorm_cursor = _cursor(
             options, self._mdstorm_items_of, batched, self._mdstorm_recorders
@@ -119,14 +119,14 @@ class Reader(Described, OwnContext):
                 "rows, or the predicate, filters or selector leave none of its row groups"
             )
         self._mdstorm_untouched = True
-        #: First epoch of a new loader: every pass has its own permutations.
+        #: First epoch of a new loader, because every pass has its own permutations.
         self._mdstorm_next_epoch = options.first_epoch()
-        #: Name of the loader that reads the data of this reader; None if the items of the reader
-        #: itself are taken.
+        #: Name of the loader that reads this reader's data; None while the reader is iterated
+        #: directly.
         self._mdstorm_owner: str | None = None
         #: See `ReaderOptions.tried`.
         self._mdstorm_tried = set() if options.tried is None else options.tried
-        #: The loaders over this reader, whose next passes also follow `set_epoch`.
+        #: The loaders over this reader; `set_epoch` also applies to their next passes.
         self._mdstorm_loaders: WeakSet[loaders.Loader] = WeakSet()
         self._mdstorm_lock = threading.RLock()
 
@@ -163,7 +163,7 @@ class Reader(Described, OwnContext):
         return True
 
     def __len__(self) -> int:
-        """Raise ArgumentTypeError, mainly for PyTorch's own DataLoader, which calls this first."""
+        """Raise ArgumentTypeError, mainly because PyTorch's own DataLoader calls this first."""
         raise errors.ArgumentTypeError(
             "a Reader has no len(). If torch.utils.data.DataLoader was created over it, create "
             "mdstorm.pytorch.DataLoader(reader, batch_size=…) instead"
@@ -178,7 +178,7 @@ class Reader(Described, OwnContext):
                     self._mdstorm_owner = None
                     self._mdstorm_next_epoch += self.num_epochs or 1
                 self._mdstorm_untouched = False
-                # For an empty reader, a warning was given when it was created.
+                # If the reader is empty, its constructor has already warned.
                 for item in () if self._mdstorm_is_empty else self._mdstorm_cursor:
                     return item
                 self.last_row_consumed = True
@@ -194,12 +194,12 @@ class Reader(Described, OwnContext):
         return next(self)
 
     def reset(self) -> None:
-        """Start a new pass after the last row was consumed, with new permutations.
+        """Start a new pass, with new permutations, after the last row was consumed.
 
         Raises
         ------
         NotImplementedError
-            If rows are left. Open another reader instead.
+            If rows remain. Create a new reader instead.
         """
         if not self.last_row_consumed:
             raise NotImplementedError(
@@ -211,7 +211,7 @@ class Reader(Described, OwnContext):
     def set_epoch(self, epoch: int) -> None:
         """Choose the first epoch of the next pass of the reader, or of a loader over it.
 
-        A pass in progress continues. If a loaded state is in this epoch, the next pass still
+        A pass in progress is not affected. If a loaded state is in this epoch, the next pass still
         resumes from that state.
 
         Raises
@@ -226,7 +226,7 @@ class Reader(Described, OwnContext):
                 loader.set_epoch(epoch)
 
     def stop(self) -> None:
-        """Stop reading, and end the threads or processes that read ahead; may be called again."""
+        """Stop reading, and end the threads or processes that read ahead; safe to call again."""
         self.stopped = True
         transform = self._mdstorm_cursor.options.transform
         if isinstance(transform, ProcessTransform):
@@ -239,9 +239,9 @@ class Reader(Described, OwnContext):
         """Do nothing: `stop` has already waited for the threads."""
 
     def cleanup_cache(self) -> None:
-        """Remove the contents of a local-disk cache, unless the cache is to outlive the reader.
+        """Remove the contents of a local disk cache, unless the cache should outlive the reader.
 
-        Errors become warnings, because all data has been read by then.
+        Errors are turned into warnings, because all data has been read by then.
         """
         try:
             self.cache.cleanup()
@@ -257,8 +257,8 @@ class Reader(Described, OwnContext):
     def diagnostics(self) -> dict[str, Any]:
         """Counts of work in progress, under Petastorm's keys.
 
-        Counted are the batches that were sent to functions in worker processes, but not results
-        that are ready ahead of use. For a Delta table, there is also the key ``table_version``.
+        The counts include batches that were sent to functions in worker processes, but not results
+        that were prefetched. For a Delta table, there is an additional key ``table_version``.
         """
         pool = self._mdstorm_arguments.reader_pool_type
         found: dict[str, Any] = {"output_queue_size": 0} if pool == "thread" else {}
@@ -270,28 +270,27 @@ class Reader(Described, OwnContext):
         return found if version is None else {**found, "table_version": version}
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return counts and times of this reader, and of loaders over it.
+        """Return counts and timings for this reader and the loaders over it.
 
-        Single rows are not timed: waiting is measured per row group, and handing out rows counts
-        as training.
+        Single rows are not timed. Waiting time is measured per row group, and yielding its rows
+        counts as training time.
 
         Parameters
         ----------
         last_pass : bool
-            Whether to return the statistics of only the pass that began last, instead of all
-            passes.
+            Whether to return statistics only for the pass that began last, instead of all passes.
         """
         return self._mdstorm_recorders.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the reader, for `load_state_dict` of an equal reader.
+        """Return the reader's position, for `load_state_dict` of a reader with the same arguments.
 
         Reading resumes with the next row, batch or n-gram, in the same permutations.
 
         Raises
         ------
         StateMismatchError
-            If a loader over this reader reads the data: the loader has the position.
+            If a loader is reading this reader's data, because the loader then has the position.
         """
         with self._mdstorm_lock:
             if self._mdstorm_owner is not None:
@@ -302,12 +301,12 @@ class Reader(Described, OwnContext):
             return self._mdstorm_cursor.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume where a state was taken.
+        """Resume from the position where a state was saved.
 
         Raises
         ------
         StateMismatchError
-            If the state was taken from another dataset or with other arguments, or is not a state.
+            If `state` is not a state, or is from a different dataset or different arguments.
         """
         with self._mdstorm_lock:
             self._mdstorm_cursor.load_state_dict(state)
@@ -315,7 +314,7 @@ class Reader(Described, OwnContext):
             self.last_row_consumed, self._mdstorm_untouched = False, False
 
     def _mdstorm_options(self, window: int = 0) -> loaders.ReaderOptions:
-        """Return the options of a loader over this reader.
+        """Return the options for a loader over this reader.
 
         `window` is the capacity of the loader's shuffling queue.
         """
@@ -330,11 +329,11 @@ class Reader(Described, OwnContext):
 
     @property
     def _mdstorm_is_at_a_start(self) -> bool:
-        """Whether the reader is at the start of a pass: no item was taken from it, or all were."""
+        """Whether the reader is at the start of a pass, with none or all of its items consumed."""
         return self._mdstorm_untouched or self.last_row_consumed
 
     def _mdstorm_restart(self) -> None:
-        """Start a new pass, from any position of the reader."""
+        """Start a new pass, whatever the reader's position."""
         with self._mdstorm_lock:
             self._mdstorm_cursor.restart()
             self._mdstorm_owner = None
@@ -355,7 +354,7 @@ def _cursor(
     batched: bool,
     recorders: loaders.PassRecorders,
 ) -> loaders.ItemCursor:
-    """Return a cursor over the items of a reader, whose batches are shards."""
+    """Return a cursor over a reader's items, reading one shard per batch."""
     convert = each_batch(make_items)
     one_by_one = loaders.plan_of(options.in_world(), loaders.Batching(1))
     _ = one_by_one.rows_per_epoch  # raises an error for more ranks than rows
@@ -372,11 +371,11 @@ def _cursor(
 def _items_of(
     schema: Unischema, column_of: ColumnOf, batched: bool, ngram: NGram | None
 ) -> MakeItems:
-    """Return the function that turns a batch into the items of a reader.
+    """Return the function that turns a batch into a reader's items.
 
-    That is one item, a namedtuple of arrays, if the reader is `batched`; otherwise an iterator of
-    rows, namedtuples of values, or of the n-grams that join them. `column_of` returns the stored
-    column of an output column; None if a transform made it.
+    If the reader is `batched`, the function returns a namedtuple of arrays. Otherwise, it returns
+    an iterator over rows, which are namedtuples of values, or over n-grams of rows. `column_of`
+    returns the stored column behind an output column, or None if a transform created it.
     """
     row_type: Any = schema._get_namedtuple()
 
@@ -396,30 +395,30 @@ def _items_of(
 
 
 def each_batch(make: Callable[[Batch], Any]) -> loaders.Convert:
-    """Return a converter of blocks, which yields the result of `make` for each batch with rows."""
+    """Return a block converter that yields the result of `make` for each non-empty batch."""
 
     def convert(blocks: Iterator[Block]) -> loaders.NumberedBatches:
         for block in blocks:
             for batch, offset, size in zip(
                 block.batches(), block.offsets, block.sizes, strict=True
             ):
-                # Each item is made before its batch counts as read: otherwise, an error would skip
-                # the batch.
+                # Create each item before its batch counts as read, because an error would
+                # otherwise skip the batch.
                 yield make(batch) if size else loaders.NOTHING, offset, size
 
     return convert
 
 
 def can_pass_over(reader: Any) -> bool:
-    """Whether a reader is one of mdstorm's and yields rows rather than n-grams."""
+    """Whether a reader is an mdstorm `Reader` that does not yield n-grams."""
     return isinstance(reader, Reader) and not reader.ngram
 
 
 def starts_over(reader: Any, *, has_begun: bool) -> bool:
-    """Whether a loader over a reader reads complete passes, rather than the reader's items.
+    """Whether a loader over a reader reads complete passes rather than the reader's items.
 
-    A loader that has not begun does so only at the start of a pass: the remaining items of a reader
-    cannot be read in blocks.
+    A loader that has not begun does so only if the reader is at the start of a pass, because the
+    remaining items of a reader cannot be read in blocks.
     """
     return can_pass_over(reader) and (has_begun or reader._mdstorm_is_at_a_start)
 
@@ -432,11 +431,11 @@ class ReaderPasses:
     reader : Reader
         Defines which data is read and how; its own position does not change.
     batch_size : int or None
-        Rows per batch; None, 0 or less: all rows of all epochs.
+        Rows per batch; all rows of all epochs if None, 0 or negative.
     window : int
-        Capacity of the shuffling queue in rows; 0 for the reader's order unchanged.
+        Capacity of the shuffling queue, in rows; 0 keeps the reader's order.
     by_shard : bool
-        Whether to make one batch of each shard's share of the rows instead.
+        Whether to ignore `batch_size` and make one batch from this rank's rows in each shard.
     threads : PassThreads, optional
         Waits for the threads of the passes.
     owner : str
@@ -486,11 +485,11 @@ class ReaderPasses:
         return self.loader.epochs.next_position
 
     def count(self) -> None:
-        """Count the current pass, so that the next one begins after it."""
+        """Count the current pass, so that the next pass begins after it."""
         self.loader.count_latest()
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
-        """Iterate over a new pass, or over the remaining batches of one whose state was loaded.
+        """Iterate over a new pass, or over the rest of a pass whose state was loaded.
 
         Raises
         ------
@@ -500,7 +499,7 @@ class ReaderPasses:
         return self.run(lambda segment: loaders.converted(segment.blocks(), convert))
 
     def run(self, make_batches: loaders.MakeBatches) -> Iterator[Any]:
-        """Iterate over a pass; `make_batches` makes the batches of each segment."""
+        """Iterate over a pass; `make_batches` creates the batches for each segment."""
         reader = self._reader
         reader._mdstorm_check_running()
         reader._mdstorm_owner = self._owner
@@ -508,13 +507,13 @@ class ReaderPasses:
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
 
     def _count_pass(self, first_epoch: int) -> None:
-        """Make later loaders over the reader begin after the epochs of a pass."""
+        """Make later loaders over the reader begin after this pass's epochs."""
         self._reader._mdstorm_next_epoch = first_epoch + (self._reader.num_epochs or 1)
         if self._warn_or_record is not None:
             self._warn_or_record(first_epoch)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the pass that was advanced last: see `loaders.Loader`."""
+        """Return the position of the pass that advanced last; see `loaders.Loader`."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

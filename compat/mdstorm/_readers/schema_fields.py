@@ -1,4 +1,4 @@
-"""Select the columns that ``schema_fields`` names, and make their schema."""
+"""Select columns by ``schema_fields``, and build the schema of the output."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
     schema : Schema
         All columns.
     fields : collection of str or of objects with a name, or None
-        Regular expressions that match whole names, or fields. None or empty: all columns except
-        structs, maps and nested lists of Parquet files, which are left out with a warning as in
-        Petastorm.
+        Regular expressions that match whole names, or fields. If None or empty, all columns are
+        selected except structs, maps and nested lists in Parquet files, which are skipped with a
+        warning, as in Petastorm.
 
     Raises
     ------
     NoMatchingFieldsError
-        If no column is left.
+        If no column is selected.
     InvalidArgumentError
-        If `fields` has another form, or one of the fields is not a column.
+        If `fields` has an unsupported type, or one of the fields is not a column.
     """
     if not schema.names:
         raise NoMatchingFieldsError(
@@ -66,7 +66,7 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
 
 
 def _matching_columns(schema: Schema, fields: Collection[Any]) -> list[str]:
-    """Return the columns that fields or expressions name; warn about expressions with a typo."""
+    """Return the columns that fields or expressions match; warn about expressions with typos."""
     patterns = [re.compile(pattern) for pattern in field_patterns(fields)]
     for field in fields:
         if not isinstance(field, str) and field.name not in schema:
@@ -92,7 +92,7 @@ def _plain_columns(schema: Schema) -> list[str]:
                 if pa.types.is_list(column.arrow_type)
                 else "Ignoring..."
             )
-            warnings.warn(  # at this line, so that Python shows it once, not once for each loader
+            warnings.warn(  # with this line as its location, so that it is shown once per process
                 f"Column {column.name!r} has an unsupported field type. {reason} for field "
                 f"{column.name!r}. It is kept in the dataset; name it in schema_fields to read it"
                 f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}",
@@ -109,7 +109,7 @@ def field_patterns(fields: Any) -> list[str]:
     InvalidArgumentError
         If `fields` is not a collection of expressions or fields, or an expression is invalid.
     NoMatchingFieldsError
-        If `fields` is a single string, of which Petastorm takes every character as an expression.
+        If `fields` is a single string: Petastorm would treat each character as an expression.
     """
     if isinstance(fields, str):
         raise NoMatchingFieldsError(
@@ -147,7 +147,7 @@ def output_schema(
     chosen: bool,
     spec: TransformSpec | None,
 ) -> Unischema:
-    """Return the schema of the output columns, under Petastorm's name for it.
+    """Return the schema of the output columns, named as in Petastorm.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ def output_schema(
     Returns
     -------
     Unischema
-        Nested columns, which Petastorm never reads, have the dtype object.
+        Nested columns, which Petastorm never reads, have dtype object.
     """
     edited = {} if spec is None else spec._mdstorm_edited()
 
@@ -186,5 +186,5 @@ def output_schema(
 
 
 def output_schema_name(name: str, *, chosen: bool, spec: TransformSpec | None) -> str:
-    """Return Petastorm's name for the schema of the output columns."""
+    """Return the name that Petastorm gives to the schema of the output columns."""
     return name + ("_view" if chosen else "") + ("" if spec is None else "_transformed")
