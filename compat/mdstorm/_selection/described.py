@@ -1,9 +1,9 @@
 """Describe selections as strings, for states.
 
-A state describes its selection by strings, which are compared when the state is loaded: equal
-selections have the same strings in every process. The string of a function has no address and no
-bytecode, only its name and the plain values it uses: constants, defaults, variables of enclosing
-functions and global variables.
+A state describes its selection by strings that are compared when the state is loaded, so equal
+selections must have equal strings in every process. A function's string contains no addresses or
+bytecode, only the function's name and the plain values that it uses: constants, defaults, closure
+variables and global variables.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 
 from mdstorm import predicates as petastorm_predicates
 
-#: Longer strings are cut off, and a hash of the whole string is appended.
+#: Longer strings are truncated, and a hash of the whole string is appended.
 _LONGEST = 200
 _SCALARS = (int, float, complex, str, bytes, Decimal, datetime.date, datetime.time)
 _PLAIN = (*_SCALARS, datetime.timedelta, np.generic, type(None))
-#: Set in `CodeType.co_flags` of functions whose first constant is a docstring, from Python 3.14.
+#: Set in `CodeType.co_flags` if a function's first constant is a docstring (Python 3.14 and later).
 _HAS_DOCSTRING = 0x4000000
 
 
@@ -34,7 +34,7 @@ def described_predicate(predicate: petastorm_predicates.PredicateBase) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Return the string of a value: the same for equal numbers, and for sets in any order."""
+    """Return a value as a string; equal numbers and equal sets give equal strings."""
     if isinstance(value, petastorm_predicates.PredicateBase):
         name = type(value).__qualname__
         if type(value).__module__ == petastorm_predicates.__name__:
@@ -54,15 +54,15 @@ def text_of(value: Any) -> str:
         return f"{{{', '.join(f'{text_of(key)}: {text_of(v)}' for key, v in value.items())}}}"
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    # The default repr contains an address, which differs between processes.
+    # The default repr contains a memory address, which differs between processes.
     text = repr(value)
     return type(value).__qualname__ if text == object.__repr__(value) else text
 
 
 def name_of(function: Any) -> str:
-    """Return the name of a function, or of the class of another callable.
+    """Return the name of a function, or the class name of any other callable.
 
-    The code does not count: an edited comment must not make a state unusable.
+    The function's code is ignored, because editing it must not make a state unusable.
     """
     while hasattr(function, "func"):  # a functools.partial
         function = function.func
@@ -70,7 +70,7 @@ def name_of(function: Any) -> str:
 
 
 def shortened(text: str) -> str:
-    """Shorten a string for a state; a hash keeps different strings different."""
+    """Shorten a string for a state; a hash keeps different strings distinct."""
     if len(text) <= _LONGEST:
         return text
     return f"{text[:_LONGEST]}… {hashlib.sha256(text.encode()).hexdigest()[:16]}"
@@ -99,7 +99,7 @@ def _attributes(thing: Any) -> list[str]:
 
 
 def _named(values: dict[str, Any]) -> list[str]:
-    """Describe plain values, and functions only by name, because they may call each other."""
+    """Describe plain values, and functions by name only, because they may call each other."""
     found = {
         name: name_of(value) if callable(value) else text_of(value) if _is_plain(value) else None
         for name, value in values.items()
@@ -108,8 +108,8 @@ def _named(values: dict[str, Any]) -> list[str]:
 
 
 def _values_in(function: Any) -> list[str]:
-    """Describe the plain values that a function uses; none if it was not written in Python."""
-    function = getattr(function, "__func__", function)  # the function of a method
+    """Describe the plain values that a function uses; empty if it is not written in Python."""
+    function = getattr(function, "__func__", function)  # unwrap a bound method
     code = getattr(function, "__code__", None)
     if code is None:
         return []
@@ -131,7 +131,7 @@ def _values_in(function: Any) -> list[str]:
 
 
 def _codes_of(code: CodeType) -> Iterator[CodeType]:
-    """Yield the code of a function, and of the functions and comprehensions within it."""
+    """Yield the code of a function and of the functions and comprehensions nested in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -139,7 +139,7 @@ def _codes_of(code: CodeType) -> Iterator[CodeType]:
 
 
 def _constants_of(code: CodeType) -> Iterator[Any]:
-    """Yield the plain constants of a code object, without its docstring."""
+    """Yield the plain constants in a code object, except its docstring."""
     constants = code.co_consts
     has_docstring = (
         bool(code.co_flags & _HAS_DOCSTRING)
@@ -147,14 +147,14 @@ def _constants_of(code: CodeType) -> Iterator[Any]:
         else not code.co_name.startswith("<") and isinstance(constants[0], str)
     )
     for constant in constants[has_docstring:]:
-        # Python 3.10 has the qualified names of inner functions among the constants.
+        # Python 3.10 also stores the qualified names of inner functions as constants.
         is_name = isinstance(constant, str) and ".<locals>." in constant
         if constant is not None and _is_plain(constant) and not is_name:
             yield constant
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether the string of a value determines the value."""
+    """Whether a value's string determines the value."""
     if isinstance(value, (list, tuple, set, frozenset)):
         return all(map(_is_plain, value))
     if isinstance(value, dict):

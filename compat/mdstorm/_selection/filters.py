@@ -19,7 +19,7 @@ from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
 
-#: The functions of `pyarrow.compute`, by name.
+#: Names of functions in `pyarrow.compute`, by operator.
 _COMPARISONS = {
     "=": "equal",
     "==": "equal",
@@ -42,7 +42,7 @@ _POSSIBLE: dict[str, Callable[[Any, Any, Any], bool]] = {
 }
 #: Types whose values have the same order in Python and in Arrow.
 _ORDERED = (str, datetime.date, Decimal)
-#: float64 represents all integers up to this one exactly.
+#: The largest integer up to which float64 represents all integers exactly.
 _EXACT = 1 << 53
 _FORM = (
     "filters are a list of tuples (column, operator, value), all of which must hold, or a list "
@@ -57,7 +57,7 @@ class Filters:
     Attributes
     ----------
     alternatives : tuple of tuple of Term
-        At least one of the alternatives must hold, with all of its terms.
+        At least one alternative must hold; an alternative holds if all of its terms do.
     """
 
     alternatives: tuple[tuple[Term, ...], ...]
@@ -69,16 +69,16 @@ class Filters:
         Parameters
         ----------
         filters : list of tuple, or list of list of tuple
-            In the form of pyarrow's ``ParquetDataset``.
+            Filters as in pyarrow's ``ParquetDataset``.
         schema : Schema
             All columns of the dataset.
         partition_columns : iterable of str
-            Hive partition columns, which have no declared type: a number matches its string.
+            Hive partition columns. They have no declared type, so a number matches its string.
 
         Raises
         ------
         InvalidArgumentError
-            If the filters have another form, or name a column that does not exist.
+            If the filters are malformed or refer to a column that does not exist.
         """
         partitions = set(partition_columns)
         terms = ([_term(item, schema, partitions) for item in a] for a in _alternatives(filters))
@@ -86,11 +86,11 @@ class Filters:
 
     @property
     def fields(self) -> frozenset[str]:
-        """Columns that the conditions use."""
+        """The columns that the conditions use."""
         return frozenset(term.column for terms in self.alternatives for term in terms)
 
     def holds(self, term_holds: Callable[[Term], Mask]) -> Mask:
-        """Combine the results of single terms."""
+        """Combine the results of the individual terms."""
         alternatives = (
             reduce(np.logical_and, map(term_holds, terms)) for terms in self.alternatives
         )
@@ -103,7 +103,7 @@ class Filters:
 
 
 class RowFilter:
-    """A `Transform` that keeps only the rows that match filters.
+    """A `Transform` that keeps only the rows that match the filters.
 
     Parameters
     ----------
@@ -124,11 +124,11 @@ class RowFilter:
         self._schema = schema
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the rows for which the conditions hold; the same batch if all match."""
+        """Return the rows that match; the same batch if all rows do."""
         return keep_rows(batch, self.mask(batch))
 
     def mask(self, batch: Batch) -> Mask:
-        """Return a mask of the rows of a batch that match."""
+        """Return a mask of the matching rows in a batch."""
         arrays = {name: _exact(batch[name], self._schema.get(name)) for name in self.filters.fields}
         return self.filters.holds(lambda term: term.holds(arrays[term.column]))
 
@@ -146,8 +146,8 @@ class Term:
     value : object
         The value to compare the column with; a list for ``in`` and ``not in``. None is null.
     is_partition : bool
-        Whether the column is a partition column: directory names have no declared type, so
-        `value` is converted to the type of the column before the comparison.
+        Whether the column is a partition column. Directory names have no declared type, so
+        `value` is converted to the column's type before the comparison.
     """
 
     column: str
@@ -161,9 +161,9 @@ class Term:
         return f"{self.column} {operator} {text_of(value)}"
 
     def holds(self, values: pa.Array) -> Mask:
-        """Return a mask of the values that match.
+        """Return a mask of the matching values.
 
-        For nulls, only comparisons with None and ``not in`` hold, as in pyarrow.
+        As in pyarrow, nulls match only comparisons with None, and ``not in``.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class Term:
         return np.asarray(pc.fill_null(found, False))
 
     def may_hold(self, lowest: Any, highest: Any) -> bool:
-        """Whether the condition can hold for a value between two bounds, or for a null."""
+        """Whether the condition can hold for a value between two bounds or for null."""
         if self.operator not in _POSSIBLE:
             return True
         several = self.value if self.operator == "in" else [self.value]
@@ -195,7 +195,7 @@ class Term:
         )
 
     def _like(self, value: Any, type_: pa.DataType) -> Any:
-        """Return the value to compare with a column of type `type_`."""
+        """Return `value`, converted for comparison with a column of type `type_` if needed."""
         if not self.is_partition or value is None:
             return value
         if pa.types.is_string(type_):
@@ -204,14 +204,14 @@ class Term:
             return value
         if pa.types.is_integer(type_):
             return int(value)
-        return pa.array([value]).cast(type_)[0].as_py()  # the typed partition column of a table
+        return pa.array([value]).cast(type_)[0].as_py()  # a table's typed partition column
 
 
 def _compare(operator: str, values: pa.Array, value: Any) -> pa.Array:
     if value is None and operator in ("=", "==", "!="):
         return values.is_valid() if operator == "!=" else values.is_null()
     scalar = pa.scalar(value)
-    if _is_date_of_timestamp(scalar.type, values.type):  # Arrow compares these only after a cast
+    if _is_date_of_timestamp(scalar.type, values.type):  # Arrow requires a cast
         scalar = scalar.cast(values.type)
     return getattr(pc, _COMPARISONS[operator])(values, scalar)
 
@@ -220,8 +220,8 @@ def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
     try:
         found = pa.array(wanted)
         if _is_held_by(found.type, values.type):
-            # The cast raises an error for a value that the column cannot contain, such as 2.5 for
-            # integers.
+            # The cast raises an error for values that the column cannot contain, such as 2.5 in an
+            # integer column.
             return pc.is_in(values, value_set=found.cast(values.type))
     except (pa.ArrowInvalid, TypeError):
         pass
@@ -230,7 +230,7 @@ def _is_in(values: pa.Array, wanted: Sequence[Any]) -> pa.Array:
 
 
 def _is_held_by(type_: pa.DataType, other: pa.DataType) -> bool:
-    """Whether values of a type may be cast to another type for comparison."""
+    """Whether values of `type_` may be cast to `other` for comparison."""
     if type_ == other or pa.types.is_null(type_) or _is_date_of_timestamp(type_, other):
         return True
     return all(
@@ -244,7 +244,7 @@ def _is_date_of_timestamp(type_: pa.DataType, other: pa.DataType) -> bool:
 
 
 def _are_comparable(value: Any, bound: Any) -> bool:
-    """Whether Python compares a value with a bound as Arrow does."""
+    """Whether Python compares a value with a bound the way Arrow does."""
     numbers = isinstance(value, (int, float)) and isinstance(bound, (int, float))
     if numbers and isinstance(value, float) != isinstance(bound, float):
         return bool(max(abs(value), abs(bound)) <= _EXACT)
@@ -252,7 +252,7 @@ def _are_comparable(value: Any, bound: Any) -> bool:
 
 
 def _exact(values: Values, column: Column | None) -> pa.Array:
-    """Return a column as Arrow: times in UTC, and NaN as null if the column has nulls."""
+    """Return an Arrow array, with times in UTC, and NaN as null if the column has nulls."""
     if isinstance(values, np.ndarray) and values.dtype == object:
         return pa.array(values.tolist())
     array = _in_utc(as_arrow(values))
@@ -262,7 +262,7 @@ def _exact(values: Values, column: Column | None) -> pa.Array:
 
 
 def _in_utc(array: pa.Array) -> pa.Array:
-    """Return timestamps in UTC without a time zone; anything else unchanged."""
+    """Convert timestamps to UTC without a time zone; return anything else unchanged."""
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         return array.cast(pa.timestamp(array.type.unit))
     return array
@@ -309,7 +309,7 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as a Python object; times in UTC."""
+    """Return a value as a Python object, with times in UTC."""
     if isinstance(value, np.generic):
         is_precise = isinstance(value, np.datetime64) and np.datetime_data(value)[0] == "ns"
         value = (value.astype("datetime64[us]") if is_precise else value).item()

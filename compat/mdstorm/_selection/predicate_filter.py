@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 Codes: TypeAlias = "npt.NDArray[np.integer[Any]] | slice"
 Mask = npt.NDArray[np.bool_]
 _BOOLEANS = (bool, np.bool_)
-#: Errors that a function of scalars may raise when it is called with Series.
+#: Errors that a function written for scalars may raise when it is called with Series.
 _NEEDS_SCALARS = (AttributeError, TypeError, ValueError)
 
 
 class PredicateFilter:
     """A `Transform` that keeps only the rows that a predicate includes.
 
-    Columns keep their types, and rows their order. Pickles if the predicate does.
+    Column types and row order do not change. It can be pickled if the predicate can.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class PredicateFilter:
     schema : Schema
         The columns that are read, before any other transform.
     batched : bool
-        Whether user-defined functions are given whole columns, as in the batch reader, rather
-        than the values of one row.
+        Whether user-defined functions take whole columns, as in the batch reader, rather than
+        the values in one row.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class PredicateFilter:
     Raises
     ------
     InvalidArgumentError
-        If the predicate uses no column, or columns that are not read.
+        If the predicate uses no columns, or columns that are not read.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class PredicateFilter:
         if not self.fields:
             raise InvalidArgumentError(
                 "At least one field name must be returned by the predicate's get_fields(), found "
-                "none: name the fields that it uses"
+                "none: return the fields that the predicate uses"
             )
         unknown = sorted(str(name) for name in self.fields if name not in schema)
         if unknown:
@@ -80,17 +80,17 @@ class PredicateFilter:
         self._batched = batched
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the rows that the predicate includes; the same batch if it includes all."""
+        """Return the rows that the predicate includes; the same batch if it includes all rows."""
         return keep_rows(batch, self.mask(batch))
 
     def mask(self, batch: Batch) -> Mask:
-        """Return a mask of the rows of a batch that the predicate includes."""
+        """Return a mask of the rows in a batch that the predicate includes."""
         fields = {name: batch[name] for name in self.columns if name in self.fields}
         return predicate_mask(self._predicate, FieldRows(fields, self._schema, self._batched))
 
 
 def keep_rows(batch: Batch, mask: Mask) -> Batch:
-    """Return the rows of a batch where `mask` is true; the same batch if all are."""
+    """Return the rows of a batch where `mask` is true; the same batch if it is true everywhere."""
     if mask.all():
         return batch
     rows = np.flatnonzero(mask)
@@ -100,8 +100,8 @@ def keep_rows(batch: Batch, mask: Mask) -> Batch:
 def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[Any], Codes]:
     """Return the distinct values of a column, and the index of each row's value among them.
 
-    Values are as the row reader returns them. Values that cannot be compared quickly, such as
-    arrays and objects, are returned one per row.
+    Values are converted as in the row reader. Values that cannot be compared quickly, such as
+    arrays and objects, are not deduplicated.
     """
     if isinstance(values, np.ndarray):
         if values.ndim == 1 and values.dtype.kind != "O":
@@ -114,7 +114,7 @@ def distinct_cells(values: Values, column: Column | None = None) -> tuple[list[A
 
 
 class FieldRows:
-    """The fields of some rows, in the forms that predicates take."""
+    """Fields of some rows, in the forms that predicates accept."""
 
     def __init__(self, batch: Batch, schema: Schema, batched: bool = False) -> None:
         self.batch = batch
@@ -126,20 +126,20 @@ class FieldRows:
         return num_rows(self.batch)
 
     def cells(self, name: str) -> list[Any]:
-        """Return the values of a field one by one."""
+        """Return a list of a field's values."""
         if name not in self._cells:
             self._cells[name] = cells(self.batch[name], self.schema.get(name))
         return self._cells[name]
 
     def dicts(self) -> Iterator[dict[str, Any]]:
-        """Return the values of all fields, row by row."""
+        """Return an iterator over the rows, as dicts of all fields."""
         names = list(self.batch)
         columns = [self.cells(name) for name in names]
         return (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """All fields as a DataFrame: a copy that all predicates share, as in Petastorm."""
+        """All fields as a DataFrame, a copy that is shared by all predicates, as in Petastorm."""
         return batch_to_frame(self.batch, self.schema)
 
 
@@ -159,9 +159,9 @@ def _mask_by_calling(
     rows: FieldRows,
     for_all: Callable[[], Any] | None = None,
 ) -> Mask:
-    """Call the predicate itself: with a DataFrame in the batch reader, else row by row.
+    """Call the predicate with a DataFrame in the batch reader, and otherwise row by row.
 
-    `for_all` takes the place of the call with a DataFrame.
+    If given, `for_all` is called instead of the predicate with a DataFrame.
     """
     if not rows.batched:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))
@@ -195,7 +195,7 @@ def _truths(results: Iterator[Any], count: int) -> Mask:
 
 
 def _boolean(result: Any, count: int) -> Mask | None:
-    """Return the result of a function on whole columns as a mask; None if it is not one."""
+    """Return the result of a function on whole columns as a mask; None if it is not a mask."""
     if not isinstance(result, (np.ndarray, list)) and not hasattr(result, "reindex"):
         return None
     if hasattr(result, "columns"):  # a DataFrame
@@ -214,7 +214,7 @@ def _boolean(result: Any, count: int) -> Mask | None:
 
 
 def _by_distinct_value(predicate: Any, rows: FieldRows) -> Mask:
-    """Call a predicate on one field once per distinct value."""
+    """Call a predicate on a single field once per distinct value."""
     name = predicate._predicate_field
     found, codes = distinct_cells(rows.batch[name], rows.schema.get(name))
     answers = (predicate.do_include({name: value}) for value in found)
@@ -255,9 +255,10 @@ def _in_lists(predicate: petastorm_predicates.in_intersection, lists: pa.ListArr
 
 
 def _numbers(wanted: Any, values: Values) -> npt.NDArray[Any] | None:
-    """Return the wanted values that the dtype of a column can represent.
+    """Return the wanted values that the column's dtype can represent.
 
-    None if the column is not numeric, or numbers of other types, such as decimals, are wanted.
+    The result is None if the column is not numeric, or if values of other types, such as decimals,
+    are wanted.
     """
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "iuf":
         return None

@@ -1,7 +1,7 @@
-"""Indexers: which row groups hold which values of a field.
+"""Indexers, which record the row groups that contain each value of a field.
 
-Names, signatures and results equal ``petastorm.etl.rowgroup_indexers``; for MDS datasets,
-"row group" means a shard.
+Names, signatures and results are the same as in ``petastorm.etl.rowgroup_indexers``. For MDS
+datasets, "row group" means a shard.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ INDEX_FILE = "_rowgroup_index"
 
 @public("mdstorm.etl.rowgroup_indexers")
 class RowGroupIndexerBase(abc.ABC):
-    """Base class of all indexers."""
+    """Base class for all indexers."""
 
     @property
     @abc.abstractmethod
     def index_name(self) -> str:
-        """Name of the index, to which selectors refer."""
+        """Name that selectors use to refer to the index."""
 
     @property
     @abc.abstractmethod
@@ -43,11 +43,11 @@ class RowGroupIndexerBase(abc.ABC):
 
     @abc.abstractmethod
     def get_row_group_indexes(self, value_key: Any) -> set[int]:
-        """Return the numbers of the row groups that hold a value; none if it is not indexed."""
+        """Return the numbers of the row groups that contain a value; empty if it is not indexed."""
 
     @abc.abstractmethod
     def build_index(self, decoded_rows: Sequence[Mapping[str, Any]], piece_index: int) -> Any:
-        """Add the rows of row group `piece_index`."""
+        """Add the rows in row group `piece_index`."""
 
     @abc.abstractmethod
     def __add__(self, other: Any) -> Any:
@@ -55,7 +55,7 @@ class RowGroupIndexerBase(abc.ABC):
 
 
 class _FieldIndexer(RowGroupIndexerBase):
-    """An index of one field."""
+    """An index for one field."""
 
     def __init__(self, index_name: str, index_field: str) -> None:
         self._index_name = index_name
@@ -63,7 +63,7 @@ class _FieldIndexer(RowGroupIndexerBase):
 
     @property
     def index_name(self) -> str:
-        """Name of the index, to which selectors refer."""
+        """Name that selectors use to refer to the index."""
         return self._index_name
 
     @property
@@ -77,9 +77,9 @@ class _FieldIndexer(RowGroupIndexerBase):
         Raises
         ------
         ArgumentTypeError
-            If the other is of another class.
+            If the other indexer is of a different class.
         InvalidArgumentError
-            If it is of another field.
+            If the other indexer is for a different field.
         """
         if not isinstance(other, type(self)):
             raise ArgumentTypeError(
@@ -95,12 +95,12 @@ class _FieldIndexer(RowGroupIndexerBase):
         return self
 
     def build_index(self, decoded_rows: Sequence[Mapping[str, Any]], piece_index: int) -> Any:
-        """Add the rows of row group `piece_index`, each a dict.
+        """Add the rows in row group `piece_index`, each of which is a dict.
 
         Raises
         ------
         InvalidArgumentError
-            If there are none.
+            If there are no rows.
         """
         if not decoded_rows:
             raise InvalidArgumentError(
@@ -113,23 +113,23 @@ class _FieldIndexer(RowGroupIndexerBase):
 
     @abc.abstractmethod
     def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> Any:
-        """Add values of row group `piece_index`, None for null."""
+        """Add values in row group `piece_index`, with None for null."""
 
     @abc.abstractmethod
     def _mdstorm_merge(self, other: Any) -> None:
-        """Add the content of another indexer."""
+        """Add the contents of another indexer."""
 
 
 @public("mdstorm.etl.rowgroup_indexers")
 class SingleFieldIndexer(_FieldIndexer):
-    """An index of the row groups that hold each value of a field, or each element of arrays.
+    """An index of the row groups that contain each value of a field, or each array element.
 
     Nulls are not indexed.
 
     Parameters
     ----------
     index_name : str
-        Name by which selectors will know the index.
+        Name that selectors use to refer to the index.
     index_field : str
         The field.
     """
@@ -140,11 +140,11 @@ class SingleFieldIndexer(_FieldIndexer):
 
     @property
     def indexed_values(self) -> list[Any]:
-        """All values of the field."""
+        """All indexed values of the field."""
         return list(self._index_data)
 
     def get_row_group_indexes(self, value_key: Any) -> set[int]:
-        """Return the numbers of the row groups that hold a value; none if it is not indexed."""
+        """Return the numbers of the row groups that contain a value; empty if it is not indexed."""
         return self._index_data.get(value_key, set())
 
     def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> dict[Any, set[int]]:
@@ -160,12 +160,12 @@ class SingleFieldIndexer(_FieldIndexer):
 
 @public("mdstorm.etl.rowgroup_indexers")
 class FieldNotNullIndexer(_FieldIndexer):
-    """An index of the row groups that hold non-null values of a field.
+    """An index of the row groups that contain non-null values of a field.
 
     Parameters
     ----------
     index_name : str
-        Name by which selectors will know the index.
+        Name that selectors use to refer to the index.
     index_field : str
         The field.
     """
@@ -176,7 +176,7 @@ class FieldNotNullIndexer(_FieldIndexer):
 
     @property
     def indexed_values(self) -> list[Any]:
-        """A description of the index, which holds no values."""
+        """A description of the index, because it does not store values."""
         return ["Field is Not Null"]
 
     def get_row_group_indexes(self, value_key: Any = None) -> set[int]:
@@ -193,7 +193,7 @@ class FieldNotNullIndexer(_FieldIndexer):
 
 
 def elements_of(value: Any) -> Iterable[Any]:
-    """Return the elements of an array; any other value as the only element."""
+    """Return the elements of an array, or any other value as the only element."""
     return value.reshape(-1) if isinstance(value, np.ndarray) else (value,)
 
 
@@ -201,7 +201,7 @@ Indexer = SingleFieldIndexer | FieldNotNullIndexer
 
 
 def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Indexer]) -> None:
-    """Write the indexes of a dataset, replacing existing ones.
+    """Write a dataset's indexes, replacing existing ones.
 
     Raises
     ------
@@ -216,7 +216,7 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
         name: StoredIndex(kind, name, indexer.column_names[0], indexer._index_data)
         for name, indexer in indexers.items()
         for kind, class_ in _CLASSES.items()
-        if isinstance(indexer, class_)  # also of a subclass
+        if isinstance(indexer, class_)  # including subclasses
     }
     pickled = dump_indexes(stored)
     if isinstance(dataset, ParquetDataset):
@@ -227,12 +227,12 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
 
 
 def load_row_group_index(dataset: Dataset | ParquetDataset) -> dict[str, Indexer]:
-    """Return the indexes of a dataset by name.
+    """Return a dataset's indexes by name.
 
     Raises
     ------
     InvalidArgumentError
-        If it has no indexes, or they were built before it changed; also a ValueError.
+        If the dataset has no indexes, or has changed since they were built; also a ValueError.
     CorruptDatasetError
         If the metadata of the Parquet files is damaged.
     UnsafePickleError
@@ -276,7 +276,7 @@ def _first_line(dataset: Dataset) -> bytes:
 def _stale(dataset: Dataset | ParquetDataset, name: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"Row groups index is not available at {dataset.url}: the one in "
-        f"{dataset.location.file_url(name)} was built for other row groups than there are now. "
+        f"{dataset.location.file_url(name)} was built for different row groups. "
         "Build it again with build_rowgroup_index"
     )
 

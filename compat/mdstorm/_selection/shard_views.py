@@ -23,14 +23,14 @@ from mdstorm_backend.read import Rows, SampleSource, Shard
 class ShardView(SampleDataset):
     """A `SampleSource` whose shards are pieces of another source's shards.
 
-    Pickles if the other source does.
+    It can be pickled if the other source can.
 
     Parameters
     ----------
     source : SampleSource
         The other source.
     owners, starts, sizes : numpy.ndarray
-        For each piece, the number of its shard, its first row there, and its number of rows.
+        The shard number, first row within the shard, and number of rows for each piece.
     division : str
         A string that identifies how the other source was divided.
     """
@@ -49,7 +49,7 @@ class ShardView(SampleDataset):
         self._sizes = sizes
         self.url, self.schema = source.url, source.schema
         self.shard_sizes = tuple(sizes.tolist())
-        per_row = source.nbytes / max(len(source), 1)  # an estimate: in proportion to rows
+        per_row = source.nbytes / max(len(source), 1)  # estimated in proportion to rows
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         text = f"{source.fingerprint} {division}"
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -60,7 +60,7 @@ class ShardView(SampleDataset):
         return self.source.is_mapped
 
     def shard(self, number: int) -> Shard:
-        """Return a piece, opening its shard if needed."""
+        """Return a piece, opening its shard if necessary."""
         return self._piece(number, self.source.shard(int(self._owners[number])))
 
     def find_open(self, number: int) -> Shard | None:
@@ -69,7 +69,7 @@ class ShardView(SampleDataset):
         return None if shard is None else self._piece(number, shard)
 
     def release(self) -> None:
-        """Close open shards; they are reopened when needed."""
+        """Close open shards, which are reopened when needed."""
         self.source.release()
 
     def _piece(self, number: int, shard: Shard) -> Shard:
@@ -78,22 +78,22 @@ class ShardView(SampleDataset):
 
 
 class SplitShards(ShardView):
-    """A view with every shard cut into pieces, for ``shuffle_row_drop_partitions``.
+    """A view that splits every shard into pieces, for ``shuffle_row_drop_partitions``.
 
-    Pieces are consecutive rows, and their sizes differ by at most one row; a shard with fewer rows
-    than `parts` becomes single rows. Unlike in Petastorm, which visits a row group several times,
-    pieces without `overlap` never share a row and never leave one out, however rows are shuffled
+    Each piece contains consecutive rows, and piece sizes differ by at most one row. A shard with
+    fewer rows than `parts` is split into single rows. Unlike in Petastorm, which visits a row group
+    several times, pieces without `overlap` never share or omit a row, however rows are shuffled
     within them.
 
     Parameters
     ----------
     source : SampleSource
-        The source whose shards are cut.
+        The source whose shards are split.
     parts : int
         Pieces per shard, 1 or more.
     overlap : int
-        Rows of the next piece that are repeated at the end of each piece: with one row less than
-        the length of an n-gram, every n-gram of the shard is in exactly one piece.
+        Rows of the next piece that are repeated at the end of each piece. With one row less than
+        the length of an n-gram, every n-gram in the shard is in exactly one piece.
     """
 
     def __init__(self, source: SampleSource, parts: int, *, overlap: int = 0) -> None:
@@ -108,10 +108,10 @@ class SplitShards(ShardView):
 
 
 class RankShare(ShardView):
-    """One rank's share of the rows, each piece extended by the rows that follow it in its shard.
+    """One rank's share of the rows, where each piece also includes the next rows in its shard.
 
-    With one row less than the length of an n-gram, every n-gram belongs to the rank that has its
-    first row, and none is lost where the share of a rank ends.
+    If `overlap` is one less than the length of an n-gram, every n-gram belongs to the rank that has
+    its first row, and no n-gram is lost at the end of a rank's share.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class RankShare(ShardView):
     order : ExactOrder
         Determines this rank's rows.
     overlap : int
-        Number of following rows to add, which belong to the next rank.
+        Number of subsequent rows to add, which belong to the next rank.
 
     Raises
     ------
@@ -130,7 +130,7 @@ class RankShare(ShardView):
 
     def __init__(self, source: SampleSource, order: ExactOrder, overlap: int) -> None:
         bounds, rows = source.bounds, order.rows(len(source))
-        # Pieces are in stored order for every seed, because loading a state may change the seed.
+        # Keep pieces in stored order for every seed, because loading a state may change the seed.
         pieces = replace(order, shuffle_shards=False).pieces(bounds, rows, 0)
         first = np.array([piece.start for piece in pieces], np.int64)
         owners = np.searchsorted(bounds, first, side="right") - 1
@@ -142,7 +142,7 @@ class RankShare(ShardView):
 
 
 class _ShardPiece(Shard):
-    """The rows `start` to `stop` of a shard, as a shard."""
+    """A shard that consists of the rows `start` to `stop` of another shard."""
 
     def __init__(self, shard: Shard, start: int, stop: int) -> None:
         self._shard = shard
@@ -155,11 +155,11 @@ class _ShardPiece(Shard):
         return self._shard.memory
 
     def will_need(self) -> None:
-        """Read the whole shard ahead."""
+        """Prefetch the whole shard."""
         self._shard.will_need()
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
-        """Make the whole shard ready."""
+        """Prepare the whole shard."""
         self._shard.make_ready(columns, exact_nulls=exact_nulls)
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
@@ -169,7 +169,7 @@ class _ShardPiece(Shard):
         return None if batch is None else slice_batch(batch, self._start, stop)
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
-        """Copy the samples `rows` (ascending, without repetition) of some columns."""
+        """Copy some columns of the samples `rows` (ascending, without duplicates)."""
         return self._shard.read(rows + self._start, columns, exact_nulls=exact_nulls)
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
@@ -182,7 +182,7 @@ class _ShardPiece(Shard):
 def prune_by_filters(
     source: SampleSource, filters: Filters, rounded: Collection[str] = ()
 ) -> tuple[SampleSource, bool]:
-    """Drop row groups in which no row can match filters.
+    """Drop row groups in which no row can match the filters.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def prune_by_filters(
     filters : Filters
         The conditions.
     rounded : collection of str
-        Columns that are rounded when they are read, so that their stored bounds do not hold.
+        Columns that are rounded when they are read, so that their stored bounds are not valid.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def prune_by_filters(
 
 
 def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:
-    """Keep row groups that can match filters, by partition values and bounds."""
+    """Keep the row groups that can match the filters, judging by partition values and bounds."""
     partitions = _partitions(source)
 
     def may_hold(term: Term) -> Mask:
@@ -237,7 +237,7 @@ def prune_by_predicate(
     source : SampleSource
         The remaining data.
     done : bool
-        Whether the predicate includes all remaining rows; False if it uses other columns too.
+        Whether the predicate includes all remaining rows; False if it also uses other columns.
     """
     if not isinstance(source, ParquetDataset) or not predicate.fields <= set(
         source.partition_columns
@@ -248,7 +248,7 @@ def prune_by_predicate(
 
 
 def _partitions(source: ParquetDataset) -> dict[str, pa.Array]:
-    """Return the values of the partition columns in each row group."""
+    """Return each row group's values of the partition columns."""
     return {
         name: pa.array(
             [group.partition[name] for group in source.row_groups], source.schema[name].arrow_type
