@@ -178,7 +178,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: convert(pd.DataFrame()), TypeError, "spark.createDataFrame"),
     (lambda p, m: convert("/nope"), OSError, "check the URL"),
     (lambda p, m: convert(table_of_text(m)), ValueError, "read it with Spark, pandas or pyarrow"),
-    (lambda p, m: convert(None), TypeError, "or the path of data"),
+    (lambda p, m: convert(None), TypeError, "or a path to data"),
     (lambda p, m: convert(m, decimals="double"), ValueError, "found 'double'"),
     (lambda p, m: convert(m, keep="yes"), TypeError, "keep must be True or False"),
     (lambda p, m: convert(m, cache_key=""), TypeError, "cache_key must be a non-empty"),

@@ -1,1 +1,1 @@
-"""The converter: DataFrames become datasets, and datasets become loaders."""
+"""The converter, which turns DataFrames into datasets, and datasets into loaders."""

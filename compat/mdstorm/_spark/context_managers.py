@@ -1,4 +1,4 @@
-"""Petastorm's context managers, for ``data_loader_fn`` and for use by hand."""
+"""Petastorm's context managers, for ``data_loader_fn`` and for direct use."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _Loader = TypeVar("_Loader")
 
 @public("mdstorm.spark.spark_dataset_converter")
 class TFDatasetContextManager(OwnContext):
-    """A context manager that makes a TensorFlow dataset on entry.
+    """A context manager that creates a TensorFlow dataset on entry.
 
     Parameters
     ----------
     parquet_file_url_list : sequence of str
-        URLs of the shards of one dataset, or of Parquet files.
+        URLs of Parquet files, or of shards in the same dataset.
     batch_size : int
-        Rows of a batch.
+        Rows per batch.
     prefetch : int or None
-        Batches that TensorFlow keeps ready.
+        Number of batches that TensorFlow prefetches.
     petastorm_reader_kwargs : dict
         Petastorm's reader arguments, with ``num_epochs`` and ``workers_count``.
     shuffling_queue_capacity : int or None
@@ -66,7 +66,7 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
     Parameters
     ----------
     parquet_file_url_list : sequence of str
-        URLs of the shards of one dataset, or of Parquet files.
+        URLs of Parquet files, or of shards in the same dataset.
     batch_size : int
         Passed on to `data_loader_fn`.
     petastorm_reader_kwargs : dict
@@ -74,15 +74,15 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
     shuffling_queue_capacity : int
         Passed on to `data_loader_fn`.
     data_loader_fn : callable or None
-        Called with the keywords ``reader``, ``batch_size`` and ``shuffling_queue_capacity``; what
-        it returns is what ``with … as`` gets. None makes the default loader.
+        Called with the keywords ``reader``, ``batch_size`` and ``shuffling_queue_capacity``; its
+        result is the target of ``with … as``. If None, the default loader is created.
 
     Attributes
     ----------
     reader : Reader or None
-        What `data_loader_fn` was given.
+        The reader that was passed to `data_loader_fn`.
     loader : object
-        What ``with … as`` gets, once it was entered.
+        The target of ``with … as``, once the context has been entered.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
 
 def _files(file_urls: list[str], keywords: dict[str, Any], queue_capacity: int | None) -> ReadFiles:
     if not file_urls:
-        raise InvalidArgumentError("a loader needs the URL of at least one shard file")
+        raise InvalidArgumentError("a loader requires the URL of at least one shard file")
     known = (*READER_KEYWORDS, "num_epochs", "workers_count", "version", "timestamp")
     check_keywords("make_batch_reader", keywords, known)
     given = {"num_epochs": None, "workers_count": None, **keywords}

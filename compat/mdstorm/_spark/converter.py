@@ -1,4 +1,4 @@
-"""`SparkDatasetConverter`: the handle of a converted DataFrame, from which loaders are made."""
+"""`SparkDatasetConverter`, the handle for a converted DataFrame, which creates loaders."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 class SparkDatasetConverter(Described):
     """A converted DataFrame, which creates PyTorch loaders and TensorFlow datasets.
 
-    It can be pickled: only its attributes are stored, and it works in any process that can read the
-    files. You can also construct one yourself, over shards of an MDS dataset or over any Parquet
+    It can be pickled, which stores only its attributes, and it works in any process that can read
+    the files. You can also construct one yourself, for shards of an MDS dataset or for any Parquet
     files.
 
     Attributes
@@ -58,25 +58,25 @@ class SparkDatasetConverter(Described):
     cache_dir_url : str or None
         URL of the dataset; None means the directory of the files.
     file_urls : list of str
-        URLs of the shards or Parquet files, in the order in which they are read. For a Delta table,
-        the URL of the table, of which the converter reads the live rows of one version.
+        URLs of the shards or Parquet files, in reading order. For a Delta table, the list contains
+        the table's URL, and the converter reads the live rows of a single version.
     dataset_size : int
         Number of rows.
     """
 
     PARENT_CACHE_DIR_URL_CONF = PETASTORM_CONF
 
-    #: Whether the data belong to the user, and are not a converted copy.
+    #: Whether the data belong to the user and are not a converted copy.
     _mdstorm_is_given = False
-    #: Whether this object has removed its copy.
+    #: Whether this object has deleted its copy.
     _mdstorm_is_deleted = False
     #: The default of the methods' argument `decimals`.
     _mdstorm_decimals: str | None = None
     #: The default of the methods' argument `dtype`, for data that are read in place.
     _mdstorm_dtype: str | None = None
-    #: The data as they were opened when the converter was made, for `repr`; never pickled.
+    #: The dataset that was opened when the converter was created, for `repr`; never pickled.
     _mdstorm_known: Any = None
-    #: Shows other processes that the copy is in use; loaders hold a reference to it as well.
+    #: Signals to other processes that the copy is in use; loaders also hold a reference to it.
     _mdstorm_use: Renewed | None = None
     #: The version of a Delta or Iceberg table; None for other data.
     _mdstorm_version: int | None = None
@@ -147,67 +147,68 @@ class SparkDatasetConverter(Described):
         device: Any = None,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> StreamingDataLoader[Any] | TorchDatasetContextManager[Any]:
-        """Make a PyTorch loader of batches.
+        """Create a PyTorch loader that yields batches.
 
         Parameters
         ----------
         batch_size : int, optional
-            Rows per batch. A batch may span epochs; only the last one may be shorter. With None, 0
-            or less, all rows of all epochs are one batch.
+            Rows per batch. A batch may span epochs, and only the last batch may be shorter. None, 0
+            or a negative size puts all rows of all epochs into one batch.
         num_epochs : int, optional
-            Number of passes over the data; with None the loader is endless.
+            Number of passes over the data; None means infinite.
         workers_count : int, optional
-            Number of reading threads, by default 4 and at most one per processor.
+            Number of reading threads, by default 4, and at most one per processor.
         shuffling_queue_capacity : int, optional
             Rows are shuffled within windows of whole shards with at least this many rows. 0 keeps
-            the order of the rows within each shard.
+            the row order within each shard.
         data_loader_fn : callable, optional
             Function that creates the loader, from the keyword arguments ``reader``, ``batch_size``
             and ``shuffling_queue_capacity``.
         features, labels, sample_weights : str or list of str, optional
             Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``. A
-            name gives a tensor, a list of names a dict of tensors. With `labels` and without
-            `features`, all other columns are features. Columns that are not named are not read.
+            name gives a tensor, and a list of names gives a dict of tensors. With `labels` but
+            without `features`, all other columns are features. Unused columns are not read.
         stack : bool or str, optional
             Whether a list of names gives one tensor of shape ``(rows, columns)`` instead of a dict.
-            Its columns have to hold numbers, and no nulls unless they are floats. The tensor has
-            the columns' dtype, NumPy's promotion of several, or the dtype that you name, such as
-            ``"float32"``. Floats may be rounded; any other value that would change is an
-            InvalidArgumentError while iterating.
+            The columns must be numeric, and only float columns may contain nulls. The tensor has
+            the dtype of the columns, NumPy's promotion of different dtypes, or the dtype that you
+            pass, such as ``"float32"``. Floats may be rounded. Any other value that would change
+            raises InvalidArgumentError while iterating.
         batch_map : callable, optional
-            Function that turns a batch, a dict from column name to tensor or list, into whatever
-            the model takes.
+            Function that turns a batch, which is a dict from column name to tensor or list, into
+            the model's input.
         device : torch.device or str, optional
-            Device to which the tensors of each batch are copied, ahead of use. For `batch_map` and
+            Device that each batch's tensors are copied to ahead of use. For `batch_map` and
             `device`, see `mdstorm_backend.StreamingDataLoader`.
         **petastorm_reader_kwargs
-            Petastorm's reader arguments: ``cur_shard`` and ``shard_count``, the rank and the number
-            of ranks whose share of the rows to read, or ``cur_shard="auto"``; ``schema_fields``,
-            the columns to read; ``seed``, an integer that makes the order repeatable;
+            Petastorm's reader arguments: ``cur_shard`` and ``shard_count``, the rank and world size
+            that determine the share of the rows to read, or ``cur_shard="auto"``;
+            ``schema_fields``, the columns to read; ``seed``, an integer that makes the order
+            reproducible;
             ``shuffle_row_groups=False``, which keeps the order of the shards; ``shuffle_rows``;
             ``transform_spec``; ``predicate`` and ``filters``, which select rows;
             ``reader_pool_type``. Beyond Petastorm: ``fill_nulls={column: value}``;
             ``null_masks=[column, …]``; ``order="elastic"`` for MosaicML Streaming's order;
-            ``decode="photo", size=224``, which turns a column of image files into arrays;
-            ``on_corrupt="skip"``, which leaves out damaged rows;
+            ``decode="photo", size=224``, which decodes a column of image files into arrays;
+            ``on_corrupt="skip"``, which skips damaged rows;
             ``decimals``, ``dtype`` and ``storage_options``, by default as passed to
-            `make_spark_converter`; and ``transform_whole_shards=True``, which passes the rows of a
-            whole shard to the function of ``transform_spec``, instead of slices of a shard.
-            `mdstorm.make_batch_reader` describes them all.
+            `make_spark_converter`; and ``transform_whole_shards=True``, which passes whole shards
+            rather than slices of shards to the ``transform_spec`` function.
+            `mdstorm.make_batch_reader` describes all of these arguments.
 
         Returns
         -------
         StreamingDataLoader or TorchDatasetContextManager
             A ``torch.utils.data.DataLoader`` that yields dicts from column name to tensor, or the
-            features, labels and weights that you named. Use it directly or in a ``with`` statement.
-            With `data_loader_fn`, the context manager that calls it.
+            requested features, labels and weights. Use it directly or in a ``with`` statement. With
+            `data_loader_fn`, the result is the context manager that calls that function.
 
         Raises
         ------
         ArgumentTypeError
             If a keyword is unknown.
         InvalidArgumentError
-            If arguments cannot be combined. If `features`, `labels` or `sample_weights` name a
+            If arguments cannot be combined. If `features`, `labels` or `sample_weights` contain a
             column that does not exist, the error is raised when the loader is first used.
         """
         files = self._mdstorm_read(
@@ -285,66 +286,67 @@ class SparkDatasetConverter(Described):
         stack: StackOption = False,
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]:
-        """Make a TensorFlow dataset of batches.
+        """Create a TensorFlow dataset that yields batches.
 
         Parameters
         ----------
         batch_size : int, optional
-            Rows per batch, by default 32. A batch may span epochs; only the last one may be
+            Rows per batch, by default 32. A batch may span epochs, and only the last batch may be
             shorter.
         prefetch : int, optional
-            Number of batches that TensorFlow keeps ready; by default TensorFlow decides.
+            Number of batches that TensorFlow prefetches; by default, TensorFlow decides.
         num_epochs : int, optional
-            Number of passes over the data; with None the dataset is endless.
+            Number of passes over the data; None means infinite.
         workers_count : int, optional
-            Number of reading threads, by default 4 and at most one per processor.
+            Number of reading threads, by default 4, and at most one per processor.
         shuffling_queue_capacity : int, optional
             Rows are shuffled within windows of whole shards with at least this many rows.
         features, labels, sample_weights : str or list of str, optional
             Columns for a model. Batches are then ``x``, ``(x, y)`` or ``(x, y, sample_weight)``, as
-            Keras expects them. A name gives a tensor, a list of names a dict of tensors. With
-            `labels` and without `features`, all other columns are features. Columns that are not
-            named are not read.
+            Keras expects them. A name gives a tensor, and a list of names gives a dict of tensors.
+            With `labels` but without `features`, all other columns are features. Unused columns are
+            not read.
         stack : bool or str, optional
             Whether a list of names gives one tensor of shape ``(rows, columns)`` instead of a dict.
-            Its columns have to hold numbers, and no nulls unless they are floats. The tensor has
-            the columns' dtype, NumPy's promotion of several, or the dtype that you name, such as
-            ``"float32"``. Floats may be rounded; any other value that would change is an
-            InvalidArgumentError while iterating.
+            The columns must be numeric, and only float columns may contain nulls. The tensor has
+            the dtype of the columns, NumPy's promotion of different dtypes, or the dtype that you
+            pass, such as ``"float32"``. Floats may be rounded. Any other value that would change
+            raises InvalidArgumentError while iterating.
         **petastorm_reader_kwargs
             Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
             ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
             Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="photo",
-            size=224``, which turns a column of image files into arrays; ``on_corrupt="skip"``,
-            which leaves out damaged rows; ``decimals``, ``dtype`` and ``storage_options``, by
+            size=224``, which decodes a column of image files into arrays; ``on_corrupt="skip"``,
+            which skips damaged rows; ``decimals``, ``dtype`` and ``storage_options``, by
             default as passed to `make_spark_converter`;
-            ``transform_whole_shards=True``, which passes whole shards to the function of
-            ``transform_spec``; and ``order``. The default order
-            ``"exact"`` yields every row once per epoch across all ranks, even when a run resumes
-            on another number of ranks. The order ``"elastic"`` yields the samples in MosaicML
-            Streaming's order: no batch spans epochs, and a transform gets the rows of a batch. The
-            default ``seed`` is 9176 on all ranks with shard arguments, and drawn at random without
-            them; 0 means no seed in the exact order. ``cur_shard="auto"`` takes rank and world size
-            from the process group or the launcher when a pass begins. Without shard arguments,
-            every process reads all rows.
+            ``transform_whole_shards=True``, which passes whole shards to the ``transform_spec``
+            function; and ``order``. The default order
+            ``"exact"`` yields every row once per epoch across all ranks, even if a run resumes with
+            a different world size. The order ``"elastic"`` yields samples in MosaicML Streaming's
+            order: no batch spans epochs, and a transform receives the rows of one batch. The
+            default ``seed`` is 9176 on all ranks with shard arguments, and random without them; 0
+            means no seed in the exact order. ``cur_shard="auto"`` takes rank and world size from
+            the process group or the launcher when a pass begins. Without shard arguments, every
+            process reads all rows.
 
         Returns
         -------
         tf.compat.v1.data.Dataset
-            Yields namedtuples with one tensor per column, or the features, labels and weights that
-            you named, in eager and in graph mode. Use it directly or in a ``with`` statement. Its
-            cardinality is the number of batches; -1 if it is endless; unknown if a function, a
-            predicate or filters may drop rows, and in the order ``"elastic"``.
+            Yields namedtuples with one tensor per column, or the requested features, labels and
+            weights, in eager and graph mode. Use it directly or in a ``with`` statement. Its
+            cardinality is the number of batches, or -1 if it is infinite. The cardinality is
+            unknown with the order ``"elastic"``, or if a function, predicate or filters may drop
+            rows.
 
         Raises
         ------
         ArgumentTypeError
             If a keyword is unknown.
         InvalidArgumentError
-            If `features`, `labels` or `sample_weights` name a column that does not exist.
+            If `features`, `labels` or `sample_weights` contain a column that does not exist.
         NullValueError
-            If a column holds nulls for which TensorFlow has no value.
+            If a column contains nulls that TensorFlow has no value for.
         """
         files = self._mdstorm_read(
             self.make_tf_dataset,
@@ -361,7 +363,7 @@ class SparkDatasetConverter(Described):
     def delete(self) -> None:
         """Remove the files that mdstorm wrote, and the directory if it is then empty.
 
-        A converter over a path, or without a `cache_dir_url`, has no copy, and removes nothing.
+        A converter over a path or without a `cache_dir_url` has no copy, so nothing is removed.
         """
         if self._mdstorm_is_given or self.cache_dir_url is None:
             what = self.cache_dir_url or "the data at the file_urls"
@@ -404,13 +406,13 @@ class SparkDatasetConverter(Described):
         Parameters
         ----------
         method : callable
-            The method that makes it, of which other keywords are refused.
+            The method that creates the loader; keywords that it does not accept are rejected.
         inputs : ModelInputs
-            Which columns a model takes.
+            The columns for a model.
         keywords : ReaderKeywords
-            The method's keywords, to which the converter's types and storage options are added.
+            The method's keywords, which the converter's types and storage options are added to.
         **named
-            Further arguments of a reader.
+            Additional reader arguments.
         """
         if self._mdstorm_is_deleted:
             raise DatasetNotFoundError(

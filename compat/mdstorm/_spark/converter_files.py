@@ -1,4 +1,4 @@
-"""The files of a converter: how its loaders read them, and the dataset of TensorFlow."""
+"""How a converter's loaders and TensorFlow datasets read its files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mdstorm_backend.read import (
     output_name,
 )
 
-#: One column, passed as its tensor, or several, passed as a dict of tensors.
+#: One column, which is passed as a tensor, or several, which are passed as a dict of tensors.
 ColumnNames: TypeAlias = str | Sequence[str]
 
 
@@ -38,26 +38,26 @@ ColumnNames: TypeAlias = str | Sequence[str]
 class ModelInputs:
     """A function from a batch to ``x``, ``(x, y)`` or ``(x, y, sample_weight)``.
 
-    It pickles, and may be the ``batch_map`` of a loader.
+    It can be pickled, and used as a loader's ``batch_map``.
 
     Attributes
     ----------
     features, labels, sample_weights : str, sequence of str or None
-        Names of columns. A name selects the column's tensor, several names a dict of tensors.
-        Without `features`, all columns but the others are features.
+        Column names. A single name selects the column's tensor, and a sequence selects a dict of
+        tensors. Without `features`, all remaining columns are features.
     stack : bool or str
-        Whether several names select one tensor ``(rows, columns)`` instead; the name of a NumPy
-        dtype casts their values to it.
+        Whether a sequence selects one ``(rows, columns)`` tensor instead of a dict. The name of a
+        NumPy dtype also casts the values to that dtype.
 
     Raises
     ------
     ArgumentTypeError
-        If one is neither a name nor a sequence of names, or `stack` neither a boolean nor a dtype;
-        also TypeError.
+        If a column argument is neither a name nor a sequence of names, or `stack` is neither a
+        boolean nor a dtype; also a TypeError.
     InvalidArgumentError
-        If one is an empty sequence or has a name twice, if there are weights and no labels, if no
-        column is named and `stack` is true, or if `stack` is a string that names no dtype of
-        numbers.
+        If a column argument is an empty sequence or contains duplicates, if there are weights but
+        no labels, if `stack` is true but no columns are passed, or if `stack` is a string but not
+        the name of a numeric dtype.
     """
 
     features: ColumnNames | None = None
@@ -76,28 +76,28 @@ class ModelInputs:
                 )
             if not names or len(set(names)) < len(names):
                 raise InvalidArgumentError(
-                    f"{argument}={list(names)!r} must name at least one column, and each only once"
+                    f"{argument}={list(names)!r} must list at least one column, without duplicates"
                 )
             object.__setattr__(self, argument, tuple(names))
         if self.sample_weights is not None and self.labels is None:
             raise InvalidArgumentError(
-                f"sample_weights={self.sample_weights!r} needs labels, whose losses it weights: "
-                "pass labels=…"
+                f"sample_weights={self.sample_weights!r} requires labels, because it weights their "
+                "losses: pass labels=…"
             )
         if self.stack and not self:
             raise InvalidArgumentError(
                 f"stack={self.stack!r} stacks the columns of features, labels and sample_weights, "
-                "but none is named: name them, features=[…]"
+                "but none of these was passed: pass features=[…]"
             )
 
     def __bool__(self) -> bool:
-        """Whether any column is named."""
+        """Whether any column argument was passed."""
         return bool(self._columns_by_argument)
 
     def __call__(self, batch: Mapping[str, Any]) -> Any:
-        """Return the model's inputs, the batch's own values in the order ``x, y, weights``.
+        """Return the model's inputs from a batch, in the order ``x, y, weights``.
 
-        The batch has to be read with the options from `narrowed`.
+        The batch must have been read with the options that `narrowed` returns.
         """
         if not self:
             return batch
@@ -116,25 +116,25 @@ class ModelInputs:
         return {name: batch[name] for name in names}
 
     def columns(self, outputs: Collection[str]) -> list[str]:
-        """Return the columns that the model uses; all if none is named.
+        """Return the columns that the model uses; all columns if none were passed.
 
         Raises
         ------
         InvalidArgumentError
-            If one that is used is not among them, or none is left for the features.
+            If a used column is not in `outputs`, or no columns remain for the features.
         """
         for argument, names in self._columns_by_argument.items():
             if unknown := [name for name in _listed(names) if name not in outputs]:
                 raise InvalidArgumentError(
-                    f"{argument} names {', '.join(map(repr, unknown))}, but batches have no such "
-                    f"columns{choose_among(unknown[0], outputs)}; nested columns are among them "
-                    "if schema_fields names them"
+                    f"{argument} contains {', '.join(map(repr, unknown))}, but batches have no "
+                    f"such columns{choose_among(unknown[0], outputs)}; nested columns are available "
+                    "if schema_fields lists them"
                 )
         if self.features is None:
             if self and not self._others(outputs):
                 raise InvalidArgumentError(
-                    f"no column is left for the features: all of {list(outputs)} are labels or "
-                    "sample_weights. Name features=…, or read more columns"
+                    f"no columns remain for the features: all of {list(outputs)} are labels or "
+                    "sample_weights. Pass features=…, or read more columns"
                 )
             return list(outputs)
         others = set(self._others(outputs))
@@ -143,14 +143,14 @@ class ModelInputs:
     def narrowed(self, options: ReaderOptions) -> ReaderOptions:
         """Return options that read only the used columns, and stack them if requested.
 
-        With a transform, all columns are read, since it may use any of them.
+        With a transform, all columns are read, because the transform may use any of them.
 
         Raises
         ------
         InvalidArgumentError
-            If columns are not there, or cannot be stacked.
+            If columns do not exist or cannot be stacked.
         NullValueError
-            If columns that are to be stacked hold nulls.
+            If columns that should be stacked contain nulls.
         """
         used = self.columns(options.output_columns)
         if self.stack:
@@ -167,17 +167,17 @@ class ModelInputs:
         return replace(options, columns=read, fill_nulls=fill, null_masks=tuple(masks))
 
     def _stacked(self, names: ColumnNames) -> Output:
-        """Return the entry of a batch for a column, or for the matrix of several."""
+        """Return the batch entry for a single column, or for the matrix of several columns."""
         return names if isinstance(names, str) else Stack.of(names, self.stack)
 
     @property
     def _columns_by_argument(self) -> dict[str, Any]:
-        """The columns that each argument names: a string or, once checked, a tuple."""
+        """The columns passed for each argument, as a string or, after validation, a tuple."""
         arguments = ("features", "labels", "sample_weights")
         return {name: names for name in arguments if (names := getattr(self, name)) is not None}
 
     def _others(self, outputs: Collection[str]) -> tuple[str, ...]:
-        """Return the output columns that no argument names."""
+        """Return the output columns that no argument mentions."""
         named = {name for names in self._columns_by_argument.values() for name in _listed(names)}
         return tuple(name for name in outputs if name not in named)
 
@@ -188,22 +188,22 @@ def _listed(names: ColumnNames) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class ReadFiles:
-    """The files and arguments of a converter's loader; nothing is open yet.
+    """The files and arguments of a converter's loader, before anything is opened.
 
     Attributes
     ----------
     cache_dir_url : str or None
-        Directory of the dataset; None for the one that the files are in.
+        Dataset directory; None for the directory that contains the files.
     file_urls : sequence of str
-        Its files, as `open_files` takes them.
+        The dataset's files, as for `open_files`.
     arguments : ReaderArguments
         The user's arguments.
     inputs : ModelInputs
         The columns for a model.
     begins : FirstEpoch or None
-        The epoch to begin with; None for the first one.
+        The epoch to begin with; None for epoch 0.
     use : Renewed or None
-        Shows other processes that the copy is in use, as long as the loader exists.
+        Signals to other processes that the copy is in use while the loader exists.
     """
 
     cache_dir_url: str | None
@@ -215,7 +215,7 @@ class ReadFiles:
 
     @property
     def directory(self) -> str:
-        """URL of the directory of the dataset."""
+        """URL of the dataset directory."""
         return self.cache_dir_url or directory_of(self.file_urls)
 
     def stored(self) -> Dataset | ParquetDataset:
@@ -224,9 +224,9 @@ class ReadFiles:
         Raises
         ------
         InvalidArgumentError
-            If there is no file, or shards are not of that dataset.
+            If there are no files, or some shards do not belong to the dataset.
         DatasetNotFoundError
-            If it is gone.
+            If the dataset no longer exists.
         """
         try:
             return open_files(
@@ -240,8 +240,8 @@ class ReadFiles:
             if not is_copy(self.directory):
                 raise
             raise DatasetNotFoundError(
-                f"the copy {self.directory} is not there: either this machine does not see that "
-                "directory, or the process that converted has ended, or has called delete(), which "
+                f"the copy {self.directory} does not exist: either this machine cannot access that "
+                "directory, or the process that wrote the copy has ended or called delete(), which "
                 "removes the copy. To keep it, convert with keep=True or a cache_key=",
                 url=self.directory,
             ) from error.__cause__
@@ -270,7 +270,7 @@ class ReadFiles:
 
 
 def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
-    """Make a dataset for eager and graph mode, of namedtuples unless inputs are named."""
+    """Create a dataset for eager and graph mode, with namedtuples unless inputs are specified."""
     require("tensorflow")
     from mdstorm._tensorflow.columns import declared_spec
     from mdstorm_backend.loaders import tf as tf_loaders
@@ -286,7 +286,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
     def options() -> ReaderOptions:
         options = files.options(files.dataset(), order)
         files.warn_of_decimals(options, "TensorFlow")
-        # TensorFlow drops the rows of other workers, so reading all rows needs no warning.
+        # TensorFlow drops other workers' rows, so reading all rows requires no warning.
         return replace(options, on_pass=None) if is_split else options
 
     def specs(options: ReaderOptions) -> Sequence[Any]:

@@ -1,4 +1,4 @@
-"""The converted copies of DataFrames: their location and reuse."""
+"""Location and reuse of converted DataFrame copies."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: The conversions of this process: for each identity of content from `identify`, the copy, and the
-#: frame if plans are compared.
+#: This process's conversions. Maps each content fingerprint from `identify` to the copy's URL, and
+#: to the frame if plans can be compared.
 _conversions: dict[str, tuple[str, DataFrame | None]] = {}
-#: Held during the look-up and the conversion, so that equal frames in several threads are written
-#: only once.
+#: Held during lookup and conversion, so that equal frames in several threads are written only once.
 _lock = threading.RLock()
-#: The keys under which file systems report the version of a file.
+#: The keys that file systems use to report a file's version.
 _VERSION_KEYS = ("size", "mtime", "LastModified", "last_modified", "updated", "ETag", "etag")
 _STAT_THREADS = 16
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
@@ -41,7 +40,7 @@ STAGING_VARIABLE = "MDSTORM_STAGING"
 DIRECTORY_CONF = "mdstorm.spark.converter.stagingDirUrl"
 DIRECTORY_VARIABLE = "MDSTORM_STAGING_DIR_URL"
 _MODES = ("true", "false", "auto")
-#: Directories to which executors are known to be able to write, each with the application.
+#: Pairs of application and directory for which executors are known to have write access.
 _writable: set[tuple[str | None, str]] = set()
 
 
@@ -55,11 +54,11 @@ def find_or_convert(
     df : pyspark.sql.DataFrame
         The frame.
     options : dict
-        All that makes another copy of it, as JSON, and the ``parent`` cache directory.
+        JSON values that distinguish copies of the same frame, and the ``parent`` cache directory.
     convert : callable
         Writes the frame and returns the URL.
     cache_key : str, optional
-        Name under which other processes find the copy as well.
+        Name by which other processes can also find the copy.
     """
     content, source = identify(df, options)
     with _lock:
@@ -82,9 +81,9 @@ def forget(dir_url: str) -> None:
 
 
 def _remembered(content: str, df: DataFrame) -> str | None:
-    """Return the copy that this process made, if it still exists.
+    """Return the copy that this process wrote, if it still exists.
 
-    Where plans can be compared, they are: hashes may collide.
+    Plans are compared where possible, because hashes may collide.
     """
     dir_url, frame = _conversions.get(content, (None, None))
     if dir_url is None or not Location.of(dir_url).exists(INDEX_NAME):
@@ -94,18 +93,19 @@ def _remembered(content: str, df: DataFrame) -> str | None:
 
 
 def identify(df: DataFrame, options: dict[str, Any]) -> tuple[str, str]:
-    """Compute the identity of a frame as it is now, together with the options of its conversion.
+    """Compute fingerprints of a frame in its current state and of its conversion options.
 
-    Source files count with their sizes and times where they can be read, so that overwritten ones
-    are noticed. A new frame is made for the hash: on Spark Connect a frame remembers its first one.
+    The sizes and times of source files are included where they can be read, so that overwritten
+    files are detected. The plan hash is computed on a new frame, because a Spark Connect frame
+    caches its first hash.
 
     Returns
     -------
     content : str
-        Fingerprint of the plan, schema, versions of the source files and options. Two frames with
-        the same one are the same data, within one process.
+        Fingerprint of the plan, schema, source file versions and options. Within a process, two
+        frames with the same fingerprint contain the same data.
     source : str
-        The fingerprint without the plan, which has no meaning in another process.
+        Fingerprint without the plan, which is meaningless in other processes.
     """
     plan = df.select("*").semanticHash()
     versions = sorted(map_in_threads(_file_version, df.inputFiles(), _STAT_THREADS))
@@ -118,8 +118,8 @@ def _file_version(url: str) -> list[Any]:
     try:
         info = Location.of(directory).stat(name)
     except Exception:
-        # Each store raises its own errors if a driver, credentials or the file are missing. In
-        # this case, only the name is compared.
+        # Each store raises its own errors if a driver, credentials or the file are missing. Compare
+        # only the name in this case.
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
 
@@ -131,11 +131,11 @@ def _digest(value: Any) -> str:
 def configured_parent(
     session: SparkSession | None, argument: str | os.PathLike[str] | None
 ) -> str | os.PathLike[str] | None:
-    """Return the parent cache directory as the user gave it; None if it was not given.
+    """Return the parent cache directory as configured by the user; None if it is not configured.
 
-    The first of these that is set takes precedence: `argument`, the conf ``mdstorm.…``, the conf
-    ``petastorm.…``, the environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read again
-    on each call.
+    In order of precedence, the sources are `argument`, the conf ``mdstorm.…``, the conf
+    ``petastorm.…``, and the environment variable ``MDSTORM_PARENT_CACHE_DIR_URL``. They are read
+    again on each call.
     """
     return (
         argument
@@ -146,14 +146,14 @@ def configured_parent(
 
 
 def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | None = None) -> str:
-    """Return the parent cache directory that `configured_parent` finds, as a normalised URL.
+    """Return the parent cache directory from `configured_parent`, as a normalised URL.
 
     Raises
     ------
     InvalidArgumentError
-        If none of them is set.
+        If no parent cache directory is configured.
     UnsupportedURLError
-        If it has no scheme and is not on a Databricks mount.
+        If the directory has no scheme and is not on a Databricks mount.
     """
     url = configured_parent(session, argument)
     if not url:
@@ -170,12 +170,12 @@ def parent_cache_dir(session: SparkSession, argument: str | os.PathLike[str] | N
 
 
 def checked_directory(url: str | os.PathLike[str], what: str = "directory") -> str:
-    """Return the URL of a directory, normalised.
+    """Return the normalised URL of a directory.
 
     Raises
     ------
     UnsupportedURLError
-        If it has no scheme and is not on a Databricks mount.
+        If the directory has no scheme and is not on a Databricks mount.
     """
     url = str(url_of(url))
     if not has_scheme(url):
@@ -184,7 +184,7 @@ def checked_directory(url: str | os.PathLike[str], what: str = "directory") -> s
 
 
 def _warn_if_not_shared(session: SparkSession, url: str) -> None:
-    """Warn if a directory is on the disk of a Databricks driver: executors cannot see it."""
+    """Warn if a directory is on a Databricks driver's disk, which executors cannot access."""
     on_cluster = "DATABRICKS_RUNTIME_VERSION" in os.environ and not is_local(session)
     shared = url.startswith(("file:///dbfs/", "file:///Volumes/", "file:///Workspace/"))
     if on_cluster and url.startswith("file:") and not shared:
@@ -202,18 +202,18 @@ def staging_dir(
     staging: bool | None,
     staging_dir_url: str | os.PathLike[str] | None,
 ) -> str | None:
-    """Return the URL of the directory to stage Parquet in; None if executors write the copy.
+    """Return the URL of the directory for staged Parquet; None if executors write the copy.
 
     Parameters
     ----------
     session : pyspark.sql.SparkSession
-        Of either kind; its confs, and after them the environment, are read for values that are not
-        passed.
+        A classic or Connect session. Its confs, and then the environment, provide the values that
+        are not passed.
     parent : str
-        The parent cache directory, in which Parquet is staged if no other directory is given.
+        The parent cache directory, where Parquet is staged if no other directory is configured.
     staging : bool or None
-        Whether to stage; None finds out whether executors can write below `parent`. Local ones can,
-        unless the conf or the variable is ``auto``, which has them asked as well.
+        Whether to stage. If None, executors are tested for write access to `parent`. Local
+        executors are assumed to have access, unless the conf or the variable is ``auto``.
     staging_dir_url : str, path or None
         Where to stage.
 
@@ -224,7 +224,7 @@ def staging_dir(
     UnsupportedURLError
         If the directory has no scheme and is not on a Databricks mount.
     MissingDependencyError
-        If executors are tested, and their Python does not have mdstorm or its dependencies.
+        If executors are tested and their Python does not have mdstorm or its dependencies.
     """
     if staging is None:
         mode = (read_conf(session, STAGING_CONF) or os.environ.get(STAGING_VARIABLE) or "").lower()
@@ -248,12 +248,12 @@ def staging_dir(
 
 
 def _is_refused(session: SparkSession, parent: str, *, probe_local: bool) -> bool:
-    """Whether executors cannot write below a directory, tested by a job of one task."""
+    """Whether executors cannot write to a directory, as tested by a single-task job."""
     location = Location.of(parent)
-    # Serverless compute does not reveal the application; sessions of Spark Connect have an ID.
+    # Serverless compute does not reveal the application, but Spark Connect sessions have an ID.
     application = read_conf(session, "spark.app.id") or getattr(session, "session_id", None)
     known = (application, parent)
-    # Local executors are children of the driver, on the same disk.
+    # Local executors run on the driver's machine, with the same disk.
     if known in _writable or (location.is_local_disk and is_local(session) and not probe_local):
         return False
     try:
@@ -267,7 +267,7 @@ def _is_refused(session: SparkSession, parent: str, *, probe_local: bool) -> boo
         _writable.add(known)
         return False
     _logger.warning(
-        "Spark's executors cannot write below %s (%s). Spark writes Parquet instead, and the "
+        "Spark's executors cannot write to %s (%s). Spark writes Parquet instead, and the "
         "driver converts it. Set staging=True, or %s=true, to skip this attempt",
         parent,
         reason,

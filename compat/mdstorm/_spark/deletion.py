@@ -1,4 +1,4 @@
-"""Delete converted copies: on request, when the process ends, or after a job was killed."""
+"""Delete converted copies on request, when the process ends, or after a job was killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm_backend.write import list_unfinished, remove_dataset
 #: The names that `make_spark_converter` gives copies.
 _COPIES = re.compile(r"\d{14}-appid-.+")
 _DAY = timedelta(days=1)
-#: Copies to remove at the end, each with the process that wrote it.
+#: Copies to remove at exit, with the ID of the process that wrote each.
 _doomed: dict[str, int] = {}
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
@@ -38,28 +38,28 @@ _handler: Callable[[str], object] = _remove_ours
 
 @public("mdstorm.spark.spark_dataset_converter")
 def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None:
-    """Replace the function that removes a converted copy, for the whole process.
+    """Replace this process's function for removing converted copies.
 
     Parameters
     ----------
     handler : callable or None
-        Called with the URL of the directory. None restores the default, which removes the files
-        that mdstorm wrote, and then the directory if it is empty.
+        Called with the directory URL. None restores the default, which removes the files that
+        mdstorm wrote, and then the directory if it is empty.
     """
     global _handler
     _handler = _remove_ours if handler is None else handler
 
 
 def delete_dir(dir_url: str) -> None:
-    """Remove a converted copy with the registered handler, and this machine's cache of it."""
+    """Remove a converted copy with the registered handler, and clear this machine's cache of it."""
     _handler(dir_url)
     clear_cached(url=dir_url)
 
 
 def delete_at_exit(dir_url: str) -> None:
-    """Remove a converted copy when this process, and not a fork of it, ends normally."""
+    """Remove a converted copy when this process (not a fork of it) exits normally."""
     _doomed[dir_url] = os.getpid()
-    # The last handler is called first: before the clients that have written the copy are closed.
+    # Exit handlers run in reverse order, so this one runs before storage clients are closed.
     atexit.unregister(_delete_doomed)
     atexit.register(_delete_doomed)
 
@@ -87,7 +87,7 @@ def is_copy(dir_url: str) -> bool:
 
 
 def copy_names(names: Iterable[str]) -> list[str]:
-    """Return the items of `names` that are names of a converter's copies."""
+    """Return the items of `names` that are names of converter copies."""
     return [name for name in names if _COPIES.fullmatch(name)]
 
 
@@ -97,10 +97,10 @@ def unfinished_copies(parent: str) -> list[CachedDataset]:
 
 
 def delete_abandoned(parent_url: str) -> None:
-    """Remove unfinished copies of jobs that were killed at least a day ago."""
+    """Remove unfinished copies that were left by jobs killed more than a day ago."""
     try:
         for copy in unfinished_copies(parent_url):
             if copy.last_use is not None and datetime.now(timezone.utc) - copy.last_use > _DAY:
                 _remove_ours(copy.directory)
     except OSError as error:  # the conversion can continue
-        _logger.warning("could not remove unfinished copies below %s: %r", parent_url, error)
+        _logger.warning("could not remove unfinished copies under %s: %r", parent_url, error)

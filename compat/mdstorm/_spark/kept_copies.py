@@ -1,4 +1,4 @@
-"""Copies that outlive their process: found by `cache_key`, listed, and removed when unused."""
+"""Find copies that outlive their process by `cache_key`, list them, and remove unused ones."""
 
 from __future__ import annotations
 
@@ -20,28 +20,29 @@ from mdstorm_backend.storage import Location, seconds_of
 
 _NOTES = "_mdstorm_cache_key_"
 _CLAIMS = "_mdstorm_converting_"
-#: Seconds to wait before a claim is read back: longer than a write by a process that saw no claim.
+#: Seconds to wait before reading a claim back, to outlast a write by a process that saw no claim.
 _SETTLE_SECONDS = 0.5
 _POLL_SECONDS = 1.0
-#: Seconds to wait for another process that converts the same source.
+#: Maximum number of seconds to wait while another process is converting the same source.
 LONGEST_WAIT = 86_400.0
 _logger = logging.getLogger("mdstorm.spark.spark_dataset_converter")
 
 
 @dataclass(frozen=True)
 class KeptCopy:
-    """A finished copy below a parent cache directory.
+    """A finished copy in a parent cache directory.
 
     Attributes
     ----------
     url : str
         URL of the copy.
     key : str or None
-        The `cache_key` under which it is found, or was found before a newer copy replaced it.
+        The `cache_key` of the copy, even if a newer copy has since replaced it.
     shards, bytes : int
-        Number of shards, and the size of all files.
+        Number of shards, and total size of all files.
     converted, last_use : datetime.datetime
-        When it was written, and when a process that had a converter of it was last alive, in UTC.
+        When the copy was written, and when a process with a converter for it was last alive, in
+        UTC.
     """
 
     url: str
@@ -53,17 +54,17 @@ class KeptCopy:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether some process uses a converter of the copy."""
+        """Whether any process has a converter for the copy."""
         return is_recent(self.last_use.timestamp())
 
 
 class CacheKey:
     """The copies that processes share under a `cache_key`.
 
-    Of processes that look for a copy at the same time, one converts, and the others wait. It claims
-    the key by a file, which works in stores without locks: each process writes its name into it,
-    and the last one to do so converts. If a write takes longer than others wait for it, two
-    processes convert; then the second one removes its copy.
+    If several processes look for a copy at the same time, one converts and the others wait. The
+    claim is a file, which also works in stores without locks: each process writes its own ID into
+    the file, and the last process to do so converts. If a write takes longer than the other
+    processes wait for it, two processes convert, and the second one removes its copy.
 
     Parameters
     ----------
@@ -79,7 +80,7 @@ class CacheKey:
         self._note, self.claim_name = f"{_NOTES}{digest}", f"{_CLAIMS}{digest}"
 
     def find_or_convert(self, source: str, convert: Callable[[], str], known: str | None) -> str:
-        """Return the URL of the copy; convert if there is none.
+        """Return the URL of the copy, converting the source if there is no copy.
 
         Parameters
         ----------
@@ -88,7 +89,7 @@ class CacheKey:
         convert : callable
             Writes a copy and returns its URL.
         known : str, optional
-            A copy that has no key yet, to use instead of converting.
+            A copy without a key, to use instead of converting.
         """
         found = self._find(source)
         if found is None:
@@ -101,7 +102,7 @@ class CacheKey:
         return next((url for url, of in self._copies() if of == source and _exists(url)), None)
 
     def _copies(self) -> list[tuple[str, str]]:
-        """Return URL and source of the copies that the key's note lists, the newest one first."""
+        """Return the URL and source of each copy listed in the key's note, newest first."""
         try:
             listed = parse_json(self._parent.read(self._note))["copies"]
             return [(str(copy["directory"]), str(copy["source"])) for copy in listed]
@@ -109,14 +110,14 @@ class CacheKey:
             return []
 
     def add(self, url: str, source: str, known: str | None) -> str:
-        """Record a copy, and remove those that it replaces; return the copy to use."""
+        """Record a copy, remove the copies that it replaces, and return the copy to use."""
         twin = self._find(source)
         if twin is not None:
             if url != known:
                 delete_dir(url)
             return twin
         earlier = [copy for copy in self._copies() if _exists(copy[0])]
-        # A process that has just found the latest copy may not have marked it as used yet.
+        # A process that has just found the latest copy may not have marked it as in use yet.
         kept = [(url, source), *earlier[:1], *(one for one in earlier[1:] if _is_kept(one[0]))]
         copies = [{"directory": directory, "source": of} for directory, of in kept]
         note = {"cache_key": self._key, "copies": copies}
@@ -130,7 +131,7 @@ class CacheKey:
         while not self._claim():
             if not is_waiting:
                 _logger.warning(
-                    "another process converts cache_key=%r below %s: waiting for its copy",
+                    "another process is converting cache_key=%r under %s: waiting for its copy",
                     self._key,
                     self._parent.url,
                 )
@@ -149,12 +150,12 @@ class CacheKey:
     def _release(self) -> None:
         try:
             self._parent.remove(self.claim_name)
-        except Exception as error:  # the copy is complete, and another process can take the claim
+        except Exception as error:  # the copy is complete, and the claim will expire
             file = self._parent.file_url(self.claim_name)
             _logger.warning("could not remove %s: %r", file, error)
 
     def _claim(self) -> bool:
-        """Try to claim the key; return whether this process may convert."""
+        """Try to claim the key, and return whether this process may convert."""
         if is_alive(self._parent, self.claim_name):
             return False
         ours = uuid.uuid4().bytes
@@ -180,7 +181,7 @@ def _exists(url: str) -> bool:
 
 
 def _is_kept(url: str) -> bool:
-    """Whether a replaced copy is still needed; remove it if it is not."""
+    """Whether a replaced copy is still in use; otherwise, try to remove it."""
     if is_alive(Location.of(url), MARKER_NAME):
         return True
     try:
@@ -192,7 +193,7 @@ def _is_kept(url: str) -> bool:
 
 
 def list_copies(parent: str) -> list[KeptCopy]:
-    """List the finished copies below a parent cache directory, least recently used first."""
+    """List the finished copies in a parent cache directory, least recently used first."""
     location = Location.of(parent)
     names = location.list_matches("*")
     keys = _keys(location, [name for name in names if name.startswith(_NOTES)])
@@ -201,7 +202,7 @@ def list_copies(parent: str) -> list[KeptCopy]:
 
 
 def _keys(parent: Location, notes: list[str]) -> dict[str, str]:
-    """Return the cache key of each copy, by the name of the copy's directory."""
+    """Return the cache key of each copy, by directory name."""
     found = {}
     for name in notes:
         try:

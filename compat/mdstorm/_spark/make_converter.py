@@ -1,4 +1,4 @@
-"""`make_spark_converter`: convert a DataFrame, or reuse its copy."""
+"""`make_spark_converter`, which converts a DataFrame or reuses its copy."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: 32 MiB, Petastorm's default, here the maximum size of a shard.
+#: 32 MiB, Petastorm's default; in mdstorm the maximum shard size.
 DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 
-#: Petastorm's compression codecs and the ones that MDS has for them.
+#: Petastorm's compression codecs, and the corresponding MDS codecs.
 _CODECS = {
     "uncompressed": None,
     "bzip2": "bz2",
     "gzip": "gz",
     "snappy": "snappy",
-    # MDS has no counterpart for these; zstd at its fastest level comes closest.
+    # MDS has no equivalent for these; zstd at its fastest level comes closest.
     "lz4": "zstd:1",
     "deflate": "zstd:1",
 }
@@ -59,7 +59,7 @@ class _NotGiven(str):
     __slots__ = ()
 
 
-#: Petastorm's default, which it applies to frames and ignores for files.
+#: Petastorm's default, which applies to frames and is ignored for files.
 _DEFAULT_DTYPE = cast('Literal["float32"]', _NotGiven("float32"))
 
 
@@ -81,78 +81,78 @@ def make_spark_converter(
     timestamp: str | datetime | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> SparkDatasetConverter:
-    """Write a DataFrame as MDS shards below the parent cache directory.
+    """Write a DataFrame as MDS shards in the parent cache directory.
 
-    A frame that was already converted in this process is not written again, as long as its plan,
-    its column names and types, the files that it reads and the options are the same, and the copy
-    still exists.
+    A frame that was already converted in this process is not written again if its plan, column
+    names and types, source files and options are unchanged, and the copy still exists.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame, str, path or pyiceberg.table.Table
-        The frame, from a classic or a Spark Connect session. Or the path or URL of Parquet files, a
-        Delta or Iceberg table or an MDS dataset, on Databricks on DBFS; the name of a table in
-        Unity Catalog; or a table of pyiceberg. These are read in place. Of the other arguments
-        only `dtype`, `decimals`, `version`, `timestamp` and `storage_options` apply, and
-        `SparkDatasetConverter.delete` removes nothing.
+        The frame, from a classic or Spark Connect session. Alternatively, the path or URL of
+        Parquet files, a Delta or Iceberg table, or an MDS dataset (on Databricks, it must be on
+        DBFS), the name of a Unity Catalog table, or a pyiceberg table. Such data are read in place.
+        Only the arguments `dtype`, `decimals`, `version`, `timestamp` and `storage_options` then
+        apply, and `SparkDatasetConverter.delete` removes nothing.
     parquet_row_group_size_bytes : int, optional
-        Maximum size of an uncompressed shard in bytes, by default 32 MiB; None or 0 mean 64 MiB.
+        Maximum size of an uncompressed shard in bytes, 32 MiB by default; None or 0 means 64 MiB.
     compression_codec : str, optional
         ``uncompressed``, ``snappy``, ``gzip``, ``bzip2``, ``lz4`` or ``deflate``.
     dtype : {"float32", "float64", None}
-        Type to which floating-point scalars, arrays and vectors are converted; None keeps their
-        types. The default is ``"float32"`` for frames. If `df` is a path, the default keeps the
-        stored types, and a `dtype` that you pass applies when the data are read.
+        Type that floating-point scalars, arrays and vectors are converted to; None keeps their
+        types. The default for frames is ``"float32"``. If `df` is a path, the default keeps the
+        stored types, and any `dtype` that you pass is applied when the data are read.
     decimals : {"float64", "float32", "decimal"}, optional
-        Type to which decimals, and arrays of decimals, are converted: floating-point numbers, which
-        models can be trained on, or ``"decimal"``, which keeps them. By default they are kept, and
-        a loader that reads them warns. If `df` is a path, decimals are converted when they are
-        read.
+        Type that decimals and arrays of decimals are converted to: a floating-point type, for
+        training, or ``"decimal"``, which keeps them. By default, decimals are kept, and loaders
+        that read them warn. If `df` is a path, decimals are converted when they are read.
     parent_cache_dir_url : str or path, optional
-        Directory for converted copies; takes precedence over any configuration, see
+        Directory for converted copies. It takes precedence over any configuration; see
         `parent_cache_dir`.
     cache_key : str, optional
-        Name under which other processes find the copy. They reuse it if it was written with the
-        same options, from a frame with the same columns and source files. The plan is not compared.
+        Name by which other processes find the copy. They reuse it if it was written with the same
+        options, from a frame with the same columns and source files. The plan is not compared.
     keep : bool, optional
         Whether the copy outlives this process; by default only if it has a `cache_key`.
     staging : bool, optional
-        Whether Spark writes Parquet, which the driver then converts and removes. The default is to
-        do so if executors cannot write below the parent cache directory. Conf
-        ``mdstorm.spark.converter.staging``, environment variable ``MDSTORM_STAGING``.
+        Whether Spark writes Parquet, which the driver then converts and removes. By default, this
+        happens only if executors cannot write to the parent cache directory. It can also be set
+        with the conf ``mdstorm.spark.converter.staging`` or the environment variable
+        ``MDSTORM_STAGING``.
     staging_dir_url : str or path, optional
-        Directory for that Parquet, by default below the parent cache directory. Conf
-        ``mdstorm.spark.converter.stagingDirUrl``, environment variable ``MDSTORM_STAGING_DIR_URL``.
+        Directory for the staged Parquet, by default inside the parent cache directory. It can also
+        be set with the conf ``mdstorm.spark.converter.stagingDirUrl`` or the environment variable
+        ``MDSTORM_STAGING_DIR_URL``.
     version, timestamp : optional
         The version of the table at a path, as in `mdstorm.make_batch_reader`; by default the
-        newest one. The converter always reads that version.
+        latest. The converter always reads that version.
     storage_options : dict, optional
-        Options of the fsspec file system of a path, also for the loaders and datasets of the
-        converter. A converter whose options hold secrets cannot be pickled.
+        Options for the path's fsspec file system, which the converter's loaders and datasets also
+        use. A converter whose options contain secrets cannot be pickled.
 
     Returns
     -------
     SparkDatasetConverter
-        The handle of the copy.
+        The handle for the copy.
 
     Raises
     ------
     InvalidArgumentError
         If no parent cache directory is configured, `dtype` or `decimals` is unknown, `version` or
-        `timestamp` is passed for anything that is not a table, `storage_options` for a frame, or
-        `cache_key`, `keep` or `compression_codec` for a path.
+        `timestamp` is passed without a table, `storage_options` is passed with a frame, or
+        `cache_key`, `keep` or `compression_codec` is passed with a path.
     CompressionCodecError
         If `compression_codec` is unknown.
     UnsupportedTypeError
-        If columns cannot be stored; raised before anything is written.
+        If any column cannot be stored; raised before anything is written.
     NotADataFrameError
         If `df` is neither a DataFrame nor a path.
     DatasetNotFoundError
-        If `df` is a path, and there is no data.
+        If `df` is a path with no data.
     UnsupportedTableError
-        If `df` is the path of a table of an unsupported kind.
+        If `df` is the path of an unsupported kind of table.
     UnsupportedURLError
-        If `df` is a path on Databricks, and not on DBFS, or is the name of a table.
+        If `df` is a path outside DBFS on Databricks, or a table name.
 
     Notes
     -----
@@ -196,7 +196,7 @@ def make_spark_converter(
         )
     if storage_options is not None:
         raise errors.InvalidArgumentError(
-            "storage_options are for a path, but df is a frame, which Spark reads: leave them out"
+            "storage_options apply to a path, but df is a frame that Spark reads: leave them out"
         )
     compression = mds_compression(compression_codec)
     check_float_dtype(dtype)
@@ -213,7 +213,7 @@ def make_spark_converter(
         """Write a copy that is deleted when the process ends, and return its URL."""
         deletion.delete_abandoned(parent)
         staged_in = copies.staging_dir(session, parent, staging, staging_dir_url)
-        # A name in Petastorm's pattern: time, application, unique id.
+        # The name follows Petastorm's pattern: time, application, unique ID.
         application = jobs.read_conf(session, "spark.app.id") or "unknown"
         dir_url = f"{parent}/{datetime.now():%Y%m%d%H%M%S}-appid-{application}-{uuid.uuid4()}"
         if dtype is not None and any(column.is_floating for column in plan):
@@ -226,7 +226,7 @@ def make_spark_converter(
         deletion.delete_at_exit(dir_url)
         return dir_url
 
-    # Encodings identify a copy, because another version of this package may have used other ones.
+    # Encodings help identify a copy, because other versions of mdstorm may use different ones.
     encodings = {column.name: column.encoding for column in plan}
     known_by = {**options, "parent": parent, "encodings": encodings}
     dataset = open_dataset(copies.find_or_convert(df, known_by, convert, cache_key))
@@ -263,8 +263,8 @@ def _converter_of_path(
     dataset = open_stored(url, storage_options=storage_options, as_of=as_of)
     version = dataset.table_version if isinstance(dataset, ParquetDataset) else None
     converter = _converter(url, dataset, decimals)
-    # A table is not opened by its file URLs: the files may contain deleted rows, and credentials
-    # may be available only by the name of the table.
+    # Do not open a table by its file URLs, because the files may contain deleted rows, and
+    # credentials may be available only for the table's name.
     if version is not None or name is not None:
         converter.file_urls = [dataset.url]
     converter._mdstorm_version = version
@@ -289,7 +289,7 @@ def mds_compression(codec: str | None) -> str | None:
     Raises
     ------
     CompressionCodecError
-        If it is not one of Petastorm's codecs, in upper or lower case.
+        If it is not one of Petastorm's codecs, in uppercase or lowercase.
     """
     name = str(codec or "uncompressed").lower()
     if name not in _CODECS:
@@ -304,12 +304,12 @@ def mds_compression(codec: str | None) -> str | None:
 
 
 def databricks_path(path: str) -> str:
-    """Return the path as Petastorm reads it: on Databricks, the path of the DBFS mount.
+    """Return the path that Petastorm would read, which on Databricks is on the DBFS mount.
 
     Raises
     ------
     UnsupportedURLError
-        If it is a path on Databricks, and not on DBFS.
+        If it is a path outside DBFS on Databricks.
     """
     if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         return path
@@ -344,12 +344,12 @@ def session_of(df: Any) -> SparkSession:
     Raises
     ------
     NotADataFrameError
-        If `df` is anything else, or a stream.
+        If `df` is anything else or a stream.
     """
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
         raise errors.NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
-            "Spark DataFrame, or the path of data. Create one with spark.createDataFrame(…)"
+            "Spark DataFrame, or a path to data. Create one with spark.createDataFrame(…)"
         )
     if df.isStreaming:
         raise errors.NotADataFrameError(

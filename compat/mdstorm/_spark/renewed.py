@@ -1,8 +1,8 @@
 """Files that show processes on any machine that another process is still alive.
 
-Locks would do without clocks and waiting, but object stores and many mounts have none. A process
-renews the modification times of its files every minute instead. A file that was not renewed for
-five minutes belongs to a process that has ended.
+Locks would not require clocks and waiting, but object stores and many mounts do not support them.
+Instead, a process renews the modification times of its files every minute. If a file has not been
+renewed for five minutes, its process is assumed to have ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from mdstorm_backend.storage import Location, seconds_of
 
-#: Seconds after which a file that was not renewed belongs to a process that has ended.
+#: Seconds without renewal after which a file's process is assumed to have ended.
 PATIENCE = 300.0
 _RENEWAL_SECONDS = 60.0
 
@@ -51,7 +51,7 @@ class Renewed:
         return Renewed, self._file
 
     def renew(self) -> None:
-        """Renew the file now. Errors are only logged: users may have read access only."""
+        """Renew the file now. Errors are only logged, because users may have read-only access."""
         _renew(*self._file)
 
     def stop(self) -> None:
@@ -60,13 +60,13 @@ class Renewed:
 
 
 def renew_all() -> None:
-    """Renew the files of this process."""
+    """Renew all of this process's files."""
     for directory_url, name in set(_renewed.values()):
         _renew(directory_url, name)
 
 
 def is_alive(location: Location, name: str) -> bool:
-    """Whether a file exists and was renewed lately."""
+    """Whether a file exists and was renewed recently."""
     try:
         info = location.stat(name)
     except (FileNotFoundError, NotADirectoryError):
@@ -75,7 +75,7 @@ def is_alive(location: Location, name: str) -> bool:
 
 
 def is_recent(seconds: float) -> bool:
-    """Whether a Unix time is so recent that the process that renews the file may be alive."""
+    """Whether a file renewed at a Unix time may still belong to a live process."""
     return time.time() - seconds < PATIENCE
 
 
@@ -91,7 +91,7 @@ def _renew(directory_url: str, name: str) -> None:
 
 
 def _start() -> None:
-    """Start the renewing thread, also in a forked process, which inherits files but no threads."""
+    """Start the renewal thread, even after a fork, which inherits the files but not the thread."""
     global _thread
     if _thread is None or not _thread.is_alive():
         _thread = threading.Thread(target=_run, name="mdstorm-renewal", daemon=True)

@@ -1,4 +1,4 @@
-"""Make the loader of ``make_torch_dataloader``."""
+"""Create the loader for ``make_torch_dataloader``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ConvertedDataset(StreamingDataset):
-    """The PyTorch dataset of a converter, which is read according to Petastorm's arguments."""
+    """A converter's PyTorch dataset, which is read according to Petastorm's arguments."""
 
     def __init__(self, files: ReadFiles, batch_size: int) -> None:
         order, num_epochs = sample_order(files.arguments), files.arguments.num_epochs
@@ -35,7 +35,7 @@ class ConvertedDataset(StreamingDataset):
 
 
 class _ConvertedStates(OpenedDataset):
-    """The opened data of a `ConvertedDataset`, and how it is read."""
+    """The opened data of a `ConvertedDataset`, and its reader options."""
 
     def __init__(self, settings: DatasetSettings, files: ReadFiles) -> None:
         super().__init__(settings)
@@ -43,11 +43,11 @@ class _ConvertedStates(OpenedDataset):
 
     @property
     def has_explicit_share(self) -> bool:
-        """Whether explicit shard arguments override the rank and size of the world."""
+        """Whether explicit shard arguments override the process's rank and world size."""
         return self._files.arguments.is_share and not self._files.arguments.is_auto
 
     def shared(self) -> Self:
-        """Return a copy of which each rank reads a share; `self` if shard arguments are given."""
+        """Return a copy that reads only this rank's share, or `self` if it has shard arguments."""
         if self._files.arguments.is_share:
             return self
         arguments = replace(self._files.arguments, cur_shard="auto")
@@ -56,7 +56,7 @@ class _ConvertedStates(OpenedDataset):
         return other.in_order(sample_order(arguments))
 
     def is_output(self, name: str) -> bool:
-        """Whether a stored column is an output column, if known before the data are opened."""
+        """Whether a stored column is an output column, as far as known without opening the data."""
         patterns = field_patterns(self._files.arguments.schema_fields or ())
         chosen = not patterns or any(re.fullmatch(pattern, name) for pattern in patterns)
         return chosen and super().is_output(name)
@@ -68,9 +68,9 @@ class _ConvertedStates(OpenedDataset):
 
     @cached_property
     def options(self) -> ReaderOptions:
-        """The options with which the dataset is read."""
+        """The options for reading the dataset."""
         options = self._files.options(self.dataset, self.order)
-        if get_worker_info() is None:  # for a worker, the main process has warned
+        if get_worker_info() is None:  # the main process warns for its workers
             self._files.warn_of_decimals(options, "PyTorch")
         return options
 
@@ -83,17 +83,17 @@ def make_loader(
     batch_map: Callable[[Any], Any] | None = None,
     device: Any = None,
 ) -> StreamingDataLoader:
-    """Make the loader; nothing is opened before its first use.
+    """Create the loader, without opening anything before its first use.
 
     Raises
     ------
     InvalidArgumentError
-        If both the files' inputs and `batch_map` are given.
+        If both `files.inputs` and `batch_map` are set.
     """
     if files.inputs and batch_map is not None:
         raise InvalidArgumentError(
             "features, labels and sample_weights determine the form of a batch, and so does "
-            "batch_map: pass only one of them"
+            "batch_map: pass either batch_map or the columns"
         )
     arguments = files.arguments
     rows = rows_of_batch(

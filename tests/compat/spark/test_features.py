@@ -211,7 +211,7 @@ def test_column_that_cannot_be_stacked_is_named_in_error(tmp_path: Path, batches
     for features, message in (
         (["a", "text"], "column 'text' has string values: leave it out"),
         (["a", "price"], r"'price' has decimal\(10,2\) values: pass decimals=\"float64\""),
-        (None, "but none is named: name them"),
+        (None, "but none of these was passed"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
             batches(converter, stack=True, features=features)
@@ -352,10 +352,10 @@ def test_one_feature_name_yields_tensor_and_several_yield_dict(
 @pytest.mark.parametrize(
     ("inputs", "words"),
     [
-        ({"features": ["a", "label"]}, "features names 'label', but batches have"),
-        ({"labels": "yy"}, "labels names 'yy', .* did you mean y"),
-        ({"features": ["a", "a"]}, "must name at least one column, and each only once"),
-        ({"labels": ["a", "b", "y", "w"]}, "no column is left for the features"),
+        ({"features": ["a", "label"]}, "features contains 'label', but batches have"),
+        ({"labels": "yy"}, "labels contains 'yy', .* did you mean y"),
+        ({"features": ["a", "a"]}, "must list at least one column, without duplicates"),
+        ({"labels": ["a", "b", "y", "w"]}, "no columns remain for the features"),
     ],
 )
 def test_unknown_feature_name_raises_error(inputs: dict[str, Any], words: str) -> None:

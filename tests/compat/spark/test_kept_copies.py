@@ -147,7 +147,7 @@ class TestClaims:
             kept_copies.time, "sleep", lambda _: other.add(write_copy(tmp_path, 1), "source", None)
         )
         assert key.find_or_convert("source", must_not_convert, None) == copies_in(tmp_path)[0]
-        assert "another process converts cache_key='one'" in caplog.text
+        assert "another process is converting cache_key='one'" in caplog.text
         assert (tmp_path / key.claim_name).exists()  # it belongs to the other process
 
     def test_process_converts_after_the_longest_wait(

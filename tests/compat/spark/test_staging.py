@@ -122,7 +122,7 @@ def test_copy_to_storage_not_writable_by_executors_is_staged(
             staging_dir_url=f"file://{staging}",
             keep=True,
         )
-    assert "Spark's executors cannot write below driveronly://" in caplog.text
+    assert "Spark's executors cannot write to driveronly://" in caplog.text
     assert converter.cache_dir_url.startswith(f"{driver_only}://{tmp_path}/cache/")
     assert ids(converter) == list(range(10))
     assert list(staging.iterdir()) == []
