@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from mdstorm_backend.base import require
 
-require("tensorflow")  # the error names what to install
+require("tensorflow")  # the error explains what to install

@@ -1,4 +1,4 @@
-"""Convert the columns and values of a reader for TensorFlow, and describe them by specs."""
+"""Convert a reader's columns and values for TensorFlow, and describe them with specs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import LateDecoder
 
 _TENSORFLOW = "TensorFlow"
-#: NumPy types that are returned as another TensorFlow type.
+#: NumPy types that are returned as a different TensorFlow type.
 _DTYPES = {
     np.str_: "string",
     np.bytes_: "string",
@@ -36,20 +36,20 @@ _DTYPES = {
     np.uint32: "int64",
     np.bool_: "bool",
 }
-#: Kinds of NumPy types that have the same name in TensorFlow.
+#: NumPy kinds whose types have the same name in TensorFlow.
 _SAME_KINDS = "iuf"
 
 
 def date_to_nsec_from_epoch(dt: datetime.date) -> int:
-    """Return a date, or a time taken as UTC, as nanoseconds since 1970.
+    """Convert a date, or a time interpreted as UTC, to nanoseconds since 1970.
 
-    Fractions of a second are dropped, as in Petastorm.
+    Fractional seconds are dropped, as in Petastorm.
     """
     return calendar.timegm(dt.timetuple()) * 1_000_000_000
 
 
 def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
-    """Convert a column of some rows to the type that `spec` declares.
+    """Convert a column of a batch to the type that `spec` declares.
 
     Dates and timestamps become int64 nanoseconds since 1970 UTC, decimals become text, and strings
     become UTF-8 bytes. Numbers are cast to the declared type.
@@ -57,20 +57,20 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
     Parameters
     ----------
     values : numpy.ndarray or pyarrow.Array
-        The column, from a block of the engine or from a reader.
+        The column, from an engine block or a reader.
     spec : ColumnSpec
-        How the column is returned.
+        The spec of the returned column.
     column : Column, optional
         The stored column.
 
     Raises
     ------
     NullValueError
-        If a null has no value in TensorFlow.
+        If the column contains nulls that TensorFlow cannot represent.
     UnequalLengthsError
-        If the arrays differ in shape.
+        If the arrays have different shapes.
     TransformError
-        If the values have another type or shape than declared.
+        If the type or shape of the values differs from the declared one.
     """
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
         values = LateDecoder(column)(values)
@@ -84,10 +84,10 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
 
 
 def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) -> Any:
-    """Convert a column of rows without nulls, as `column_for_tf` converts columns of batches.
+    """Convert a column without nulls for datasets of rows, like `column_for_tf` for batches.
 
-    As in Petastorm, dates in rows are numbers of days, and timestamps numbers of microseconds;
-    times in arrays are nanoseconds, also in arrays without dimensions.
+    As in Petastorm, scalar dates are converted to days, and scalar timestamps to microseconds.
+    Times in arrays are converted to nanoseconds, even in zero-dimensional arrays.
     """
     if isinstance(values, pa.Array):
         if pa.types.is_decimal(values.type):
@@ -101,12 +101,12 @@ def rows_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None) 
 
 
 def refuse_nulls_in_rows(fields: Iterable[tuple[str, Any]]) -> None:
-    """Raise NullInRowError if any field is null, naming all such fields.
+    """Raise NullInRowError if any field contains nulls, listing all such fields.
 
     Parameters
     ----------
     fields : iterable of tuple of str and object
-        Each name with the value of one row or the column of several rows.
+        Each name with the field's value in one row, or its column for several rows.
     """
     found = dict.fromkeys(name for name, values in fields if _holds_none(values))
     if found:
@@ -126,7 +126,7 @@ def _holds_none(values: Any) -> bool:
 
 
 def value_for_tf(value: Any, spec: ColumnSpec) -> Any:
-    """Convert one value of a row to the type that `spec` declares."""
+    """Convert one value in a row to the type that `spec` declares."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "OM" and spec.dtype != "string":
             return value.astype(spec.dtype, copy=False)
@@ -148,7 +148,7 @@ def _days_or_microseconds(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
-    """Return a column of Python objects as an array that TensorFlow can convert."""
+    """Convert a column of Python objects to an array that TensorFlow can convert."""
     flat = values.reshape(-1)
     nulls = sum(value is None for value in flat)
     if nulls:
@@ -180,7 +180,7 @@ def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> 
     Raises
     ------
     InvalidArgumentError
-        If TensorFlow has no such type; also ValueError.
+        If TensorFlow has no corresponding type; also a ValueError.
     """
     if numpy_type in _DTYPES and declared_dtype(numpy_type).kind != "u":
         return ColumnSpec(name, _DTYPES[numpy_type], tuple(shape))
@@ -198,12 +198,12 @@ def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> 
 
 
 def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:
-    """Return the specs of a schema's fields, with Petastorm's warning for strings.
+    """Return the specs of a schema's fields; emit Petastorm's warning for strings.
 
     Raises
     ------
     InvalidArgumentError
-        If TensorFlow has no type for a field; also ValueError.
+        If TensorFlow has no type for a field; also a ValueError.
     """
     for column in schema.fields.values():
         if column.numpy_dtype is np.str_:
@@ -222,6 +222,6 @@ def specs_of_ngram(reader: Any) -> dict[int, list[ColumnSpec]]:
 
 
 def schema_at(reader: Any, offset: int) -> Unischema:
-    """Return the fields of an n-gram's rows at an offset."""
+    """Return the schema of an n-gram's rows at an offset."""
     schema: Unischema = reader.ngram.get_schema_at_timestep(reader.schema, offset)
     return schema

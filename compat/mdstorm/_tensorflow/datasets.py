@@ -1,4 +1,4 @@
-"""Datasets of TensorFlow over readers: of rows, of batches and of n-grams."""
+"""TensorFlow datasets over readers of rows, batches or n-grams."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def dataset_of_rows(reader: Any) -> Any:
         return Blocks(reader, Elements(reader, specs, by_shard))
 
     by_shard = dataset(by_shard=True)
-    # Elements may have any number of rows if the user does not see row-group boundaries. But in a
-    # column of arrays of any length, all arrays of an element must have the same length, which only
-    # row groups ensure.
+    # Elements may have any number of rows if row group boundaries are not visible to the user.
+    # However, in a column of arrays with undeclared lengths, all arrays in an element must have the
+    # same length, and users can only expect this within a row group.
     is_fixed = all(spec.is_fixed for spec in specs)
     anyhow = dataset(by_shard=False) if is_fixed or not reader.batched_output else by_shard
     _, rows, batches = _adapters()
@@ -38,7 +38,7 @@ def dataset_of_rows(reader: Any) -> Any:
 
 
 def dataset_of_ngrams(reader: Any) -> Any:
-    """Return a TensorFlow dataset of a reader's n-grams: dicts from offset to namedtuple."""
+    """Return a TensorFlow dataset of a reader's n-grams, as dicts from offset to namedtuple."""
     specs = specs_of_ngram(reader)
     warn_of_decimals_in(reader)
     signature = {
@@ -54,7 +54,7 @@ def dataset_of_ngrams(reader: Any) -> Any:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A reader's data in blocks, and the TensorFlow datasets of its blocks or rows."""
+    """A reader's data in blocks, from which TensorFlow datasets of blocks or rows are created."""
 
     reader: Any
     elements: Elements
@@ -75,34 +75,34 @@ class Blocks:
 
 
 def _elements(find: Any, specs: tuple[Any, ...], _: Any, source: Any) -> Any:
-    """Return the dataset of the elements that a source reads: see `traced_dataset`."""
+    """Return a dataset of the elements that a source reads; see `traced_dataset`."""
     return tf.data.Dataset.from_generator(
         lambda source: find(source).read(), args=(source,), output_signature=specs
     )
 
 
 def _rows(find: Any, specs: tuple[Any, ...], _: Any, source: Any) -> Any:
-    """Return the dataset of the rows of the blocks that a source reads: see `traced_dataset`."""
+    """Return a dataset of the rows in the blocks that a source reads; see `traced_dataset`."""
     blocks = tuple(tf.TensorSpec((None, *spec.shape), spec.dtype) for spec in specs)
-    # Not unbatch(): it crashes the process for arrays without elements.
+    # Do not use unbatch(), which crashes the process on arrays without elements.
     return _elements(find, blocks, None, source).flat_map(
         lambda *columns: tf.data.Dataset.from_tensor_slices(columns)
     )
 
 
 def warn_of_decimals_in(reader: Any) -> None:
-    """Warn if a reader yields decimals and the user did not choose their type."""
+    """Warn if a reader yields decimals and the user did not choose a type for them."""
     if isinstance(reader, Reader):
         reader._mdstorm_warn_of_decimals("TensorFlow")
 
 
 def _with_options(dataset: Any, reader: Any) -> Any:
-    """Turn off TensorFlow's sharding if the reader shards the rows.
+    """Turn off TensorFlow's sharding if the reader already shards the rows.
 
     Raises
     ------
     InvalidArgumentError
-        If TensorFlow would shard rows that each worker reads in another order.
+        If TensorFlow would shard rows that each worker reads in a different order.
     """
     if (
         tf_loaders.in_cluster()
@@ -120,7 +120,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _adapters() -> tuple[Any, Any, Any]:
-    """Return TensorFlow's ``tf.compat.v1`` dataset class, and the classes of rows and batches."""
+    """Return TensorFlow's ``tf.compat.v1`` dataset class and our subclasses for rows and batches."""
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class ReaderDataset(adapter):  # type: ignore[misc, valid-type]
@@ -142,9 +142,10 @@ def _adapters() -> tuple[Any, Any, Any]:
             Parameters
             ----------
             items : int, optional
-                Rows or batches of this dataset used since the iteration began. By default those
-                that Python code has taken, ``for item in dataset``. Iterations over derived
-                datasets, as by ``batch``, are not counted, so the number is required.
+                Number of this dataset's rows or batches used since the iteration began. By default,
+                it is the number that Python code has taken, as in ``for item in dataset``. Items
+                taken through derived datasets, such as by ``batch``, are not counted, so the number
+                is then required.
 
             Raises
             ------
@@ -154,12 +155,12 @@ def _adapters() -> tuple[Any, Any, Any]:
             return self._elements.state_dict(items)
 
         def load_state_dict(self, state: Mapping[str, Any]) -> None:
-            """Resume the next iteration from `state`, taken from an equal dataset.
+            """Resume the next iteration from a state of an equivalent dataset.
 
             Raises
             ------
             StateMismatchError
-                If it was taken from another dataset or another way of reading, or is not a state.
+                If `state` is not a state, or is from different data or a different way of reading.
             """
             self._elements.load_state_dict(state)
 
@@ -173,7 +174,7 @@ def _adapters() -> tuple[Any, Any, Any]:
         def batch(
             self, batch_size: Any, drop_remainder: bool = False, *others: Any, **options: Any
         ) -> Any:
-            """Batch rows as TensorFlow does, but without splitting the blocks first."""
+            """Batch rows like TensorFlow, but without first splitting the blocks."""
             if others or options or not isinstance(drop_remainder, bool):
                 return super().batch(batch_size, drop_remainder, *others, **options)
             return adapter(self._parts.blocks().rebatch(batch_size, drop_remainder))
@@ -197,7 +198,7 @@ def _counting_class(iterator_class: Any) -> Any:
     """Return a subclass of TensorFlow's iterator class that counts the items taken."""
 
     class CountingIterator(iterator_class):  # type: ignore[misc]
-        """An iterator that reports to its `Elements` how many items were taken."""
+        """An iterator that reports each item taken to its `Elements`."""
 
         _mdstorm_elements: Elements
 

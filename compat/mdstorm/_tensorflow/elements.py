@@ -1,4 +1,4 @@
-"""Elements that TensorFlow reads: blocks of rows, or n-grams, and the position after each."""
+"""Elements that TensorFlow reads (blocks of rows, or n-grams), and the position after each."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mdstorm_backend.loaders import NOTHING, NumberedBatches, Segment, converted
 from mdstorm_backend.loaders.tf import ColumnSpec, ReadAhead
 from mdstorm_backend.read import Block
 
-#: Bytes of stored rows in a block that is passed to TensorFlow.
+#: Stored size of the rows in a block that is passed to TensorFlow.
 _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16
 
 
-#: Key in a state: the number of rows of the next block that were already taken.
+#: Key in a state for the number of rows in the next block that were already taken.
 _SKIP = "skip"
 
 
@@ -34,41 +34,41 @@ _SKIP = "skip"
 class Elements:
     """Yields blocks of rows as tuples of arrays.
 
-    Over an unused reader of mdstorm, each call of `read` is a complete, independent pass. Over
-    other readers, calls continue with the reader's own items, and reset a reader that is at its
-    end.
+    If the reader is an unused mdstorm reader, each call of `read` is a complete, independent pass.
+    For other readers, each call continues with the reader's own items, and resets a reader that is
+    at its end.
 
     Attributes
     ----------
     reader : Reader
         The reader.
     specs : sequence of ColumnSpec
-        How the columns are returned.
+        The specs of the returned columns.
     by_shard : bool
-        Whether an element is one shard's share of the rows, rather than a block of any rows.
+        Whether each element contains this rank's rows from one shard, rather than arbitrary rows.
     """
 
     reader: Any
     specs: Sequence[ColumnSpec]
     by_shard: bool
     #: Number of items that Python code has taken since the latest iteration began; None if
-    #: TensorFlow takes the items itself.
+    #: TensorFlow consumes the items itself.
     taken: int | None = None
     _passes: ReaderPasses | None = None
     _begun: bool = False
     #: The items that the latest iteration has read.
     _queue: ReadAhead = field(default_factory=ReadAhead)
-    #: Where a loaded state resumes, and how many rows of the block there were already taken.
+    #: The position of a loaded state, and the number of rows already taken from the block there.
     _loaded: tuple[Any, int] = (None, 0)
 
     def read(self) -> Iterator[Any]:
-        """Begin an iteration, and yield its blocks."""
+        """Begin an iteration and yield its blocks."""
         passes = self._own_passes()
         self._begun = True
         return self._items() if passes is None else self._of_passes(passes)
 
     def _own_passes(self) -> ReaderPasses | None:
-        """Return the reader's passes over blocks; None if only the reader's items can be read."""
+        """Return the reader's passes over blocks; None if only its items can be read."""
         reader = self.reader
         if self._passes is None and starts_over(reader, has_begun=self._begun):
             source = reader._mdstorm_options().dataset
@@ -99,7 +99,7 @@ class Elements:
 
     @property
     def _are_batches(self) -> bool:
-        """Whether the items of the dataset are blocks, rather than their rows."""
+        """Whether the dataset's items are blocks rather than rows."""
         return self.by_shard and bool(self.reader.batched_output)
 
     def _recorded(
@@ -116,7 +116,7 @@ class Elements:
         item = following()
         if taken == 1 and self._passes is not None:
             self._passes.count()
-        self.taken = taken + 1  # last: an interrupted caller does not have the item
+        self.taken = taken + 1  # count last, because an interrupted caller does not get the item
         return item
 
     def state_dict(self, items: int | None) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class Elements:
         self._queue = ReadAhead()
 
     def _taken_before(self, passes: ReaderPasses) -> int:
-        """Return how many rows of the next block were taken before the state was saved."""
+        """Return the number of rows in the next block taken before the state was saved."""
         begins, taken = self._loaded
         return taken if passes.begins == begins else 0
 
@@ -159,7 +159,7 @@ class Elements:
         return passes
 
     def _parts(self, batch: Batch) -> Iterator[Any]:
-        """Yield the rows of a batch together, or one by one if their arrays differ in shape."""
+        """Yield a batch's rows together, or one by one if their arrays have different shapes."""
         try:
             yield self._columns(batch)
         except UnequalLengthsError:
@@ -189,16 +189,17 @@ class Elements:
 
 @dataclass
 class NGrams:
-    """Yields the n-grams of a reader as flat tuples.
+    """Yields a reader's n-grams as flat tuples.
 
-    Each call of `read` starts again from the beginning if the reader can; otherwise it continues.
+    Each call of `read` starts from the beginning if the reader supports it, and otherwise
+    continues.
 
     Attributes
     ----------
     reader : Reader
         The reader.
     specs : dict of int to sequence of ColumnSpec
-        How the columns of each offset are returned.
+        The specs of the returned columns, by offset.
     """
 
     reader: Any
@@ -206,7 +207,7 @@ class NGrams:
     _begun: bool = False
 
     def read(self) -> Iterator[Any]:
-        """Begin an iteration, and yield its n-grams."""
+        """Begin an iteration and yield its n-grams."""
         if self._begun and isinstance(self.reader, Reader):
             self.reader._mdstorm_restart()
         self._begun = True
@@ -224,7 +225,7 @@ def _values(row: Any, specs: Sequence[ColumnSpec]) -> Iterator[Any]:
 
 
 def _from_its_place(reader: Any) -> Iterator[Any]:
-    """Yield the remaining items of a reader; if it is at its end, reset it and yield all."""
+    """Yield a reader's remaining items; if it is at its end, reset it and yield all items."""
     if getattr(reader, "last_row_consumed", False):
         reader.reset()
     yield from reader
