@@ -127,8 +127,8 @@ class ModelInputs:
             if unknown := [name for name in _listed(names) if name not in outputs]:
                 raise InvalidArgumentError(
                     f"{argument} contains {', '.join(map(repr, unknown))}, but batches have no "
-                    f"such columns{choose_among(unknown[0], outputs)}; nested columns are available "
-                    "if schema_fields lists them"
+                    f"such columns{choose_among(unknown[0], outputs)}; nested columns are "
+                    "available if schema_fields lists them"
                 )
         if self.features is None:
             if self and not self._others(outputs):

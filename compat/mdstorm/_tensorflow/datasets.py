@@ -120,7 +120,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
 
 @lru_cache(maxsize=1)
 def _adapters() -> tuple[Any, Any, Any]:
-    """Return TensorFlow's ``tf.compat.v1`` dataset class and our subclasses for rows and batches."""
+    """Return TensorFlow's ``tf.compat.v1`` dataset class and its row and batch subclasses."""
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class ReaderDataset(adapter):  # type: ignore[misc, valid-type]

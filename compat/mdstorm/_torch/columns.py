@@ -1,4 +1,4 @@
-"""Convert, join, cut and shuffle the columns of PyTorch batches."""
+"""Convert, concatenate, split and shuffle the columns of PyTorch batches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mdstorm_backend.format import num_rows
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders.torch import to_torch
 
-#: The columns of some rows: tensors, arrays or lists of the same length.
+#: Columns as tensors, arrays or lists of the same length.
 Columns: TypeAlias = dict[str, Any]
 #: Returns the integers below its argument in random order.
 Permutation: TypeAlias = Callable[[int], npt.NDArray[np.int64]]
 
-#: Petastorm's promotions of dtypes that PyTorch does not compute with.
+#: Petastorm's promotions of dtypes with limited support in PyTorch.
 _PROMOTED = {
     np.dtype(np.bool_): np.uint8,
     np.dtype(np.uint16): np.int32,
@@ -38,7 +38,7 @@ Row: TypeAlias = dict[Any, Any]
 def array_for_torch(values: Any) -> Any:
     """Promote an array or NumPy scalar as Petastorm does; return anything else unchanged.
 
-    Booleans become uint8, uint16 becomes int32, and uint32 int64.
+    Booleans become uint8, uint16 becomes int32, and uint32 becomes int64.
     """
     if isinstance(values, (np.ndarray, np.generic)) and values.dtype in _PROMOTED:
         return values.astype(_PROMOTED[values.dtype])
@@ -51,7 +51,7 @@ def column_to_torch(values: Any, name: str) -> torch.Tensor | list[Any]:
     Raises
     ------
     NullValueError
-        If the column holds nulls that PyTorch has no value for, such as nulls of booleans.
+        If the column contains nulls that PyTorch cannot represent, such as nulls among booleans.
     """
     array = values if isinstance(values, np.ndarray) else np.asarray(values)
     if array.dtype != object or array.ndim > 1:
@@ -63,17 +63,17 @@ def column_to_torch(values: Any, name: str) -> torch.Tensor | list[Any]:
 
 
 def tensors_of(item: Any) -> Columns:
-    """Convert the columns of a reader's batch by `column_to_torch`."""
+    """Convert the columns of a reader's batch with `column_to_torch`."""
     return {name: column_to_torch(values, name) for name, values in item._asdict().items()}
 
 
 def arrays_of(item: Any) -> Columns:
-    """Convert the columns of a reader's batch by `array_for_torch`."""
+    """Convert the columns of a reader's batch with `array_for_torch`."""
     return {n: array_for_torch(np.asarray(values)) for n, values in item._asdict().items()}
 
 
 def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
-    """Return a column if it is a tensor, or raise UnsupportedTypeError.
+    """Return a column that must be a tensor.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def only_tensor(values: torch.Tensor | list[Any], name: str) -> torch.Tensor:
 
 
 def no_tensor(name: str, found: object) -> UnsupportedTypeError:
-    """Return the error for a column that cannot be a tensor."""
+    """Return the error for a column that cannot be converted to a tensor."""
     return UnsupportedTypeError(
         f"Pytorch does not support arrays of string or object classes. Found in field {name}. "
         f"{_DECODE.format(name) if found == 'bytes' else ''}Leave it out with schema_fields=[…], "
@@ -99,7 +99,7 @@ def no_tensor(name: str, found: object) -> UnsupportedTypeError:
 
 
 def rows_of_columns(columns: Columns) -> list[dict[str, Any]]:
-    """Return the rows of some columns as dicts."""
+    """Convert columns to a list of rows, as dicts."""
     names = tuple(columns)
     return [dict(zip(names, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
@@ -109,7 +109,7 @@ def shuffled(
 ) -> Iterator[Columns]:
     """Yield the rows in random order, drawn from a pool of `capacity` rows.
 
-    The pool is mixed whenever it exceeds its capacity by half, so that a row is copied about three
+    The pool is shuffled whenever it exceeds its capacity by half, so each row is copied about three
     times, however small the parts are.
     """
     pool: list[Columns] = []
@@ -126,9 +126,9 @@ def shuffled(
 
 
 def cut(parts: Iterable[Columns], batch_size: int) -> Iterator[Columns]:
-    """Cut the rows into batches; the last one may be shorter.
+    """Split the rows into batches; the last batch may be shorter.
 
-    A batch within one part is a view of it.
+    A batch that lies within a single part is a view of that part.
     """
     batch: list[Columns] = []
     missing = batch_size
@@ -169,7 +169,7 @@ def _concatenate_columns(parts: list[Columns]) -> Columns:
 
 
 def _concatenate_values(parts: list[Any]) -> Any:
-    """Join pieces of one column; pieces that differ in shape become a list of rows."""
+    """Concatenate pieces of a column; pieces with different shapes become a list of rows."""
     shapes = {getattr(part, "shape", (0, None))[1:] for part in parts}
     if len(shapes) == 1 and all(isinstance(part, torch.Tensor) for part in parts):
         return torch.cat(parts)
@@ -181,7 +181,7 @@ def _concatenate_values(parts: list[Any]) -> Any:
 def first_rows(
     batches: Iterable[Columns], capacity: int, *, is_endless: bool
 ) -> dict[str, torch.Tensor]:
-    """Return the first `capacity` rows; warn if there are more, unless the loader is endless."""
+    """Return the first `capacity` rows; warn if there are more, unless the loader is infinite."""
     parts: list[Columns] = []
     missing = capacity
     for batch in batches:
@@ -203,12 +203,12 @@ def first_rows(
 
 
 def row_for_torch(item: Any) -> Row:
-    """Return a row of a reader, a namedtuple or an n-gram of them, as a dict.
+    """Convert a reader's row, which is a namedtuple or an n-gram of namedtuples, to a dict.
 
     Raises
     ------
     NullValueError
-        If a value is None.
+        If any value is None.
     """
     if isinstance(item, Mapping):
         return {offset: row_for_torch(row) for offset, row in item.items()}
@@ -218,12 +218,12 @@ def row_for_torch(item: Any) -> Row:
 
 
 def refuse_nulls_in_rows(counts: Mapping[str, int]) -> None:
-    """Raise NullValueError if rows hold nulls.
+    """Raise NullValueError if rows contain nulls.
 
     Parameters
     ----------
     counts : mapping of str to int
-        The number of nulls in each field that has any.
+        The number of nulls in each field that contains nulls.
 
     Raises
     ------
@@ -240,16 +240,16 @@ def refuse_nulls_in_rows(counts: Mapping[str, int]) -> None:
 
 
 def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
-    """Promote the arrays and booleans of a row or a batch to types that PyTorch supports, in place.
+    """Promote arrays and booleans in a row or batch to types that PyTorch supports, in place.
 
-    Booleans become uint8, arrays of uint16 become int32, and of uint32 int64.
+    Booleans become uint8, uint16 arrays become int32, and uint32 arrays become int64.
 
     Raises
     ------
     UnsupportedTypeError
         If there is an array of strings, bytes or objects; also a TypeError.
     NullValueError
-        If a value is None; also a TypeError.
+        If any value is None; also a TypeError.
     """
     refuse_nulls_in_rows({name: 1 for name, value in row_as_dict.items() if value is None})
     for name, value in row_as_dict.items():
@@ -260,7 +260,7 @@ def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
 
 
 def collate_rows(rows: Sequence[Row]) -> dict[Any, Any]:
-    """Collate rows to tensors, and to lists for values that PyTorch has no type for."""
+    """Collate rows into tensors, or into lists for values that PyTorch has no type for."""
     return {name: _collated([row[name] for row in rows], name) for name in rows[0]}
 
 
@@ -285,8 +285,8 @@ def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
     Parameters
     ----------
     batch : sequence
-        The samples. The type of the first one decides: mappings are collated key by key, sequences
-        position by position; decimals, strings and bytes are returned as the given list.
+        The samples. The type of the first sample determines the result: mappings are collated by
+        key, sequences by position, and decimals, strings and bytes are returned as they are.
 
     Returns
     -------
@@ -298,7 +298,7 @@ def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
     IndexError
         If there are no samples.
     TypeError
-        If PyTorch has no tensor for the values.
+        If PyTorch cannot convert the values to a tensor.
     """
     first = batch[0]
     if isinstance(first, (decimal.Decimal, str, bytes)):

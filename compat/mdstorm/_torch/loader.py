@@ -1,8 +1,8 @@
-"""The loaders of `mdstorm.pytorch`: over blocks of our readers, or over the items of any reader.
+"""The loaders in `mdstorm.pytorch`, over blocks of mdstorm readers or over any reader's items.
 
-Code copied from ``petastorm.pytorch`` overrides `_iter_impl`, or only `_yield_batches`, and finds
-the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such a subclass, `RowLoader` uses these
-methods and attributes over every reader; otherwise only over readers of single rows.
+Code copied from ``petastorm.pytorch`` overrides `_iter_impl`, or only `_yield_batches`, and expects
+the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such subclasses, `RowLoader` always uses
+these methods and attributes; otherwise, it uses them only if it takes single rows from the reader.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from mdstorm_backend.loaders import torch as tensor_loaders
 from mdstorm_backend.read import Block
 
 _logger = logging.getLogger(__name__)
-#: Number of rows to convert at a time if a reader yields single rows.
+#: Number of rows that are converted together if a reader yields single rows.
 ROWS_AT_A_TIME = 1024
-#: Rows that a buffer may hold beyond its capacity: enough for any batch that a reader yields.
+#: Rows that a buffer may hold beyond its capacity, large enough for any batch from a reader.
 _ANY = sys.maxsize // 4
 
 
 class LoaderBase:
-    """Base class of loaders: passes over ``self.reader`` by the subclass's method ``_iter_impl``.
+    """Base class for loaders, which iterate over ``self.reader`` with the method ``_iter_impl``.
 
-    A second pass resets the reader, as does a first pass over a reader that is at its end. All
-    passes read from one reader, so a pass has to end before the next one begins.
+    Each pass after the first one resets the reader, as does the first pass if the reader is at its
+    end. All passes share the reader, so a pass must end before the next pass begins.
     """
 
     reader: Any
 
     def __init__(self) -> None:
-        #: None before the first pass, True within one.
+        #: None before the first pass, True during a pass, and False after it.
         self._in_iter: bool | None = None
         self._error: Exception | None = None
 
@@ -56,7 +56,7 @@ class LoaderBase:
         return True
 
     def __len__(self) -> int:
-        """Raise ArgumentTypeError, mainly for PyTorch's own DataLoader, which calls this first."""
+        """Raise ArgumentTypeError, mainly because PyTorch's own DataLoader calls this first."""
         raise ArgumentTypeError(
             f"a {type(self).__name__} has no len(). If torch.utils.data.DataLoader was created "
             "over it: it yields batches already. Iterate over it directly"
@@ -93,19 +93,19 @@ class LoaderBase:
             self._in_iter = False
 
     def _iter_impl(self) -> Iterator[Any]:
-        """Yield the batches of one pass."""
+        """Yield the batches in one pass."""
         raise NotImplementedError(f"{type(self).__name__} must define _iter_impl")
 
 
 class ReaderLoader(Described, OwnContext, LoaderBase):
-    """A loader over a reader, which reads whole blocks if the reader is one of mdstorm's.
+    """A loader that reads whole blocks if its reader is an mdstorm reader.
 
     Parameters
     ----------
     reader : Reader
         The reader, or any object with Petastorm's ``Reader`` interface.
     batch_size : int or None
-        Rows per batch; None, 0 or less: all rows of all epochs.
+        Rows per batch; all rows of all epochs if None, 0 or negative.
     shuffling_queue_capacity : int or None
         Rows that are shuffled together.
     """
@@ -140,18 +140,18 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self.reader.join()
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the first epoch of the next pass: see the reader's ``set_epoch``."""
+        """Choose the first epoch of the next pass; see the reader's ``set_epoch``."""
         self.reader.set_epoch(epoch)
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
-        """Return counts and times of the batches so far: see the reader's ``statistics``.
+        """Return counts and timings for the batches so far; see the reader's ``statistics``.
 
-        Where the loader takes the reader's items one by one, those are counted instead of batches.
+        If the loader takes items from the reader one by one, items are counted instead of batches.
 
         Raises
         ------
         UnsupportedArgumentError
-            If the reader is not one of mdstorm's.
+            If the reader is not an mdstorm reader.
         """
         if not isinstance(self.reader, Reader):
             raise UnsupportedArgumentError(
@@ -161,29 +161,29 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         return self.reader.statistics(last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position of the pass that was advanced last, for `load_state_dict`.
+        """Return the position of the pass that advanced last, for `load_state_dict`.
 
         Raises
         ------
         StateMismatchError
-            If the position is unknown: the reader is not one of mdstorm's, yields n-grams, or
-            was already in use when the loader was created.
+            If the position is unknown because the reader is not an mdstorm reader, yields n-grams,
+            or was already in use when the loader was created.
         """
         return self._mdstorm_resumable().state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume the next pass from a state of an equal loader.
+        """Resume the next pass from a state of an equivalent loader.
 
         Raises
         ------
         StateMismatchError
-            If the state was taken from another dataset or with other arguments, or is not a state;
-            also in the cases of `state_dict`.
+            If `state` is not a state, or is from a different dataset or different arguments. Also
+            raised in the same cases as for `state_dict`.
         """
         self._mdstorm_resumable().load_state_dict(state)
 
     def _mdstorm_loop(self) -> loaders.Loader | None:
-        """Return the object with the loader's position; None if it takes the reader's items."""
+        """Return the object that has the loader's position; None if it takes the reader's items."""
         passes = self._mdstorm_own_passes()
         return None if passes is None else passes.loader
 
@@ -205,7 +205,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
             yield from passes(self._mdstorm_of_blocks(passes))
 
     def _iter_impl(self) -> Iterator[Any]:
-        """Yield batches made of the reader's items."""
+        """Yield batches of the reader's items."""
         epochs = getattr(self.reader, "num_epochs", 1)
         rows = rows_of_batch(self.batch_size, num_epochs=epochs, dataset_size=0, may_add_rows=True)
         return self._mdstorm_of_items(rows)
@@ -219,8 +219,8 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
     def _mdstorm_own_passes(self) -> ReaderPasses | None:
         """Return the passes over an mdstorm reader; None if only its items can be read.
 
-        Items are taken from the rest of a reader that was already in use, from a reader of n-grams,
-        and for a subclass that makes its batches itself.
+        Items are taken if the reader was already in use or yields n-grams, or if a subclass creates
+        its own batches.
         """
         if (
             self._mdstorm_passes is None
@@ -237,7 +237,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         return self._mdstorm_passes
 
     def _mdstorm_has_own_parts(self) -> bool:
-        """Whether a subclass makes its batches itself, from the reader's items."""
+        """Whether a subclass creates its own batches from the reader's items."""
         found = (getattr(type(self), name, None) for name in ("_iter_impl", "_yield_batches"))
         return any(method is not None and method.__module__ != __name__ for method in found)
 
@@ -246,11 +246,11 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
 
 
 class RowLoader(ReaderLoader):
-    """A loader of batches that `collate_fn` makes from lists of rows."""
+    """A loader whose batches are created by `collate_fn` from lists of rows."""
 
     collate_fn: Callable[[list[Any]], Any]
     _shuffling_buffer: row_buffers.RandomShufflingBuffer | row_buffers.NoopShufflingBuffer
-    #: Rows of the batch that is being filled.
+    #: Rows in the batch that is being filled.
     _batch_acc: list[Any]
 
     @property
@@ -301,7 +301,7 @@ class RowLoader(ReaderLoader):
         Parameters
         ----------
         keys : sequence of str
-            Fields of the rows in the buffer, if the rows are tuples.
+            Field names for the rows in the buffer, if the rows are tuples.
         """
         while self._shuffling_buffer.can_retrieve():
             row = self._shuffling_buffer.retrieve()
@@ -314,7 +314,7 @@ class RowLoader(ReaderLoader):
 
 
 class ColumnLoader(ReaderLoader):
-    """A loader of batches of columns, which `transform_fn` turns into tensors."""
+    """A loader that yields batches of columns, which `transform_fn` turns into tensors."""
 
     transform_fn: Callable[[Any], Any]
 
@@ -327,7 +327,7 @@ class ColumnLoader(ReaderLoader):
         return torch_columns.cut(parts, batch_size)
 
     def _mdstorm_parts(self) -> Iterator[torch_columns.Columns]:
-        """Yield the columns of successive groups of rows."""
+        """Yield columns for successive groups of rows."""
         if self.reader.batched_output:
             for item in self.reader:
                 yield torch_columns.tensors_of(item)
@@ -348,9 +348,9 @@ def tensors(
     options: loaders.ReaderOptions,
     convert: Callable[[Values, Column | None, str], tensor_loaders.TorchValues] | None = None,
 ) -> loaders.Convert:
-    """Return a converter from blocks to tensors, by `convert` if it is given.
+    """Return a converter from blocks to tensors that applies `convert` to each column.
 
-    By default, columns that PyTorch has no type for become lists.
+    The default conversion turns columns that PyTorch has no type for into lists.
     """
     convert = convert or _to_torch
     if reader.batched_output:
@@ -374,7 +374,7 @@ def transformed(
 
 
 def collated(reader: Reader, collate: tensor_loaders.Collate) -> loaders.Convert:
-    """Return a converter from blocks to batches that `collate` makes from lists of rows."""
+    """Return a converter from blocks to batches that `collate` creates from lists of rows."""
 
     def of_rows(batch: Batch) -> Any:
         found = reader._mdstorm_items_of(batch)
@@ -389,14 +389,14 @@ def _to_torch(values: Values, column: Column | None, name: str) -> tensor_loader
     if column is None and isinstance(values, np.ndarray):
         return torch_columns.column_to_torch(values, name)  # a transform may have returned objects
     if column is not None and column.is_array and column.value_shape is None:
-        # The Spark type is left out, because it would turn the column into lists: arrays of equal
+        # Remove the Spark type, which would turn the column into lists, so that arrays of the same
         # shape become one tensor.
         column = replace(column, spark_type=None)
     return tensor_loaders.to_torch(values, column, name)
 
 
 def _without_nulls(blocks: Iterator[Block]) -> Iterator[Block]:
-    """Yield the blocks; raise NullValueError if a block of rows holds nulls."""
+    """Yield the blocks; raise NullValueError if a block contains nulls."""
     for block in blocks:
         counts = {}
         for name, values in block.batch.items():
