@@ -194,8 +194,8 @@ def first_rows(
             break
         if left_out:
             warn_user(
-                f"InMemBatchedDataLoader keeps the first {capacity} rows of the reader and leaves "
-                "out the others: raise rows_capacity, or open the reader with fewer rows"
+                f"InMemBatchedDataLoader keeps the first {capacity} rows of the reader and drops "
+                "the rest: increase rows_capacity, or open the reader with fewer rows"
             )
             break
     names = parts[0] if parts else {}

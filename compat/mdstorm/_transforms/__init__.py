@@ -1,1 +1,1 @@
-"""Run the function of a `TransformSpec` in threads or processes."""
+"""Run a `TransformSpec` function in threads or processes."""

@@ -26,22 +26,22 @@ _ARRAYS = (np.ndarray, list, tuple)
 
 
 class PandasTransform(row_transform.DeclaredTransform):
-    """The transform of a batch reader, whose function takes and returns pandas DataFrames."""
+    """A batch reader's transform, whose function takes and returns pandas DataFrames."""
 
     def __init__(self, spec: TransformSpec, schema: mds.Schema, names: Sequence[str]) -> None:
         super().__init__(spec, schema, names)
-        #: Declared or stored types. Each shard is converted separately: without these types, a
-        #: shard with only null or empty values would get another type than the other shards.
+        #: Declared or stored types. Each shard is converted separately, so without these types, a
+        #: shard with only null or empty values would get a different type than the other shards.
         self._types = {name: self._type_of(name) for name in self.columns}
         self.keeps_rows = spec.func is None
 
     def __call__(self, batch: mds.Batch) -> mds.Batch:
-        """Transform some rows.
+        """Transform a batch.
 
         Raises
         ------
         TransformError
-            If the function returns undeclared columns, or arrays of undeclared shapes.
+            If the function returns undeclared columns or arrays with undeclared shapes.
         """
         frame = batch_to_frame(batch, self.schema)
         if self.spec.func is not None:
@@ -58,13 +58,13 @@ class PandasTransform(row_transform.DeclaredTransform):
     def _select(self, frame: pd.DataFrame) -> tuple[str, ...]:
         if not hasattr(frame, "columns"):
             raise TransformError(
-                f"the function of the TransformSpec returned {type(frame).__name__}, not a pandas "
-                "DataFrame: return the DataFrame at its end"
+                f"the TransformSpec function returned {type(frame).__name__}, not a pandas "
+                "DataFrame: end the function by returning the DataFrame"
             )
         twice = frame.columns[frame.columns.duplicated()]
         if len(twice):
             raise TransformError(
-                f"the function of the TransformSpec returned several columns named "
+                f"the TransformSpec function returned several columns named "
                 f"{sorted(set(map(str, twice)))}: rename or drop all but one of each"
             )
         found = set(frame.columns) - set(self.spec.removed_fields)
@@ -89,7 +89,7 @@ class PandasTransform(row_transform.DeclaredTransform):
             if field is not None and len(field[2]) > 1:
                 values = _stack(series.tolist(), field)
             elif field is None and name in self.schema and self.schema[name].is_nested:
-                values = objects(series.tolist())  # it passes through as Python objects
+                values = objects(series.tolist())  # pass through as Python objects
             else:
                 values = series_to_values(series, self._types[name])
             return self.enforce(name, values)
@@ -99,12 +99,12 @@ class PandasTransform(row_transform.DeclaredTransform):
             raise TransformError(
                 f"column {name!r}, which the function returned with pandas type {series.dtype}, "
                 f"cannot be returned: {error}. Return values of one type, and arrays as one "
-                "numpy.ndarray per cell, or leave the column out with removed_fields"
+                "numpy.ndarray per cell, or remove the column with removed_fields"
             ) from error
 
 
 def _stack(cells: list[Any], field: EditedField) -> npt.NDArray[Any]:
-    """Stack the cells of a column that is declared with several dimensions."""
+    """Stack the cells of a column that is declared as multi-dimensional."""
     name, numpy_type, shape = field[0], field[1], tuple(field[2])
     if None in shape:
         raise TransformError(
@@ -124,7 +124,7 @@ def _stack(cells: list[Any], field: EditedField) -> npt.NDArray[Any]:
 
 
 def _declared_type(field: EditedField) -> pa.DataType | None:
-    """Return the declared Arrow type, as a hint: values of other types stay unchanged."""
+    """Return the declared Arrow type, as a hint; values of other types stay unchanged."""
     _, numpy_type, shape, _ = field
     dtype = row_transform.declared_dtype(numpy_type)
     if numpy_type is datetime.date:
@@ -139,13 +139,13 @@ def _declared_type(field: EditedField) -> pa.DataType | None:
 
 
 def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> mds.Values:
-    """Return a DataFrame's column in NumPy if all values have the same size, otherwise in Arrow.
+    """Convert a DataFrame column to NumPy if all values have the same size, otherwise to Arrow.
 
-    Always a copy. Nulls of extension types become NaN, except for booleans, whose nulls are kept;
-    timedeltas become microseconds.
+    The result is always a copy. Nulls in extension types become NaN, except that nulls among
+    booleans are kept. Timedeltas become microseconds.
     """
     if str(series.dtype) == "category" or str(series.dtype).startswith("Sparse"):
-        series = type(series)(np.asarray(series))  # expands compact forms of columns
+        series = type(series)(np.asarray(series))  # expand compact representations
     dtype: Any = series.dtype
     kind = getattr(dtype, "kind", "O")
     if getattr(dtype, "tz", None) is not None:
@@ -164,7 +164,7 @@ def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> md
 
 
 def _microseconds(durations: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert durations as day-time intervals; NaT makes the column float64 with NaN."""
+    """Convert durations like day-time intervals; NaT makes the column float64 with NaN."""
     values = durations.astype("timedelta64[us]")
     numbers = values.astype(np.int64)
     missing = np.isnat(values)
@@ -176,7 +176,7 @@ def _holds_nan(type_: pa.DataType | None) -> bool:
 
 
 def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
-    """Return a column of nulls in the type that the column has in other shards."""
+    """Return a column of nulls with the column's type in other shards."""
     if type_ is None:
         return pa.nulls(rows)
     if pa.types.is_floating(type_):
@@ -189,7 +189,7 @@ def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
 
 
 def _cells_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
-    """Convert a column of Python objects: stack arrays of the same shape, others become Arrow."""
+    """Convert a column of Python objects, stacking arrays of the same shape where possible."""
     cells = [None if is_missing(cell) else cell for cell in cells]
     sample = next((cell for cell in cells if cell is not None), None)
     if sample is None:
@@ -223,7 +223,7 @@ def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
 
 
 def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
-    """Cast values to the expected type if only nulls or precision differ, and the values fit."""
+    """Cast values to the expected type if only nulls or precision differ and the values fit."""
     try:
         if type_ is not None and mds.common_type(values.type, type_) == type_:
             return values.cast(type_)
@@ -235,13 +235,13 @@ def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:
 def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Values:
     """Return arrays, lists and None as a matrix, as an Arrow list, or as objects.
 
-    Arrays that have the same length in this shard become a matrix, as in Petastorm: a function that
-    pads arrays need not declare their shape.
+    As in Petastorm, arrays that have the same length in this shard become a matrix, so a function
+    that pads arrays does not need to declare their shape.
     """
     if not all(cell is None or isinstance(cell, _ARRAYS) for cell in cells):
         raise TypeError("some of its cells are arrays and some are not")
     depth = 0 if expected is None else mds.depth_of(expected)
-    # A cell may be a list of arrays, since inner arrays have several lengths.
+    # A cell may be a list of arrays, because inner arrays can differ in length.
     if depth > 1 and any(isinstance(cell, list) for cell in cells):
         return _adopt(pa.array([_nested_list(cell) for cell in cells]), expected)
     arrays = [None if cell is None else np.asarray(cell) for cell in cells]
@@ -250,7 +250,7 @@ def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Val
         same = len({array.shape for array in present}) == 1 and len(present) == len(arrays)
         return np.stack(present) if same else _nested(arrays, expected, depth)
     if any(array.dtype.kind not in "biufM" for array in present if array.size):
-        # Made from the cells, not from the arrays: NumPy drops NUL characters at the end of
+        # Use the cells rather than the arrays, because NumPy drops trailing NUL characters from
         # strings.
         lists = _adopt(pa.array([_listed(cell) for cell in cells]), expected)
         return _matrix(lists)
@@ -265,7 +265,7 @@ def _arrays_to_values(cells: list[Any], expected: pa.DataType | None) -> mds.Val
 def _nested(
     arrays: list[npt.NDArray[Any] | None], type_: pa.DataType | None, depth: int
 ) -> mds.Values:
-    """Return arrays of several shapes as nested lists if they hold numbers, else as objects."""
+    """Return arrays with different shapes as nested lists if they are numeric, else as objects."""
     present = [array for array in arrays if array is not None]
     if depth < 2 or any(array.ndim != depth or array.dtype.kind not in "biuf" for array in present):
         return objects(arrays)
@@ -274,7 +274,7 @@ def _nested(
 
 
 def _nested_list(cell: Any) -> Any:
-    """Return a nested list of arrays in the form that Arrow accepts."""
+    """Convert a nested list of arrays to a form that Arrow accepts."""
     if isinstance(cell, np.ndarray):
         return list(cell) if cell.ndim == 1 else list(map(_nested_list, cell))
     return [_nested_list(item) for item in cell] if isinstance(cell, (list, tuple)) else cell
@@ -286,11 +286,11 @@ def _listed(cell: Any) -> list[Any] | None:
 
 
 def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Values:
-    """Return the elements of non-empty arrays, or an empty array of the expected type."""
+    """Concatenate non-empty arrays, or return an empty array of the expected type for none."""
     if arrays:
         dtype = np.result_type(*[array.dtype for array in arrays])
         if dtype.kind == "M" and dtype != "datetime64[D]":
-            dtype = np.dtype("datetime64[us]")  # the unit we assume in Arrow
+            dtype = np.dtype("datetime64[us]")  # the unit used in Arrow
         return np.concatenate([array.astype(dtype) for array in arrays])
     element = type_.value_type if type_ is not None and pa.types.is_list(type_) else type_
     if element is not None and _holds_nan(element):
@@ -299,7 +299,7 @@ def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Va
 
 
 def _matrix(lists: pa.ListArray) -> mds.Values:
-    """Return lists of the same length as a matrix, if elements are numbers or non-null booleans."""
+    """Return same-length lists as a matrix if elements are numbers or non-null booleans."""
     elements = lists.flatten()
     type_ = elements.type
     is_bool = pa.types.is_boolean(type_) and not elements.null_count
@@ -319,15 +319,15 @@ def is_missing(cell: Any) -> bool:
 
 
 def batch_to_frame(batch: mds.Batch, schema: mds.Schema) -> pd.DataFrame:
-    """Return a batch as a DataFrame, which the user's function may change.
+    """Return a batch as a DataFrame that the user's function may modify.
 
-    Array columns have one `numpy.ndarray` per cell, dates are `datetime.date`, strings objects;
-    rows are numbered from 0. Columns that are not in `schema` were computed, not stored.
+    Array columns have one `numpy.ndarray` per cell, dates are `datetime.date`, and strings are
+    objects. Rows are numbered from 0. Columns that are not in `schema` are computed, not stored.
 
     Raises
     ------
     TransformError
-        If a timestamp is outside of the range of pandas.
+        If a timestamp is outside the range that pandas supports.
     """
     arrays = {name: _for_function(values, schema.get(name)) for name, values in batch.items()}
     try:
@@ -339,25 +339,25 @@ def batch_to_frame(batch: mds.Batch, schema: mds.Schema) -> pd.DataFrame:
 
 
 def _for_function(values: mds.Values, column: mds.Column | None) -> npt.NDArray[Any]:
-    """Return a column as the function gets it: nullable booleans as True, False and None."""
+    """Return a column as passed to the function, with nullable booleans as True, False or None."""
     if not isinstance(values, np.ndarray):
         if pa.types.is_boolean(values.type):
             return objects(values.to_pylist())
         if pa.types.is_list(values.type) and pa.types.is_boolean(values.type.value_type):
             cells = values.to_pylist()
-            # Object dtype is used only if the column has null elements, and then in every shard.
+            # Use object dtype only if the column has null elements, but then in every shard.
             dtype = object if column is None or column.element_null_count else np.bool_
             return objects([None if cell is None else np.array(cell, dtype) for cell in cells])
     return column_for_pandas(values, column)
 
 
 def _check_pandas_holds(name: str, array: npt.NDArray[Any]) -> None:
-    """Raise TransformError if pandas cannot represent the timestamps of the column."""
+    """Raise TransformError if pandas cannot represent the column's timestamps."""
     try:
         arrays_to_pandas({name: array})
     except (ValueError, OverflowError) as error:
         raise TransformError(
             f"column {name!r} of type {array.dtype} does not fit into the pandas DataFrame that "
-            f"the function gets: {error}. pandas holds timestamps from 1677 to 2262: cast the "
+            f"the function gets: {error}. pandas supports timestamps from 1677 to 2262: cast the "
             "column to LONG or STRING before converting, or leave it out with schema_fields"
         ) from error

@@ -1,4 +1,4 @@
-"""Transforms in a pool of worker processes, for ``reader_pool_type='process'``."""
+"""Run transforms in a pool of worker processes, for ``reader_pool_type='process'``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mdstorm.errors import MissingDependencyError, WorkerDiedError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.read import Transform
 
-#: Starts a fresh interpreter, which need not import the program's main module again.
+#: Run by a fresh interpreter, which does not need to import the program's main module again.
 _PROGRAM = (
     "import json, sys; "
     "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "
@@ -38,11 +38,11 @@ _COUNT = struct.Struct("<Q")
 
 
 class _RemoteError(Exception):
-    """The traceback of an error in a worker process."""
+    """The traceback of an error that was raised in a worker process."""
 
 
 class _TransformWorker:
-    """A worker process and the channel to it."""
+    """A worker process and the channel for communicating with it."""
 
     def __init__(self, pickled: bytes) -> None:
         self.channel, theirs = socket.socketpair()
@@ -64,19 +64,19 @@ class _TransformWorker:
         return outcome
 
     def end(self) -> None:
-        """Kill the process, also in the middle of a call."""
+        """Kill the process, even in the middle of a call."""
         self.process.kill()
         self.process.wait()
         self.channel.close()
 
 
 class ProcessTransform:
-    """A `Transform` that calls another one in a pool of worker processes.
+    """A `Transform` that calls another transform in a pool of worker processes.
 
-    Safe to share between threads: a call waits until a process is free, and returns its own result,
-    whichever process is faster. Each process is started when first needed. The processes end with
-    the transform, and with this process, even if it is killed. Pickles; a copy in another process
-    has its own worker processes.
+    It can be shared between threads. A call waits until a worker is free, and returns its own
+    result, regardless of the order in which workers finish. Workers are started when first needed.
+    They end with the transform, or with this process, even if it is killed. It can be pickled, and
+    a copy in another process has its own workers.
 
     Parameters
     ----------
@@ -99,13 +99,13 @@ class ProcessTransform:
         self._pickled = pickle_function(transform)
         self._size = max(workers, 1)
         self._closed = False
-        #: Numbers of calls begun and returned so far.
+        #: Number of calls started and completed so far.
         self._begun = self._returned = 0
         self._begin()
         _pools.add(self)
 
     def _begin(self) -> None:
-        """Reset the pool to have no workers in this process."""
+        """Initialize the pool without workers in this process."""
         self._idle: list[_TransformWorker] = []
         self.alive: list[_TransformWorker] = []
         self._free = threading.Condition()
@@ -126,14 +126,14 @@ class ProcessTransform:
         Raises
         ------
         WorkerDiedError
-            If the process ends unexpectedly. Errors of the transform are raised unchanged.
+            If the worker process ends unexpectedly. Errors from the transform are raised unchanged.
         """
         worker = self._take()
         try:
             result, error, traceback = worker.call(batch)
         except (EOFError, OSError) as closed:
             raise self._discard(worker) from closed
-        except BaseException:  # such as Ctrl-C: the result is still pending, and not needed
+        except BaseException:  # such as Ctrl-C, while the result is pending
             self._discard(worker)
             raise
         with self._free:
@@ -147,7 +147,7 @@ class ProcessTransform:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of batches sent, returned and in progress."""
+        """Number of batches consumed, produced and in progress."""
         return {
             "items_consumed": self._returned,
             "items_produced": self._returned,
@@ -155,7 +155,7 @@ class ProcessTransform:
         }
 
     def close(self) -> None:
-        """Kill all processes, also in the middle of a call; further calls fail."""
+        """Kill all workers, even in the middle of a call; subsequent calls fail."""
         with self._free:
             self._closed = True
             _end_all(self.alive)
@@ -174,7 +174,7 @@ class ProcessTransform:
             return worker
 
     def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
-        """End a process and return the error that reports it."""
+        """End a worker and return the error that reports it."""
         with self._free:
             if self._closed:
                 return _ended()
@@ -182,9 +182,9 @@ class ProcessTransform:
             self._free.notify()
         worker.end()
         return WorkerDiedError(
-            f"a worker process ended with exit code {worker.process.returncode} while it ran the "
+            f"a worker process ended with exit code {worker.process.returncode} while running the "
             "function of a transform or predicate. A negative code is a signal: -9 usually means "
-            "too little memory, -11 a crash in native code. Read with a smaller workers_count, or "
+            "out of memory, and -11 a crash in native code. Read with a smaller workers_count, or "
             "with reader_pool_type='thread'"
         )
 
@@ -201,11 +201,11 @@ def _end_all(workers: list[_TransformWorker]) -> None:
 
 
 def _leave_workers() -> None:
-    """Drop the workers in a forked process, so that they notice when their own parent ends."""
+    """Drop workers in a forked child, so that the workers notice when their parent ends."""
     for pool in _pools:
         while pool.alive:
             worker = pool.alive.pop()
-            worker.process.returncode = 0  # not our child: without a code, Popen would warn
+            worker.process.returncode = 0  # not our child; prevents Popen's warning
             worker.channel.close()
         pool._begin()
 
@@ -216,16 +216,17 @@ os.register_at_fork(after_in_child=_leave_workers)
 def main(file_descriptor: int) -> None:
     """Serve the process at the other end of a socket until that process ends.
 
-    The first message is the pickled function, each further message an argument for it.
+    The first message is the pickled function, and each subsequent message is an argument for it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the reader's process handles Ctrl-C
     channel = socket.socket(fileno=file_descriptor)
     try:
-        # Loaded before a second thread starts: some modules cannot be imported by two at once.
+        # Load the function before starting a second thread, because some modules cannot be imported
+        # by two threads at once.
         call = _loaded(receive(channel))
     except (EOFError, OSError):
         return
-    # A thread listens, so that this process ends with its parent even while the function runs.
+    # Listen in a thread, so that this process ends with its parent even while the function runs.
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
     while True:
@@ -272,12 +273,12 @@ def _outcome(call: Callable[[Any], Any], argument: Any) -> tuple[Any, bytes | No
 
 
 def send(channel: socket.socket, message: Any) -> None:
-    """Send an object; the memory of its arrays is sent out of band, without a copy.
+    """Send an object, with the memory of its arrays sent out of band without copying.
 
     Raises
     ------
     OSError
-        If the other end is gone.
+        If the other end has been closed.
     """
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
@@ -294,7 +295,7 @@ def receive(channel: socket.socket) -> Any:
     Raises
     ------
     EOFError, OSError
-        If the other end is gone.
+        If the other end has been closed.
     """
     (count,) = _COUNT.unpack(_read(channel, _COUNT.size))
     sizes = [size for (size,) in _COUNT.iter_unpack(_read(channel, count * _COUNT.size))]
@@ -303,7 +304,7 @@ def receive(channel: socket.socket) -> Any:
 
 
 def _read(channel: socket.socket, size: int) -> memoryview:
-    # Not a bytearray, which would be filled with zeros first.
+    # Do not use a bytearray, which would first be filled with zeros.
     whole: memoryview = np.empty(size, np.uint8).data
     left = whole
     while left.nbytes:
@@ -315,12 +316,12 @@ def _read(channel: socket.socket, size: int) -> memoryview:
 
 
 def pickle_function(function: Any) -> bytes:
-    """Pickle a function, or an object with functions, by value if needed.
+    """Pickle a function, or an object that contains functions, by value if necessary.
 
     Raises
     ------
     MissingDependencyError
-        If pickling by value needs a library that is not installed.
+        If pickling by value requires a library that is not installed.
     """
     library = _cloudpickle()
     if library is not None:
@@ -329,21 +330,21 @@ def pickle_function(function: Any) -> bytes:
         return pickle.dumps(function)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise MissingDependencyError(
-            f"the function cannot be sent to another process by pickle ({error}). Install the "
-            "library that can: pip install cloudpickle, or read with reader_pool_type='thread'"
+            f"the function cannot be sent to another process with pickle ({error}). Install "
+            "cloudpickle (pip install cloudpickle), or read with reader_pool_type='thread'"
         ) from error
 
 
 def unpickle_function(pickled: bytes) -> Any:
-    """Load an object that `pickle_function` pickled here, in the parent or in a worker process."""
+    """Load an object that `pickle_function` pickled in this, the parent or a worker process."""
     return pickle.loads(pickled)  # noqa: S301  # never from a dataset
 
 
 def function_identity(function: Callable[..., Any] | None) -> bytes:
-    """Return bytes that change with a function and with the functions it calls in its module.
+    """Return bytes that change when a function, or a function it calls in its module, changes.
 
-    Equal functions may have different identities; different functions never share one, unless they
-    differ only in the code that they call in other modules.
+    Equal functions may have different identities. Different functions never have the same identity,
+    unless they differ only in the code that they call in other modules.
     """
     if function is None:
         return b""
@@ -358,7 +359,7 @@ def function_identity(function: Callable[..., Any] | None) -> bytes:
     library.register_pickle_by_value(module)
     try:
         return pickle_function(function)
-    except Exception:  # its module holds an object that cannot be pickled
+    except Exception:  # the module contains an object that cannot be pickled
         pass
     finally:
         library.unregister_pickle_by_value(module)
@@ -373,7 +374,7 @@ def _source_of(module: ModuleType | None) -> bytes:
 
 
 def _cloudpickle() -> Any:
-    """Return the module cloudpickle, or else PySpark's copy of it; None without both."""
+    """Return cloudpickle or PySpark's copy of it; None if neither is installed."""
     for name in ("cloudpickle", "pyspark.cloudpickle"):
         try:
             return importlib.import_module(name)

@@ -1,4 +1,4 @@
-"""Run a `TransformSpec` row by row, and check results against the declared fields."""
+"""Run a `TransformSpec` row by row, and check the results against the declared fields."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mdstorm_backend.format import Batch, Schema, Values
 from mdstorm_backend.read import objects
 
 _NUMBERS = "biuf"
-#: Types of numbers, from which NumPy makes an array without inspecting each one.
+#: Number types that NumPy can put into an array without inspecting each value.
 _NUMBER_TYPES = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhilqBHILQefd"}
 #: Placeholder for a value that NumPy has no type for.
 _OBJECT = np.empty((), object)
 
 
 class DeclaredTransform:
-    """Base class of readers' transforms, whose columns a `TransformSpec` declares.
+    """Base class for reader transforms whose columns are declared by a `TransformSpec`.
 
     Parameters
     ----------
@@ -36,14 +36,14 @@ class DeclaredTransform:
     schema : Schema
         The stored columns that are read.
     names : sequence of str
-        All input columns, including mask columns.
+        Names of all input columns, including mask columns.
 
     Attributes
     ----------
     columns : tuple of str
         The output columns.
     edited : dict of str to EditedField
-        The declared fields by name.
+        The declared fields, by name.
 
     Raises
     ------
@@ -62,21 +62,21 @@ class DeclaredTransform:
         if not self.columns:
             selected, there = spec.selected_fields, [*names, *self.edited]
             raise NoMatchingFieldsError(
-                f"selected_fields={selected} names neither columns nor fields that edit_fields "
+                f"selected_fields={selected} lists neither columns nor fields that edit_fields "
                 f"adds{choose_among(selected[0], there)}"
                 if selected
                 else f"the TransformSpec removes all of the columns {list(names)}: keep at least "
-                "one with selected_fields, or name fewer in removed_fields"
+                "one with selected_fields, or list fewer in removed_fields"
             )
 
     def enforce(self, name: str, values: Values) -> Values:
-        """Convert a declared column by `as_declared`; return others unchanged."""
+        """Convert a declared column with `as_declared`; return other columns unchanged."""
         field = self.edited.get(name)
         return values if field is None else as_declared(values, field)
 
 
 def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype of a declaration; object for other types."""
+    """Return the NumPy dtype for a declared type; object if there is none."""
     try:
         dtype: np.dtype[Any] = np.dtype(numpy_type)
     except TypeError:
@@ -85,10 +85,11 @@ def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
 
 
 def as_declared(values: Values, field: EditedField) -> Values:
-    """Return values in the declared dtype, and check their shape.
+    """Convert values to the declared dtype, and check their shape.
 
-    Numbers are cast if that keeps their values; floating-point numbers may lose digits. Columns
-    declared as integers or booleans that hold NaN stay floating-point: NaN means null.
+    Numbers are cast if their values do not change; floating-point numbers may lose precision.
+    Columns that are declared as integers or booleans but contain NaN stay floating-point, where NaN
+    means null.
 
     Raises
     ------
@@ -127,7 +128,7 @@ def _as_numbers(name: str, values: Values, dtype: np.dtype[Any]) -> Values:
 
 
 def lists_of(elements: pa.Array, lengths: npt.ArrayLike, missing: npt.ArrayLike) -> pa.ListArray:
-    """Return an Arrow array of lists with the given elements, lengths and null mask."""
+    """Return an Arrow list array with the given elements, lengths and null mask."""
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets, mask=np.append(missing, False)), elements)
 
@@ -166,7 +167,7 @@ def _cast(name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDAr
 
 
 def _wraps(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether integers would wrap around; casting them back would not detect that."""
+    """Whether integers would wrap around, which casting them back would not detect."""
     if not values.size or dtype.kind not in "iu":
         return False
     limits = np.iinfo(dtype)
@@ -181,7 +182,7 @@ def _wrong_type(name: str, dtype: np.dtype[Any], found: str) -> TransformError:
 
 
 def check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> None:
-    """Raise TransformError unless the values of a column have the declared shape."""
+    """Raise TransformError unless a column's values have the declared shape."""
     if isinstance(values, np.ndarray):
         if values.dtype.kind == "O" and values.ndim == 1:
             found = {cell.shape for cell in values if isinstance(cell, np.ndarray)}
@@ -203,23 +204,23 @@ def check_shape(name: str, values: Values, shape: tuple[int | None, ...]) -> Non
 
 
 class RowTransform(DeclaredTransform):
-    """The transform of a row reader.
+    """A row reader's transform.
 
     The function takes and returns a dict with one value per field, in the form that the reader
-    returns. pandas is not used; arrays of the same shape are stacked once.
+    yields. pandas is not used, and arrays with the same shape are stacked only once.
     """
 
     keeps_rows = True
 
     def __call__(self, batch: Batch) -> Batch:
-        """Transform some rows.
+        """Transform the rows in a batch.
 
         Raises
         ------
         RowTransformError
-            If the function returns other fields than declared.
+            If the function returns fields other than the declared ones.
         TransformError
-            If the type or shape of a field differs from the declared one.
+            If a field's type or shape differs from the declared one.
         """
         if self.spec.func is None:
             kept = {name: self._decoded(name, batch[name]) for name in self.columns}
@@ -243,11 +244,11 @@ class RowTransform(DeclaredTransform):
             return self.enforce(name, column_of_cells(values))
         is_same = _are_scalars(batch[name]) and not self._is_late(name)
         if is_same and all(map(operator.is_, values, given[name])):
-            return batch[name]  # unchanged, as is usual
+            return batch[name]  # the common case, an unchanged column
         return column_of_cells(values)
 
     def _decoded(self, name: str, values: Values) -> Values:
-        """Return a stored column, decoded now if readers would decode it later."""
+        """Return a stored column, decoding it now if readers would otherwise decode it later."""
         if not self._is_late(name):
             return values
         return column_of_cells(cells(values, self.schema[name]))
@@ -259,28 +260,28 @@ class RowTransform(DeclaredTransform):
     def _check(self, row: Any) -> None:
         if not isinstance(row, dict):
             raise RowTransformError(
-                f"the function of the TransformSpec returned {type(row).__name__}, not a dict: "
-                "return the row at its end"
+                f"the TransformSpec function returned {type(row).__name__}, not a dict: "
+                "end the function by returning the row"
             )
         found = row.keys() - set(self.spec.removed_fields)
         if found == set(self.columns):
             return
         if unexpected := sorted(map(str, found - set(self.columns))):
             raise RowTransformError(
-                f"a row got an unexpected keyword argument {unexpected[0]!r}: the function of the "
-                f"TransformSpec returned {sorted(map(str, row))}, and the fields are "
+                f"a row got an unexpected keyword argument {unexpected[0]!r}: the TransformSpec "
+                f"function returned {sorted(map(str, row))}, but the fields are "
                 f"{list(self.columns)}. Declare what it adds in edit_fields, and what it drops in "
                 "removed_fields"
             )
         raise RowTransformError(
-            f"the function of the TransformSpec returned a row without "
-            f"{sorted(set(self.columns) - found)}: return a value for every field, or name the "
+            f"the TransformSpec function returned a row without "
+            f"{sorted(set(self.columns) - found)}: return a value for every field, or list the "
             "fields to drop in removed_fields"
         )
 
 
 def _as_declared_array(name: str, value: Any) -> Any:
-    """Convert a list that the function returned for a field declared with a shape to an array."""
+    """Convert a list that was returned for a field with a declared shape to an array."""
     if not isinstance(value, (list, tuple)):
         return value
     try:
@@ -295,33 +296,33 @@ def _as_declared_array(name: str, value: Any) -> Any:
 
 
 def _are_scalars(values: Values) -> bool:
-    """Whether the values of a column are immutable scalars."""
+    """Whether a column's values are immutable scalars."""
     if isinstance(values, np.ndarray):
         return values.ndim == 1 and values.dtype.kind != "O"
     return not pa.types.is_nested(values.type)
 
 
 def column_of_cells(values: list[Any]) -> Values:
-    """Return one value per row as a column: stacked if dtypes and shapes agree, else objects."""
+    """Return a list of values as a column, stacked if dtypes and shapes agree, else as objects."""
     types = {type(value) for value in values}
     if types and types <= _NUMBER_TYPES:
         numbers = np.array(values)
-        if numbers.dtype.kind != "O":  # object for integers of more than 64 bits
+        if numbers.dtype.kind != "O":  # integers beyond 64 bits give an object array
             return numbers
     arrays = [_as_array(value) for value in values]
     kinds = {array.dtype.kind for array in arrays}
-    if "O" in kinds:  # converts numbers and tensors to NumPy
+    if "O" in kinds:  # convert only numbers and tensors to NumPy
         pairs = zip(values, arrays, strict=True)
         return objects([v if array.dtype.kind == "O" else array[()] for v, array in pairs])
     if len({(array.dtype, array.shape) for array in arrays}) == 1:
         return np.stack(arrays)
     if kinds <= set("biuf") and all(array.ndim == 0 for array in arrays):
-        return np.stack(arrays)  # numbers of several dtypes are promoted
+        return np.stack(arrays)  # promotes numbers with different dtypes
     return objects([array[()] for array in arrays])
 
 
 def _as_array(value: Any) -> npt.NDArray[Any]:
-    """Return a number, an array or a tensor as an array; the placeholder for anything else."""
+    """Convert a number, array or tensor to an array; return the placeholder for anything else."""
     if value is None or isinstance(value, (str, bytes, list, tuple, dict)):
         return _OBJECT
     array = np.asarray(value)
