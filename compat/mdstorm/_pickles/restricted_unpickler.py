@@ -209,8 +209,8 @@ class _Unpickler(pickle.Unpickler):
         if known not in KNOWN:
             raise UnsafePickleError(
                 f"global '{module[:100]}.{name[:100]}' is forbidden: pickles in Petastorm's "
-                "metadata name only the classes of schemas and row group indexes. This one was "
-                "written by something else, or with a codec of your own; none of it was run"
+                "metadata refer only to classes for schemas and row group indexes. This pickle was "
+                "written by something else, or with a custom codec. None of it was executed"
             )
         return _stand_in(known)
 
@@ -399,7 +399,7 @@ def _dtype(node: Any) -> np.dtype[Any]:
         unit, count = state[8][1][:2]
         name += f"[{count:d}{text_of(unit.decode() if isinstance(unit, bytes) else unit)}]"
     if not _DTYPE.fullmatch(name):
-        raise refused(f"a dtype {name[:20]!r}, which may hold anything")
+        raise refused(f"a dtype {name[:20]!r}, which could contain anything")
     return np.dtype(name)
 
 

@@ -378,17 +378,17 @@ _OF_TABLES = (
 )
 #: Keywords of other loaders, and mdstorm's equivalent where a function has it.
 _INSTEAD = {
-    "collate_fn": ("batch_map", "a function of a batch, which returns the inputs of the model"),
+    "collate_fn": ("batch_map", "a function that turns a batch into the model's inputs"),
     "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
 }
 #: Keywords of other loaders, and what to do instead in mdstorm.
 _ELSEWHERE = {
-    "batch_map": "it is for PyTorch; a dataset of TensorFlow has .map(function)",
+    "batch_map": "it is for PyTorch; a TensorFlow dataset has .map(function)",
     "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
     "batch_sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
     "collate_fn": (
-        "change the batches as you iterate, map(function, loader), or make a loader of your own by "
-        "data_loader_fn of make_torch_dataloader"
+        "change the batches as you iterate, map(function, loader), or create your own loader with "
+        "make_torch_dataloader(data_loader_fn=…)"
     ),
     "columns": "use schema_fields",
     "drop_last": ("only the last batch of a pass can be shorter, so skip it in your loop"),
@@ -401,7 +401,7 @@ _ELSEWHERE = {
         "call the tensors' pin_memory() as you iterate, or use "
         "mdstorm_backend.StreamingDataLoader(dataset, pin_memory=True)"
     ),
-    "prefetch_factor": "use results_queue_size, the results that may be ready ahead of use",
+    "prefetch_factor": "use results_queue_size, the number of results to prefetch",
     "rank": "use cur_shard and shard_count",
     "sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
     "shuffle": "use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity",

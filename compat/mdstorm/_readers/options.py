@@ -136,7 +136,7 @@ def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
     left_out = [name for name in names if name in stored and name not in schema]
     if left_out:
         raise ArgumentTypeError(
-            f"fill_nulls and null_masks name columns {left_out} that are not read: name them "
+            f"fill_nulls and null_masks name columns {left_out} that are not read: list them "
             "in schema_fields (required for nested columns), or leave them out of both arguments"
         )
 
@@ -484,7 +484,7 @@ def warn_of_decimals(url: str, names: tuple[str, ...], framework: Framework) -> 
     listed = ", ".join(map(repr, names))
     warn_user(
         f"{columns} {listed} of {url} {hold} decimals, which reach {framework} as "
-        f'{_FORMS[framework]}, and no model takes that. For numbers, pass decimals="float64" or '
+        f'{_FORMS[framework]}, and no model can use them. For numbers, pass decimals="float64" or '
         '"float32" to make_spark_converter, or to the function that creates the reader or '
         'loader. decimals="decimal" keeps decimals, without this warning'
     )

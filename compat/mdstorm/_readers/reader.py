@@ -116,7 +116,7 @@ class Reader(Described, OwnContext):
         if self._mdstorm_is_empty:
             warn_user(
                 f"No matching data is available for loading in {opened.source.url}: it has no "
-                "rows, or the predicate, filters or selector leave none of its row groups"
+                "rows, or the predicate, filters or selector exclude all of its row groups"
             )
         self._mdstorm_untouched = True
         #: First epoch of a new loader, because every pass has its own permutations.
@@ -295,8 +295,8 @@ class Reader(Described, OwnContext):
         with self._mdstorm_lock:
             if self._mdstorm_owner is not None:
                 raise errors.StateMismatchError(
-                    f"{self._mdstorm_owner} reads the data of this reader, whose own position does "
-                    "not change: call its state_dict() instead, and load that state into it"
+                    f"{self._mdstorm_owner} reads this reader's data, so the reader's own position "
+                    "does not change: call its state_dict() instead, and load that state into it"
                 )
             return self._mdstorm_cursor.state_dict()
 

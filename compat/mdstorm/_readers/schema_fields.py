@@ -53,9 +53,9 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         names = list(schema.names)
         nearest = "".join(did_you_mean(f, names) for f in fields or () if isinstance(f, str))
         remedy = (
-            nearest or ": name at least one of them in schema_fields"
+            nearest or ": list at least one of them in schema_fields"
             if fields
-            else ". They hold structs, maps or nested lists, which are left out unless you name "
+            else ". They hold structs, maps or nested lists, which are skipped unless you list "
             f"them: pass schema_fields={names[:1]}"
         )
         raise NoMatchingFieldsError(
@@ -94,7 +94,7 @@ def _plain_columns(schema: Schema) -> list[str]:
             )
             warnings.warn(  # with this line as its location, so that it is shown once per process
                 f"Column {column.name!r} has an unsupported field type. {reason} for field "
-                f"{column.name!r}. It is kept in the dataset; name it in schema_fields to read it"
+                f"{column.name!r}. It is kept in the dataset; list it in schema_fields to read it"
                 f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}",
                 stacklevel=1,
             )

@@ -287,12 +287,12 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
     column = schema.get(name)
     if column is None:
         raise InvalidArgumentError(
-            f"filters name a column {name!r} that the dataset does not have"
+            f"filters refer to a column {name!r} that the dataset does not have"
             f"{choose_among(name, schema.names)}"
         )
     if column.is_late or pa.types.is_nested(column.arrow_type):
         raise InvalidArgumentError(
-            f"filters name column {name!r} of type {column.arrow_type}, whose values cannot be "
+            f"filters refer to column {name!r} of type {column.arrow_type}, whose values cannot be "
             "compared: use a predicate"
         )
     if operator not in _MEMBERSHIPS:

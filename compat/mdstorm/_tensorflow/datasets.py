@@ -110,7 +110,7 @@ def _with_options(dataset: Any, reader: Any) -> Any:
         and draws_seed(reader._mdstorm_arguments)
     ):
         raise InvalidArgumentError(
-            "TensorFlow leaves out the batches of other workers, but each worker's reader has "
+            "TensorFlow drops the batches of other workers, but each worker's reader has "
             "its own random order, so some rows would be lost and others repeated: create the "
             'reader with cur_shard="auto", or with the same seed=… in all workers'
         )
