@@ -212,10 +212,10 @@ def write(path: Path, value: Any) -> Path:
         ('{"recording": 1, "runs": [', "not a complete recording"),
         ("{}", "not a complete recording"),
         ("[1]", "not a complete recording"),
-        (recording(runs=[]), "holds no run"),
+        (recording(runs=[]), "contains no runs"),
         (recording(recording=2), "newer recorder"),
-        (recording(), "made no loader"),
-        (recording(loader_at(0), ranks=2), "has recordings of the ranks [0] of 2"),
+        (recording(), "created no Petastorm or mdstorm loader"),
+        (recording(loader_at(0), ranks=2), "has recordings of ranks [0] out of 2"),
         (
             recording(runs=[{"ended": "exit code 2", "loaders": []}]),
             "the program ended with exit code 2",
@@ -326,17 +326,17 @@ def test_one_recorded_epoch_is_compared_with_several_recorded_epochs(
 
 
 def test_loader_that_was_not_read_is_not_comparable(tmp_path: Path) -> None:
-    value = loader_at(0, note="no pass over it was complete")
+    value = loader_at(0, note="no pass over it was completed")
     del value["data"]
     one = write(tmp_path / "one.json", recording(value))
     other = write(tmp_path / "other.json", recording(loader_at(0)))
     code, output = run(one, other)
     assert code == 2
-    assert "no pass over it was complete" in output
+    assert "no pass over it was completed" in output
 
 
 def test_row_counts_are_compared_if_values_could_not_be_hashed(tmp_path: Path) -> None:
-    values = [loader_at(0, note="its items are objects of set") for _ in range(3)]
+    values = [loader_at(0, note="its items are set objects") for _ in range(3)]
     for value in values:
         del value["data"]
     values[2]["passes"] = [[2, 7, True]]
@@ -344,16 +344,16 @@ def test_row_counts_are_compared_if_values_could_not_be_hashed(tmp_path: Path) -
         write(tmp_path / f"{number}.json", recording(value)) for number, value in enumerate(values)
     )
     code, output = run(one, same)
-    assert (code, "its items are objects of set" in output) == (2, True), output
+    assert (code, "its items are set objects" in output) == (2, True), output
     code, output = run(one, other)
     assert (code, "pass 1: 8 rows, then 7" in output) == (1, True), output
 
 
 def test_data_recorded_with_note_by_version_0_1_is_not_comparable(tmp_path: Path) -> None:
     value = loader_at(0)
-    value["data"]["note"] = "columns of one batch have different lengths"
+    value["data"]["note"] = "columns in a batch have different lengths"
     code, output = run(*[write(tmp_path / "one.json", recording(value))] * 2)
-    assert (code, "columns of one batch have different lengths" in output) == (2, True), output
+    assert (code, "columns in a batch have different lengths" in output) == (2, True), output
 
 
 def test_loader_made_by_different_function_is_not_comparable(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_loader_made_by_different_function_is_not_comparable(tmp_path: Path) -> 
     other = write(tmp_path / "other.json", recording(loader_at(0, function="renamed")))
     code, output = run(one, other)
     assert code == 2
-    assert output.count("has no loader of this kind made there") == 2
+    assert output.count("has no loader of this kind from there") == 2
 
 
 def random_runs(*digests: int) -> dict[str, Any]:
@@ -525,10 +525,10 @@ _KEEPS_ORDER = {"shuffle_row_groups": False}
 @pytest.mark.parametrize(
     ("changed", "arguments", "says"),
     [
-        ({"ordered": "7"}, _KEEPS_ORDER, "order: equal rows in another order"),
+        ({"ordered": "7"}, _KEEPS_ORDER, "order: equal rows in a different order"),
         ({"ordered": "7"}, {}, ""),
         ({"ordered": "7"}, {**_KEEPS_ORDER, "shuffle_rows": True}, ""),
-        ({"digest": "7"}, {}, "column id: values: other values"),
+        ({"digest": "7"}, {}, "column id: values: different values"),
         ({"nulls": 3}, {}, "column id: nulls: 0 nulls, then 3"),
         ({"dtypes": ["int64"]}, {}, "column id: dtype: float32, then int64"),
         ({"shapes": ["[2]"]}, {}, "column id: shape: [], then [2]"),
@@ -557,8 +557,8 @@ def with_constant(ordered: str, rows: str = "1") -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ("1", "order: equal rows in another order"),
-        ("2", "column id: pairing: equal values, in other rows"),
+        ("1", "order: equal rows in a different order"),
+        ("2", "column id: pairing: equal values in different rows"),
     ],
 )
 def test_changed_order_and_pairing_are_distinguished_despite_a_constant_column(
@@ -583,7 +583,7 @@ def test_order_that_differs_between_two_runs_in_one_column_is_not_compared(tmp_p
     ("changed", "says"),
     [
         ({"rows": 7}, "rows: 8 rows, then 7"),
-        ({"digest": "5"}, "pairing: equal columns, but other values in one row"),
+        ({"digest": "5"}, "pairing: equal columns, but different values share a row"),
         ({"sizes": {"8": 1}}, "batches: 2 of 4, then 1 of 8"),
     ],
 )

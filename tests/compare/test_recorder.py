@@ -358,7 +358,7 @@ def test_program_without_loaders_is_recorded_twice(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "train.recording.json").read_text())
     assert [run["loaders"] for run in found["runs"]] == [[], []]
     assert found["program"] == "train.py"
-    assert "record: the program made no loader of Petastorm or mdstorm" in done.stderr
+    assert "record: the program created no Petastorm or mdstorm loader" in done.stderr
 
 
 def test_recorder_with_m_option_runs_a_module(tmp_path: Path) -> None:
@@ -705,7 +705,7 @@ def test_program_gets_the_same_random_numbers_when_it_is_recorded(library: Path)
 def test_no_full_pass_option_leaves_loaders_without_data(library: Path) -> None:
     found = record_with(library, "--no-full-pass")
     notes = {name: [one.get("note", "") for one in loaders] for name, loaders in found.items()}
-    missing = "no pass over it was complete"
+    missing = "no pass over it was completed"
     assert {name: each for name, each in notes.items() if any(each)} == {
         "of_rows_in_part": [missing],
         "of_endless_rows": [missing],
@@ -734,10 +734,10 @@ def make_batch_reader(url):
     [
         (
             "{'x': np.zeros(2), 'o': [{1}, {2}]}",
-            "column 'o': values of set have no canonical form",
+            "column 'o': values of type set have no canonical form",
         ),
-        ("{'x': np.zeros(2), 'y': [1]}", "columns of one batch have different lengths"),
-        ("{1}", "its items are objects of set"),
+        ("{'x': np.zeros(2), 'y': [1]}", "columns in a batch have different lengths"),
+        ("{1}", "its items are set objects"),
     ],
 )
 def test_loader_with_unhashable_values_has_row_counts_and_a_note(

@@ -1,7 +1,6 @@
 """Compare what a program reads under Petastorm and under mdstorm.
 
-`recorder.py` records a run, where Petastorm works and here; the other modules compare two
-recordings.
+`recorder.py` records a run under either library; the other modules compare two recordings.
 """
 
 from mdstorm._compare.comparison import DIFFERENT, NOT_COMPARABLE, Verdict, compare_recordings

@@ -12,11 +12,10 @@ from mdstorm.errors import InvalidArgumentError
 
 EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
 
-#: Arguments that pass a function which computes values.
+#: Arguments that take a user function that computes values.
 _FUNCTIONS = ("transform_spec", "transform_fn", "collate_fn", "data_loader_fn", "batch_map")
 _FLOATS = ("float16", "float32", "float64", "float")
-#: How much a sum may change when it is rounded to float32 or float64, relative to the sum of
-#: magnitudes.
+#: Relative tolerance for computed floats, by whether they may be narrower than float64.
 _TOLERANCE = {False: 1e-12, True: 3e-7}
 
 
@@ -65,7 +64,7 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
     Raises
     ------
     InvalidArgumentError
-        If the recordings are of different numbers of ranks, or hold no loader.
+        If the recordings have different numbers of ranks, or contain no loader.
     """
     if old.ranks != new.ranks:
         raise InvalidArgumentError(
@@ -75,8 +74,8 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
     for recording in (old, new):
         if not recording.runs[0]:
             raise InvalidArgumentError(
-                f"{recording.path}: the program made no loader of Petastorm or mdstorm. Workers of "
-                "a torch DataLoader, and processes that the program starts, are not recorded"
+                f"{recording.path}: the program created no Petastorm or mdstorm loader. Torch "
+                "DataLoader workers, and processes that the program starts, are not recorded"
             )
     first, *others = old.runs
     again, now = others[0] if others else {}, new.runs[0]
@@ -88,19 +87,19 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
     if not others and any(verdict.differences for verdict in found):
         for verdict in found:
             if verdict.differences:
-                verdict.remarks.append("recorded once: values that differ may be random ones")
+                verdict.remarks.append("recorded once: the differing values may be random")
     return found
 
 
 def _unmatched(
     loader: Loader, others: Mapping[tuple[str, str, str, int], Loader], recording: Recording
 ) -> Verdict:
-    """Return the verdict on a loader that the other run does not have."""
+    """Return the verdict on a loader that is missing from the other run."""
     calls = sum(other.site == loader.site for other in others.values())
     if calls:
         detail = f"call {loader.call + 1} of this function is not in {recording.path}"
         return Verdict(loader, [Difference("calls", "", detail)])
-    return Verdict(loader, reason=f"{recording.path} has no loader of this kind made there")
+    return Verdict(loader, reason=f"{recording.path} has no loader of this kind from there")
 
 
 def _verdict(old: Loader, again: Loader | None, new: Loader) -> Verdict:
@@ -149,7 +148,7 @@ def _of_passes(
     if old.is_share or new.is_share:
         return  # shares have different numbers of batches
     if again is not None and again.passes != old.passes:
-        verdict.remarks.append("the numbers of batches that the program takes are random")
+        verdict.remarks.append("the number of batches that the program reads is random")
         return
     if len(old.passes) != len(new.passes):
         yield Difference("passes", "", f"{len(old.passes)} passes, then {len(new.passes)}")
@@ -166,9 +165,9 @@ def _of_passes(
 
 
 def _has_rows(old: Loader, new: Loader) -> bool:
-    """Whether complete passes have equal numbers of rows; if not, other passes are not compared.
+    """Whether the hashed passes have the same number of rows; `_of_data` reports if they do not.
 
-    True also if the rows of neither could be hashed, so that only their numbers are known.
+    Also true if neither pass could be hashed, so that only row counts are known.
     """
     return (old.data and old.data.rows) == (new.data and new.data.rows)
 
@@ -181,7 +180,7 @@ def _reads_ahead(loader: Loader) -> bool:
 def _of_data(
     old: Loader, again: Loader | None, new: Loader, verdict: Verdict
 ) -> Iterator[Difference]:
-    """Compare complete passes: rows, then columns, then which values share a row, and the order."""
+    """Compare the row counts, columns, values, row order and batch sizes of complete passes."""
     before, after = old.data, new.data
     assert before is not None, "checked by _not_comparable"
     assert after is not None, "checked by _not_comparable"
@@ -205,7 +204,7 @@ def _of_data(
     changed = {difference.column for difference in values} | set(random) | verdict.rounded
     verdict.no_order = _no_order(old, before, repeated)
     if any(column.ordered is None for data in (before, after) for column in data.columns.values()):
-        verdict.no_order = verdict.no_order or "one epoch was read for several"
+        verdict.no_order = verdict.no_order or "only one of several epochs was read"
     yield from _of_rows(before, after, changed, verdict)
     sizes = before.sizes if repeated is None else repeated.sizes
     if before.sizes == sizes != after.sizes and _has_sizes(old, before, after):
@@ -262,7 +261,7 @@ def _is_computed(loader: Loader) -> bool:
 def _of_values(
     old: Data, new: Data, random: Sequence[str], is_computed: bool, verdict: Verdict
 ) -> Iterator[Difference]:
-    """Compare the values of each column, in any order."""
+    """Compare the values in each column, regardless of order."""
     for name, column in old.columns.items():
         other = new.columns.get(name)
         if other is None:
@@ -296,13 +295,13 @@ def _is_close(one: Column, other: Column) -> bool:
 
 def _summaries(one: Column, other: Column) -> str:
     if one.numbers is None or other.numbers is None or one.numbers == other.numbers:
-        return "other values"
+        return "different values"
     (low, high, total, *_), (low2, high2, total2, *_) = one.numbers, other.numbers
     return f"{low:g} … {high:g}, sum {total:.12g}, then {low2:g} … {high2:g}, sum {total2:.12g}"
 
 
 def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Iterator[Difference]:
-    """Compare the order of rows and which values share a row, leaving out changed columns."""
+    """Compare the row order and which values share a row, ignoring changed columns."""
     before, after = old.columns, new.columns
     equal = [name for name in before if name in after and name not in changed]
     moved = [name for name in equal if before[name].ordered != after[name].ordered]
@@ -311,19 +310,19 @@ def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Itera
         are_rows_equal = None not in digests and digests[0] == digests[1]
         # A column with a single value looks unmoved, because it is the same in any order.
         if are_rows_equal or len(moved) == len(equal):
-            yield Difference("order", "", "equal rows in another order")
+            yield Difference("order", "", "equal rows in a different order")
         else:
-            yield Difference("pairing", moved[0], "equal values, in other rows")
+            yield Difference("pairing", moved[0], "equal values in different rows")
         return
     if None in digests:
         if verdict.no_order and len(equal) > 1:
-            verdict.remarks.append("several columns differ: values of one row were not compared")
+            verdict.remarks.append("several columns differ, so whole rows were not compared")
     elif digests[0] != digests[1]:
-        yield Difference("pairing", "", "equal columns, but other values in one row")
+        yield Difference("pairing", "", "equal columns, but different values share a row")
 
 
 def _digest_of_rows(data: Data, names: Sequence[str]) -> int | None:
-    """Return the digest of the rows over all columns, or all but one; None if it is unknown."""
+    """Return the digest of rows with only these columns; None if several columns are left out."""
     others = [name for name in data.columns if name not in names]
     if len(others) > 1:
         return None
@@ -334,11 +333,11 @@ def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
     """Return the reason a loader's order cannot be compared; empty if it can be."""
     given = loader.arguments
     if loader.is_share:
-        return "the rows belong to several shares"
+        return "the rows come from several shares"
     if loader.kind in ("make_torch_dataloader", "make_tf_dataset"):
-        return "Petastorm reads the files of a converter in any order"
+        return "Petastorm reads a converter's files in arbitrary order"
     if given.get("reader_pool_type") == "process":
-        return "reader_pool_type='process' has no order"
+        return "reader_pool_type='process' does not preserve order"
     shuffles = [
         given.get("shuffle_row_groups", True),
         given.get("shuffle_rows"),
@@ -349,7 +348,7 @@ def _no_order(loader: Loader, data: Data, repeated: Data | None) -> str:
     if any(shuffles):
         return "it shuffles"
     if repeated is not None and _has_other_order(data, repeated):
-        return "the second run had another order"
+        return "the second run had a different order"
     return ""
 
 

@@ -1,6 +1,6 @@
 """Find the section of docs/differences.md that documents a difference between two recordings.
 
-Each entry names a section of that page, and tests whether a difference is the one described there.
+Each entry pairs a section of that page with a test for the difference described there.
 """
 
 from __future__ import annotations
@@ -97,12 +97,12 @@ def _is_continued_pass(case: Case) -> bool:
     return case.kind == "passes" and "dataset" in case.old.kind
 
 
-#: Section of docs/differences.md, what it documents, and a function that recognizes such a
-#: difference.
+#: Sections of docs/differences.md, each with a summary of a documented difference and a function
+#: that recognizes it.
 DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
     (
         "predicates-filters-and-selectors",
-        "predicate and shuffle_rows together pair values of different rows in Petastorm",
+        "predicate and shuffle_rows together pair values from different rows in Petastorm",
         lambda case: case.kind in ("pairing", "values") and case.has("predicate", "shuffle_rows"),
     ),
     (
@@ -130,9 +130,9 @@ DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
     ),
     ("readers", "a null in a string column is the string 'None' in Petastorm", _is_null_of_text),
     ("parquet", "Petastorm drops unsigned integers and float16", _is_new_unsigned),
-    ("loaders", "Petastorm leaves out this type of column", _is_new_column),
+    ("loaders", "Petastorm omits columns of this type", _is_new_column),
     ("parquet", "timestamps are truncated to microseconds", _is_truncated_time),
-    ("transforms", "results for different shards are brought to one type", _is_unified),
+    ("transforms", "results from different shards are converted to a common type", _is_unified),
     (
         "fixed-defects",
         "iterating again repeats the rows of the last short batch in Petastorm",
@@ -147,7 +147,7 @@ DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
 
 
 def section_of(case: Case) -> tuple[str, str] | None:
-    """Return the section of docs/differences.md about a difference, and its content; or None."""
+    """Return the docs/differences.md section about a difference, with its summary, or None."""
     for section, reason, is_case in DOCUMENTED:
         if is_case(case):
             return section, reason

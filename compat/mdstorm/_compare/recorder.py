@@ -3,18 +3,18 @@
     python record.py train.py --epochs 1         # writes train.recording.json
     python record.py -m pytest tests/test_data.py
 
-This one file needs Python 3.7 and NumPy, so that it runs where Petastorm does. It patches
+This file needs only Python 3.7 and NumPy, so that it can run wherever Petastorm does. It patches
 Petastorm's public entry points, runs the program as Python would, and writes counts and digests of
-what the loaders yield. Of the data, the file contains only minima, maxima and sums of numbers,
-unless ``--examples`` asks for rows. It contains no arguments of the program and no error messages.
-Petastorm's readers read without threads or processes, because its thread pool may end before it has
+what the loaders yield. The only data in the recording are minima, maxima and sums of numbers,
+unless ``--examples`` asks for rows. Program arguments and error messages are not recorded.
+Petastorm's readers run without threads or processes, because its thread pool may end before it has
 read all rows.
 
-The parts, in this order:
+The parts, in order:
 
 1. digests: canonical values, and hashes of rows that can be summed in any order
 2. statistics of one pass over a loader
-3. loaders: where each was made, with which arguments, and what was read from it
+3. loaders: where each was created, with which arguments, and what was read from it
 4. the methods of loaders that record what the program does with them
 5. entry points: the functions and classes that are patched when their module is imported
 6. the program, and the file that is written
@@ -52,7 +52,7 @@ import numpy as np
 FORMAT = 1
 #: Maximum number of distinct shapes to list for a column.
 LISTED = 8
-#: Recorded instead of the shapes of a column that has more of them.
+#: Recorded in place of the shapes if a column has more than that.
 SEVERAL = "several"
 #: Number of rows from a row reader that are hashed together.
 ROWS_TOGETHER = 512
@@ -99,7 +99,7 @@ def _keys(count: int, lane: int) -> Any:
 def _hashed(words: Any, shape: tuple[int, ...]) -> Any:
     """Return row hashes, of shape ``(rows, 2)``, from the rows' words and shape.
 
-    Each half is a sum of mixed words, each with the key of its position.
+    Each half is a sum of words, each mixed with the key for its position.
     """
     rows, width = words.shape
     found = np.empty((rows, 2), np.uint64)
@@ -269,7 +269,9 @@ def _number_of(value: Any) -> Any:
     if not isinstance(value, datetime.date):
         if isinstance(value, (int, float)):
             return value
-        raise NotRecordedError("values of {} have no canonical form".format(type(value).__name__))
+        raise NotRecordedError(
+            "values of type {} have no canonical form".format(type(value).__name__)
+        )
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     if value.tzinfo is not None:
@@ -371,7 +373,7 @@ class Pass:
                 raise NotRecordedError("column {!r}: {}".format(name, reason)) from None
         sizes = {len(part.hashes) for part in parts.values()}
         if len(sizes) > 1:
-            raise NotRecordedError("columns of one batch have different lengths")
+            raise NotRecordedError("columns in a batch have different lengths")
         rows = max(sizes, default=0)
         if self.is_batched:
             self.sizes[rows] += 1
@@ -384,7 +386,7 @@ class Pass:
     def _add_rows(self, parts: dict[str, Rows], columns: dict[str, Any]) -> None:
         """Add whole-row hashes, which show whether values in the same row stayed together.
 
-        Each column has the digest of the rows without it, for when only that column differs.
+        Each column also gets a digest of the rows without it, in case only that column differs.
         """
         rows = len(next(iter(parts.values())).hashes)
         positions = _mixed(np.arange(self.rows + 1, self.rows + rows + 1, dtype=np.uint64))[:, None]
@@ -439,11 +441,11 @@ def _columns_of(item: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     elif name or hasattr(item, "shape"):
         yield name or "batch", item
     else:
-        raise NotRecordedError("its items are objects of {}".format(type(item).__name__))
+        raise NotRecordedError("its items are {} objects".format(type(item).__name__))
 
 
 def _with_rows(values: Any) -> Any:
-    """Return a column; a single value in a batch is a column of one row."""
+    """Return a column. A single value in a batch becomes a column with one row."""
     is_column = isinstance(values, (list, tuple)) or getattr(values, "shape", ()) != ()
     return values if is_column else [values]
 
@@ -461,7 +463,7 @@ def _length(item: Any) -> int:
 
 
 class Call:
-    """A call of an entry point that can be repeated, with its arguments by name."""
+    """A repeatable call to an entry point, with its arguments by name."""
 
     def __init__(self, make: Callable[..., Any], bound: inspect.BoundArguments) -> None:
         self._make = make
@@ -501,8 +503,8 @@ def _as_json(value: Any) -> Any:
 class Loader:
     """One loader in the program: where it was created, and what was read from it.
 
-    Values are hashed until one pass is complete; other passes are counted. Endless loaders are only
-    counted, and `read_full_pass` reads one pass of them, with ``num_epochs=1``.
+    Values are hashed until one pass is complete; other passes are only counted. So are infinite
+    loaders, for which `read_full_pass` reads one pass with ``num_epochs=1``.
     """
 
     kind: str
@@ -529,12 +531,12 @@ class Loader:
         self._current = Pass(self.is_batched, RECORDER.examples) if needs_data else None
 
     def _continue(self) -> None:
-        """Begin a pass unless one has begun."""
+        """Begin a pass unless one is in progress."""
         if not self.passes or self.passes[-1][2]:
             self.begin()
 
     def add(self, item: Any) -> None:
-        """Count and hash the values that the program gets."""
+        """Count and hash an item that the program received."""
         self._continue()
         self.passes[-1][0] += 1
         self.passes[-1][1] += _length(item) if self.is_batched else 1
@@ -610,7 +612,7 @@ class Loader:
             found["reader"] = {"kind": self.reader.kind, "arguments": self.reader.call.to_json()}
         if self.data is not None:
             found["data"] = dict(self.data.to_json(), times=self.times)
-        note = self.note or (self.data is None and "no pass over it was complete")
+        note = self.note or (self.data is None and "no pass over it was completed")
         return dict(found, note=note) if note else found
 
 
@@ -659,7 +661,7 @@ def tf_elements(dataset: Any) -> Iterator[Any]:
 
 
 class Recorder:
-    """All loaders of the program."""
+    """All loaders in the program."""
 
     def __init__(self) -> None:
         self.loaders: list[Loader] = []
@@ -716,7 +718,7 @@ class Recorder:
         if reader is not None:
             reader.is_used_by_loader = True
         elif given is not None:
-            loader.note = "its reader is not one of make_reader or make_batch_reader"
+            loader.note = "its reader was not created by make_reader or make_batch_reader"
         return watched(found, loader)
 
     def read_full_passes(self, is_chosen: Callable[[Loader], bool] = lambda _: True) -> None:
@@ -728,7 +730,7 @@ class Recorder:
                 loader.read_full_pass()
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the loaders as JSON values, except readers from which loaders were made."""
+        """Return the loaders as JSON values, except readers that a loader uses."""
         return [loader.to_json() for loader in self.loaders if not loader.is_used_by_loader]
 
 
@@ -759,7 +761,7 @@ def _is_batched(kind: str, reader: Any) -> bool:
 def watched(found: Any, loader: Loader) -> Any:
     """Return the object to give to the program for a loader, and record its use.
 
-    Its class stays the same, and gets methods that record. A dataset of tf.data is replaced.
+    The object keeps its class, whose methods are patched to record. A tf.data dataset is replaced.
     """
     given = tf_dataset(found, loader) if hasattr(found, "element_spec") else found
     try:
@@ -772,7 +774,7 @@ def watched(found: Any, loader: Loader) -> Any:
 
 
 def patch_method(cls: Any, name: str) -> None:
-    """Make a method of a class record its calls on objects that `RECORDER` observes."""
+    """Patch a method to record calls on objects that `RECORDER` tracks."""
     original = getattr(cls, name, None)
     if original is None or hasattr(vars(cls).get(name), "records"):
         return
@@ -818,7 +820,7 @@ def _items(loader: Loader, iterator: Iterator[Any]) -> Iterator[Any]:
 
 
 def _enter(loader: Loader, enter: Callable[[], Any]) -> Any:
-    """Enter a loader's ``with`` statement; ``__enter__`` may return another object."""
+    """Enter a loader's ``with`` statement; ``__enter__`` may return a different object."""
     with RECORDER.nested():
         entered = enter()
     return entered if RECORDER.loader_of(entered) else watched(entered, loader)
@@ -845,8 +847,8 @@ RECORDING: dict[str, Callable[..., Any]] = {
 def tf_dataset(dataset: Any, loader: Loader) -> Any:
     """Return a dataset that records its elements and the ends of its passes.
 
-    TensorFlow takes elements in its own threads, also in graph mode, where no Python code sees
-    them. Functions in the dataset therefore count elements as they are read, ahead of use.
+    TensorFlow consumes elements in its own threads, and in graph mode no Python code sees them.
+    Functions in the dataset therefore count elements as they are read, before they are used.
     """
     import tensorflow as tf
 
@@ -917,7 +919,7 @@ POOL = "reader_pool_type"
 def _making(
     kind: str, original: Callable[..., Any], again: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return a function that makes a loader and records it; `again` makes another one like it."""
+    """Return a function that creates and records a loader; `again` creates one like it."""
     signature = inspect.signature(original)
     # Petastorm's thread pool may finish before it has read all rows.
     is_pool = original.__module__.startswith("petastorm") and POOL in signature.parameters
@@ -946,7 +948,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
         return self
 
     def again(self: Any, **arguments: Any) -> Any:
-        # A copy, because a subclass may have set attributes on `self` before.
+        # Copied because a subclass may already have set attributes on `self`.
         return construct(copy.copy(self), **arguments)
 
     make = _making(kind, construct, again)
@@ -959,7 +961,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _deleting(_: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a converter's ``delete`` that first reads the loaders over the converter's copy."""
+    """Return a converter's ``delete`` that first reads full passes of the converter's loaders."""
 
     @functools.wraps(original)
     def delete(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -990,7 +992,7 @@ MODULES = {
 
 
 def patch_module(module: Any) -> None:
-    """Make the entry points of a module record."""
+    """Patch the entry points in a module to record their calls."""
     for name, wrap in ENTRY_POINTS[module.__name__.partition(".")[2]].items():
         owner, _, method = name.rpartition(".")
         target: Any = getattr(module, owner, None) if owner else module
@@ -1064,7 +1066,7 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     command = options.module or options.program
     if not command:
-        _parser().error("name the program to record")
+        _parser().error("specify the program to record")
     path = _path_of_rank(options.output or _default_output(command[0]))
     if options.append:
         return record_to(path, command, options)
@@ -1080,7 +1082,7 @@ def main(arguments: list[str]) -> int:
     if run["ended"]:
         _print("the program ended with {}: later loaders are missing".format(run["ended"]))
     elif not run["loaders"]:
-        _print("the program made no loader of Petastorm or mdstorm, so nothing can be compared")
+        _print("the program created no Petastorm or mdstorm loader, so nothing can be compared")
     return code
 
 
@@ -1098,14 +1100,20 @@ def _parser() -> argparse.ArgumentParser:
         "--runs",
         type=int,
         metavar="N",
-        help="how often the program runs: what differs between two runs is random; by default 2, "
-        "in one of several ranks 1",
+        help="number of runs: values that differ between runs count as random; by default 2, or 1 "
+        "with several ranks",
     )
-    add("--examples", type=int, default=0, metavar="N", help="rows to keep of each loader")
+    add(
+        "--examples",
+        type=int,
+        default=0,
+        metavar="N",
+        help="rows to keep from each loader",
+    )
     add(
         "--no-full-pass",
         action="store_true",
-        help="do not read a complete pass of loaders that the program reads in part",
+        help="do not read a complete pass of loaders that the program reads only partly",
     )
     add("--append", action="store_true", help=argparse.SUPPRESS)  # record one further run
     add("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")

@@ -17,13 +17,13 @@ _MODULUS = 2**128
 
 @dataclass(frozen=True)
 class Column:
-    """One column of one pass; the recorder documents the canonical values."""
+    """One column in one pass. The recorder documents the canonical values."""
 
     dtypes: frozenset[str]
     shapes: frozenset[str]
     nulls: int
     digest: int
-    #: The digest that depends on the order; None for rows of several ranks or epochs.
+    #: The order-dependent digest; None for rows from several ranks or epochs.
     ordered: int | None
     #: The digest of whole rows without this column.
     rest: int
@@ -92,7 +92,7 @@ class Data:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Data:
-        """Read the data of a recording."""
+        """Read the data for one pass from a recording."""
         columns = {name: Column.from_json(each) for name, each in value["columns"].items()}
         found = cls(
             value["rows"],
@@ -130,18 +130,18 @@ class Data:
 
 @dataclass(frozen=True)
 class Loader:
-    """A program's loader, or all of its shares."""
+    """One loader in a program, combined from its shares if it has several."""
 
     kind: str
     file: str
     function: str
     call: int
     arguments: Mapping[str, Any]
-    #: For each pass of the program: batches, rows, and whether it was complete.
+    #: For each pass that the program made: batches, rows, and whether it was complete.
     passes: Sequence[tuple[int, int, bool]]
     data: Data | None
     note: str = ""
-    #: The shares that are joined here.
+    #: The shares joined into this loader.
     shards: frozenset[int] = frozenset()
 
     @classmethod
@@ -166,17 +166,17 @@ class Loader:
 
     @property
     def site(self) -> tuple[str, str, str]:
-        """Kind, file and function, within which calls are numbered."""
+        """Kind, file and function. Calls are numbered separately for each combination."""
         return self.kind, self.file, self.function
 
     @property
     def key(self) -> tuple[str, str, str, int]:
-        """The key by which loaders of two recordings are matched."""
+        """The key for matching loaders across recordings."""
         return *self.site, self.call
 
     @property
     def is_share(self) -> bool:
-        """Whether the loader reads a share of the rows."""
+        """Whether the loader reads only a share of the rows."""
         return self.arguments.get("cur_shard") is not None
 
     @property
@@ -209,7 +209,7 @@ class Recording:
 
     @property
     def library(self) -> str:
-        """Name and version of the library that was recorded."""
+        """Name and version of the recorded library."""
         for name in ("mdstorm", "petastorm"):
             if name in self.libraries:
                 return f"{name} {self.libraries[name]}"
@@ -241,8 +241,8 @@ def read_recording(path: str) -> Recording:
     ranks = sorted(one["rank"] for one in found)
     if ranks != list(range(count)):
         raise InvalidArgumentError(
-            f"{path} has recordings of the ranks {ranks} of {count}: record all ranks, and put "
-            "their files into one folder"
+            f"{path} has recordings of ranks {ranks} out of {count}: record all ranks, and put "
+            "their files in the same folder"
         )
     number = min(len(one["runs"]) for one in found)
     ended = [run["ended"] for one in found for run in one["runs"][:number] if run["ended"]]
@@ -292,7 +292,7 @@ def _read(path: str) -> dict[str, Any]:
             "program again"
         ) from error
     if not value["runs"]:
-        raise InvalidArgumentError(f"{path} holds no run: record the program again")
+        raise InvalidArgumentError(f"{path} contains no runs: record the program again")
     found: dict[str, Any] = value
     return found
 
@@ -300,8 +300,8 @@ def _read(path: str) -> dict[str, Any]:
 def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader]:
     """Join each loader's shares across ranks, and across calls that differ only in the shard.
 
-    The shares of one loader were made by calls of one function: each joins the first loader there
-    that does not have its shard yet.
+    All shares of a loader are created by the same function. Each share joins the first loader from
+    that function that does not have the share's shard yet.
     """
     sites: dict[tuple[str, str, str], list[_Shares]] = {}
     ranks: dict[tuple[str, str, str, int], int] = {}

@@ -18,7 +18,7 @@ def counts_of(verdicts: Sequence[Verdict]) -> dict[str, int]:
 
 
 def lines_of(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> Iterator[str]:
-    """Yield the lines of the report, first one per loader and then the remarks."""
+    """Yield the report's lines: a heading, the result for each loader, and a count per outcome."""
     yield f"{old.library} and {new.library}, {old.program}"
     yield ""
     names = [_name(verdict.loader) for verdict in verdicts]

@@ -40,7 +40,7 @@ _PYTHON_TYPES: dict[str, Any] = {
     "python int": int,
     "python str": str,
 }
-#: NumPy types whose names differ between versions of NumPy, or are not names of dtypes.
+#: NumPy types whose names differ between NumPy versions, or are not dtype names.
 _NUMPY_TYPES: dict[str, Any] = {
     "bool": np.bool_,
     "bytes": np.bytes_,
@@ -61,15 +61,15 @@ def stored_unischema(source: Any) -> Unischema | None:
     Parameters
     ----------
     source : ParquetDataset or Dataset
-        Parquet files with Petastorm's metadata, or an MDS dataset that mdstorm made of such rows.
-        Other sources have none.
+        Parquet files with Petastorm's metadata, or an MDS dataset that mdstorm created from such
+        files. Other sources have no Unischema.
 
     Raises
     ------
     UnsafePickleError
         If the pickled metadata is not a schema.
     CorruptDatasetError
-        If the index holds something else, or ``_common_metadata`` was truncated.
+        If the index entry is not a schema, or ``_common_metadata`` was truncated.
     """
     if isinstance(source, ParquetDataset):
         data = petastorm_metadata.common_metadata_of(source).get(petastorm_metadata.UNISCHEMA_KEY)
@@ -86,16 +86,16 @@ def decoded(source: Any, unischema: Unischema) -> Any:
     Parameters
     ----------
     source : ParquetDataset or Dataset
-        What Petastorm wrote, or what became of it in MDS.
+        A dataset that Petastorm wrote, or its conversion to MDS.
     unischema : Unischema
-        Its schema, or a view of that.
+        Its schema, or a view of the schema.
 
     Returns
     -------
     DecodedSource or Dataset
-        A source with one column per field, in the order of the schema. Arrays are decoded, scalars
-        have their NumPy type. Images stay encoded until readers need their pixels: see
-        `Column.is_late`. It is `source` itself where nothing is left to do.
+        A source with one column per field, in schema order. Arrays are decoded, and scalars have
+        their NumPy types. Images stay encoded until readers need their pixels: see
+        `Column.is_late`. If there is nothing to decode or cast, this is `source` itself.
 
     Raises
     ------
@@ -117,7 +117,7 @@ def in_float_types(source: Any, floats: Floats) -> Any:
     Parameters
     ----------
     source : SampleSource
-        Any dataset, decoded or as it is stored; returned unchanged if no column changes.
+        Any dataset, decoded or as stored. It is returned unchanged if no column changes.
     floats : Floats
         The types.
     """
@@ -151,7 +151,7 @@ class DecodedSource(SampleDataset):
     stored : SampleSource
         The dataset.
     unischema : Unischema or None
-        Its schema; every field is stored. None: the columns are the fields.
+        Its schema, whose fields are all stored. If None, the columns are the fields.
     floats : Floats
         The types in which decimals and floating-point numbers are read.
 
@@ -242,7 +242,7 @@ class DecodedShard(Shard):
         self._stored.will_need()
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
-        """Decode values that stay in memory ahead of use."""
+        """Decode values that stay in memory before they are needed."""
         self.decoded(columns, exact_nulls=exact_nulls)
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
@@ -306,7 +306,7 @@ class DecodedShard(Shard):
 def _to_output(column: Column, values: Values, exact_nulls: bool) -> Values:
     """Return decoded values in the form that the engine uses for the column."""
     if isinstance(values, np.ndarray):
-        # Arrow's timestamps do not keep the unit of times.
+        # Arrow timestamps would not preserve the time unit.
         is_kept = values.ndim > 1 or values.dtype.kind in "OMm"
         if is_kept or column.is_numpy(exact_nulls=exact_nulls):
             return values
@@ -318,7 +318,7 @@ def _to_output(column: Column, values: Values, exact_nulls: bool) -> Values:
 
 
 def _copied(values: Values) -> Values:
-    """Copy the arrays inside an array of objects, since users may change them."""
+    """Copy the arrays inside an object array, because users may modify them."""
     if isinstance(values, np.ndarray) and values.dtype == object:
         for row, value in enumerate(values):
             if isinstance(value, np.ndarray):
@@ -327,7 +327,7 @@ def _copied(values: Values) -> Values:
 
 
 def value_cells(values: Values) -> list[Any]:
-    """Return values one by one, arrays as NumPy arrays."""
+    """Return a list of the values, with arrays as NumPy arrays."""
     if isinstance(values, np.ndarray):
         return list(values)
     cells: list[Any] = values.to_pylist()
@@ -360,7 +360,7 @@ def unischema_from_json(value: Any, *, url: str = "") -> Unischema:
     Raises
     ------
     CorruptDatasetError
-        If the value is something else; the error names `url` as its origin.
+        If the value is not a serialized schema. The error gives `url` as its origin.
     """
     try:
         return Unischema(str(value["name"]), [_field(field) for field in value["fields"]])

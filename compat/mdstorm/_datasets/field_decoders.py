@@ -37,7 +37,7 @@ _KNOWN = {
 
 _IMAGE_ENCODINGS = {"jpeg": "jpeg", "jpg": "jpeg", "jpe": "jpeg"}
 _BOOLEANS: mds.SparkType = {"type": "array", "elementType": "boolean", "containsNull": False}
-#: For scalars, the kind of the dtype → encoding and Spark type; numbers are encoded as their dtype.
+#: Encoding and Spark type of scalars, by dtype kind. Numbers are encoded as their dtype.
 _SCALARS: dict[str, tuple[str, mds.SparkType]] = {
     "b": ("uint8", "boolean"),
     "M": ("int64", "timestamp_ntz"),
@@ -57,7 +57,7 @@ class DecodedField:
     decode : callable or None
         Decodes stored values; None if no decoding is needed.
     cast : str or None
-        Floating-point dtype to which the decoded values are cast; None leaves them.
+        Floating-point dtype to which the decoded values are cast; None keeps their dtype.
     """
 
     column: mds.Column
@@ -77,7 +77,7 @@ class Floats:
     Attributes
     ----------
     decimals : {"float64", "float32", "decimal", None}
-        Type of decimals, and of arrays of them; the last two leave them.
+        Type of decimals and of arrays of decimals; the last two keep them as decimals.
     dtype : {"float32", "float64", None}
         Type of floating-point scalars and arrays; None keeps their types.
     """
@@ -106,7 +106,7 @@ def decoded_field(field: UnischemaField, stored: mds.Column) -> DecodedField:
     field : UnischemaField
         The field.
     stored : Column
-        The column that holds it, of a Parquet file or of an MDS dataset.
+        The column that contains the field, in a Parquet file or an MDS dataset.
     """
     column, codec = replace(stored, nullable=bool(field.nullable)), type(field.codec)
     if codec not in _KNOWN:
@@ -160,7 +160,7 @@ def _files_of_arrays(field: UnischemaField, column: mds.Column) -> DecodedField:
 
 
 def _arrays_of_numbers(field: UnischemaField, column: mds.Column) -> DecodedField:
-    """Decode columns that are stored as arrays: by mdstorm, or by Spark without a codec."""
+    """Decode columns stored as arrays, either by mdstorm or by Spark without a codec."""
     dtype = np.dtype(field.numpy_dtype)
     stored = column.parsed_encoding
     if dtype.kind not in "biuf" or not field.shape:
@@ -219,15 +219,15 @@ def _scalar_column(field: UnischemaField, column: mds.Column) -> mds.Column:
 
 
 def _by_codec(field: UnischemaField, column: mds.Column) -> DecodedField:
-    """Decode with a user-defined codec, which takes one value."""
+    """Decode with a user-defined codec, one value at a time."""
     if field.shape:
         target = array_column(column, np.dtype(field.numpy_dtype), field.shape)
     else:
         target = _scalar_column(field, column)
     if is_untyped(target):
         raise UnsupportedTypeError(
-            f"field {field.name!r} has a codec of your own and the type {field.numpy_dtype}, which "
-            "MDS cannot store decoded: declare numbers, text or bytes, or arrays of numbers"
+            f"field {field.name!r} has a custom codec and the type {field.numpy_dtype}, which MDS "
+            "cannot store decoded: declare numbers, text or bytes, or arrays of numbers"
         )
     join = _arrays if field.shape else _scalar_values
 
@@ -258,7 +258,7 @@ def _scalar_values(rows: list[Any], column: mds.Column) -> pa.Array:
         found = np.array(times, "datetime64")
         values = found.astype("datetime64[us]")
         if (values != found)[~np.isnat(found)].any():
-            raise ValueError("times finer than a microsecond, which would be cut off")
+            raise ValueError("times with sub-microsecond precision, which would be lost")
     return pa.array(values, column.arrow_type)
 
 
@@ -277,7 +277,7 @@ def cast_scalars(values: mds.Values, type_: pa.DataType) -> mds.Values:
     Returns
     -------
     numpy.ndarray or pyarrow.Array
-        NumPy for numbers and booleans that were NumPy.
+        A NumPy array if numbers or booleans were passed as one and `type_` is a number.
 
     Raises
     ------
@@ -320,14 +320,14 @@ def _integer(value: Any) -> int:
 
 
 def with_floats(field: DecodedField, floats: Floats) -> DecodedField:
-    """Return a field converted to the floating-point type it is read as.
+    """Return a field that is read as the requested floating-point type.
 
     Parameters
     ----------
     field : DecodedField
-        Any field; others than of decimals and floating-point numbers are returned unchanged.
+        Any field. Fields without decimals or floating-point numbers are returned unchanged.
     floats : Floats
-        The types. Nulls inside of arrays of decimals are NaN.
+        The types. Nulls inside arrays of decimals become NaN.
     """
     column = field.column
     if column.parsed_encoding.is_opaque:
@@ -370,7 +370,7 @@ def _cast_rows(values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _decimals(field: DecodedField, dtype: str) -> DecodedField:
-    """Return a field of decimals, or of arrays of decimals, converted to a dtype."""
+    """Return a field that converts decimals, or arrays of decimals, to a dtype."""
     column, decode = field.column, field.decode
     is_text = column.encoding == "str_decimal" and column.spark_type is None
     target = replace(column, encoding=dtype, spark_type=None)
@@ -390,7 +390,7 @@ def _decimals(field: DecodedField, dtype: str) -> DecodedField:
 
 
 def schema_with_floats(unischema: Unischema, floats: Floats) -> Unischema:
-    """Return the schema of columns that `with_floats` converted."""
+    """Return the schema of columns converted by `with_floats`."""
 
     def converted(field: UnischemaField) -> UnischemaField:
         if field.numpy_dtype is Decimal:

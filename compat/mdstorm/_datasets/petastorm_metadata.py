@@ -27,12 +27,12 @@ COMMON_METADATA = "_common_metadata"
 #: File with all footers. If it exists, Petastorm reads only the row groups that it lists.
 SUMMARY_METADATA = "_metadata"
 
-#: Keys of the metadata: the pickled schema, the number of row groups of each file (JSON), and
-#: pickled indexes of row groups.
+#: Metadata keys of the pickled schema, the number of row groups in each file (JSON), and the
+#: pickled row group indexes.
 UNISCHEMA_KEY = b"dataset-toolkit.unischema.v1"
 ROW_GROUPS_PER_FILE_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
 ROW_GROUPS_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
-#: Key of mdstorm's note about the row groups that were indexed: see `has_stale_index`.
+#: Key of mdstorm's digest of the indexed row groups: see `has_stale_index`.
 ROW_GROUPS_INDEX_NOTE_KEY = b"mdstorm.rowgroups_index.v1"
 
 #: Key of the schema, as JSON, in mdstorm's entry of an MDS index.
@@ -56,7 +56,7 @@ def location_of(dataset: Any) -> Location:
     Raises
     ------
     ArgumentTypeError
-        If it is something else.
+        If `dataset` is something else.
     """
     if isinstance(dataset, ParquetDataset):
         return dataset.location
@@ -74,12 +74,12 @@ def location_of(dataset: Any) -> Location:
 
 
 def common_metadata_of(dataset: Any) -> Mapping[bytes, bytes]:
-    """Return the keys and values of a dataset's ``_common_metadata``; {} if it has none.
+    """Return the keys and values in a dataset's ``_common_metadata``; {} if it has none.
 
     Raises
     ------
     CorruptDatasetError
-        If the file was truncated, or is something else.
+        If the file was truncated, or is not a Parquet file.
     """
     if isinstance(dataset, ParquetDataset):
         try:
@@ -96,7 +96,7 @@ def read_metadata(location: Location) -> pq.FileMetaData | None:
     Raises
     ------
     CorruptDatasetError
-        If the file was truncated, or is something else.
+        If the file was truncated, or is not a Parquet file.
     """
     for name in (COMMON_METADATA, SUMMARY_METADATA):
         try:
@@ -124,14 +124,14 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
     Parameters
     ----------
     dataset : ParquetDataset or pyarrow.parquet.ParquetDataset
-        The dataset. The columns of its first file are written where there is no such file.
+        The dataset. If it has no metadata file, one is written with the columns of its first file.
     entries : mapping of bytes to bytes
         The entries.
 
     Raises
     ------
     CorruptDatasetError
-        If the file that is there was truncated, or is something else.
+        If the existing file was truncated, or is not a Parquet file.
     """
     location = location_of(dataset)
     base = read_metadata(location)
@@ -149,7 +149,7 @@ def add_metadata(dataset: Any, entries: Mapping[bytes, bytes]) -> None:
 def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> bytes:
     """Return the content of a Parquet file with another file's columns and no rows.
 
-    Spark takes the columns of the dataset from this file, so they are kept as they are stored.
+    Spark reads the dataset's columns from this file, so their stored types are preserved.
     """
     described = columns.schema
     stored = {described.column(number).physical_type for number in range(len(described))}
@@ -163,7 +163,7 @@ def metadata_file(columns: pq.FileMetaData, entries: Mapping[bytes, bytes]) -> b
 def write_metadata_file(location: Location, name: str, content: bytes) -> None:
     """Write a metadata file atomically, and remove Hadoop's checksum of the file it replaces.
 
-    Hadoop's local file system checks files against ``.<name>.crc``, if that exists, and fails for
+    Hadoop's local file system checks files against ``.<name>.crc`` if it exists, and fails for
     files that other programs have rewritten.
     """
     if location.is_local_disk:
@@ -182,7 +182,7 @@ def _damaged(url: str) -> errors.CorruptDatasetError:
 
 
 def index_entries(source: ParquetDataset, indexes: bytes) -> dict[bytes, bytes]:
-    """Return the ``_common_metadata`` entries for a pickle of a dataset's indexes."""
+    """Return the ``_common_metadata`` entries for a dataset's pickled indexes."""
     return {
         ROW_GROUPS_INDEX_KEY: indexes,
         ROW_GROUPS_INDEX_NOTE_KEY: _note(source, indexes),
@@ -193,7 +193,7 @@ def index_entries(source: ParquetDataset, indexes: bytes) -> dict[bytes, bytes]:
 def has_stale_index(source: ParquetDataset, entries: Mapping[bytes, bytes]) -> bool:
     """Whether the dataset's row groups differ from the ones that were indexed.
 
-    For indexes that Petastorm wrote, only a changed number of row groups is noticed.
+    For indexes written by Petastorm, only a change in the number of row groups is detected.
     """
     indexes = entries.get(ROW_GROUPS_INDEX_KEY)
     if indexes is None:
@@ -228,7 +228,7 @@ def counts_entry(source: ParquetDataset) -> bytes:
 
 
 def _note(source: ParquetDataset, indexes: bytes) -> bytes:
-    """Return a digest of the row groups and indexes; it is the same for copies of the files."""
+    """Return a digest of the row groups and indexes, which is the same for copied files."""
     groups = [(group.path, group.ordinal, group.num_rows) for group in source.row_groups]
     return _digest(repr(groups).encode()) + b" " + _digest(indexes)
 
@@ -247,10 +247,10 @@ def write_petastorm_metadata(
 ) -> None:
     """Write ``_common_metadata`` for all Parquet files under a directory.
 
-    It is written last, and atomically. The number of row groups of each file is taken from its
-    footer, and files that appear while it is written are also in it. Indexes of row groups are
-    dropped if they were built for others. ``_metadata``, a summary of all footers, is written if it
-    is requested or exists, since Petastorm reads no file that it does not list.
+    The file is written last and atomically. Row group counts come from the file footers, and files
+    that appear during the write are included. Row group indexes are dropped if they were built for
+    different row groups. ``_metadata``, a summary of all footers, is written if it is requested or
+    already exists, because Petastorm ignores files that it does not list.
 
     Parameters
     ----------
@@ -261,8 +261,8 @@ def write_petastorm_metadata(
     with_summary : bool
         Whether to write ``_metadata``.
     files_before : collection of str, optional
-        Names of files that were there before rows were written: a dataset of another schema is not
-        extended. None replaces the schema that there is.
+        Names of the files that existed before the rows were written. A dataset with a different
+        schema is not extended. None replaces the existing schema.
 
     Raises
     ------
@@ -273,7 +273,7 @@ def write_petastorm_metadata(
     MissingColumnError
         If a field has no column.
     PetastormMetadataGenerationError
-        If a column cannot hold its field, another schema was stored, or no summary is possible.
+        If a column cannot hold its field, a different schema is stored, or no summary is possible.
     InvalidArgumentError
         If the schema has a codec that is not one of Petastorm's.
     """
@@ -298,7 +298,7 @@ def open_written(location: Location) -> ParquetDataset:
     Raises
     ------
     DatasetNotFoundError
-        If there are none; also OSError.
+        If there are no files; also OSError.
     CorruptDatasetError
         If a file is not a Parquet file, or its columns differ from the other files'.
     """
@@ -314,7 +314,7 @@ def _open(location: Location) -> ParquetDataset:
         location.url,
         storage_options=location.storage_options,
         filesystem=location.filesystem,
-        may_be_unfinished=True,  # other blocks may write
+        may_be_unfinished=True,  # other blocks may be writing
     )
     check_no_table(source)
     return source
@@ -326,7 +326,7 @@ def check_no_table(source: ParquetDataset) -> None:
     Raises
     ------
     UnsupportedTableError
-        If it is one.
+        If the source is a table.
     """
     if source.table_version is not None:
         raise errors.UnsupportedTableError(
@@ -344,7 +344,7 @@ def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
     MissingColumnError
         If a field has no column.
     PetastormMetadataGenerationError
-        If the codec of a field makes bytes, and its column is of another type.
+        If a field's codec produces bytes, and its column has a different type.
     """
     remedy = (
         "Write the rows with schema.as_spark_schema(), and move files that do not belong to the "
@@ -366,7 +366,7 @@ def check_stored(unischema: Unischema, url: str, names: Sequence[str], remedy: s
     missing = [name for name in unischema.fields if name not in names]
     if missing:
         raise errors.MissingColumnError(
-            f"{url} has no column {missing[0]!r}, which the schema names: it has {list(names)}. "
+            f"{url} has no column {missing[0]!r}, which the schema declares: it has {list(names)}. "
             f"{remedy}",
             column=missing[0],
         )
@@ -390,8 +390,8 @@ def _check_same_schema(
     if not differing or not described or described == files:
         return
     raise errors.PetastormMetadataGenerationError(
-        f"{source.url} holds {len(described)} files of the schema {stored._name!r}, and new files "
-        f"of {unischema._name!r}, which differs in the fields {differing}. The metadata describe "
+        f"{source.url} has {len(described)} files with the schema {stored._name!r}, and new files "
+        f"with {unischema._name!r}, which differs in the fields {differing}. The metadata is for "
         f"{stored._name!r}. Remove the new files, {sorted(files - described)}, and write their "
         "rows with mode('overwrite') or to another directory; if one schema fits all files, store "
         "it with generate_petastorm_metadata"

@@ -52,7 +52,7 @@ class Opened(NamedTuple):
     unischema : Unischema
         The fields that were stored with the dataset, or inferred from its columns.
     kind : {"mds", "parquet", "petastorm"}
-        Petastorm's are Parquet files with a stored schema.
+        The kind "petastorm" means Parquet files with a stored schema.
     inferred : bool
         Whether the fields are inferred from the columns.
     """
@@ -75,7 +75,7 @@ def open_urls(
     Parameters
     ----------
     urls : str or list of str
-        A directory or file, or several files: of Parquet, or shards of one MDS dataset.
+        A directory or file, several Parquet files, or several shards of the same MDS dataset.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
@@ -114,9 +114,9 @@ def open_stored(
     Raises
     ------
     DatasetNotFoundError
-        If there is nothing.
+        If there is no dataset.
     CorruptDatasetError
-        If it is neither.
+        If the data cannot be read.
     """
     if not _PATTERN.intersection(url) and _is_mds(url, storage_options):
         check_as_of(as_of, url)
@@ -170,7 +170,7 @@ def _warn_of_files(dataset: ParquetDataset, stored: Unischema | None) -> None:
         warn_user(
             f"{dataset.url} holds files that its metadata does not list: {others[:3]}, "
             f"{len(others)} in all. Their rows are also read, with the schema {stored._name!r}. "
-            "If a refused materialize_dataset block has left these files, remove them; otherwise "
+            "If a failed materialize_dataset block left these files behind, remove them; otherwise "
             "add them to the metadata with an empty block with that schema"
         )
 
@@ -178,7 +178,7 @@ def _warn_of_files(dataset: ParquetDataset, stored: Unischema | None) -> None:
 def checked_urls(urls: Any) -> Any:
     """Return one URL or a list of URLs; path objects become URLs.
 
-    Absolute paths on Databricks' mounts count as URLs.
+    Absolute paths on Databricks mounts count as URLs.
 
     Raises
     ------
@@ -198,12 +198,12 @@ def checked_urls(urls: Any) -> Any:
 
 
 def checked_url(url: Any) -> str:
-    """Return a URL or path object as a URL.
+    """Convert a URL or path object to a URL.
 
     Raises
     ------
     InvalidArgumentError
-        If it is something else, or empty.
+        If the value is neither a URL nor a path object, or is empty.
     """
     url = url_of(url)
     if not isinstance(url, str) or not url:
@@ -224,7 +224,7 @@ def scheme_less(path: str, what: str) -> str:
 def _is_mds(url: str, storage_options: dict[str, Any] | None) -> bool:
     """Whether there is an MDS dataset at a URL.
 
-    Tables of a catalog are never MDS, and their credentials may not allow looking for an index.
+    Catalog tables are never MDS, and their credentials may not allow looking for an index.
     """
     if table_name(url) is not None:
         return False
@@ -287,7 +287,7 @@ class ReadDataset(Described):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns, partition columns first, with the types in which they are stored."""
+        """The columns with their stored types, partition columns first."""
         stored = self._stored
         parquet = isinstance(stored, ParquetDataset)
         return stored.arrow_schema if parquet else stored.schema.arrow_schema
@@ -349,27 +349,26 @@ def open_files(
     filesystem: Any = None,
     as_of: AsOf | None = None,
 ) -> Dataset | ParquetDataset:
-    """Open some of a dataset's files, in the given order.
+    """Open selected files from a dataset, in the given order.
 
     Parameters
     ----------
     urls : sequence of str
-        Shards of one MDS dataset, all or some of them; or files of Parquet, which have no
-        partition columns.
+        All or some shards of one MDS dataset, or Parquet files, which have no partition columns.
     directory : str, optional
-        Directory of an MDS dataset; by default the innermost one that has all shards.
+        Directory of an MDS dataset; by default the innermost one that contains all shards.
     storage_options : dict, optional
         Options of the fsspec file system.
     filesystem : object, optional
         A file system of fsspec or pyarrow, only for Parquet files.
     as_of : AsOf, optional
-        The version of a Delta table, whose URL takes the place of those of files.
+        The version of a Delta table, whose URL is passed instead of file URLs.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no file, shards are not of one dataset, or `as_of` is given for data that has no
-        versions.
+        If there are no files, the shards belong to different datasets, or `as_of` is given for data
+        that has no versions.
     UnsupportedArgumentError
         If `filesystem` is given with shards.
     DatasetNotFoundError
@@ -377,7 +376,7 @@ def open_files(
     """
     if not urls and directory is None:
         raise errors.InvalidArgumentError(
-            "the list of files is empty: name at least one file, or the dataset's directory"
+            "the list of files is empty: pass at least one file, or the dataset's directory"
         )
     if urls and not any(map(is_shard, urls)):
         return open_parquet_files(list(urls), storage_options, filesystem, as_of)
@@ -409,7 +408,7 @@ def _numbers_of(urls: Sequence[str], dataset: Dataset) -> list[int]:
 
 
 def is_shard(url: str) -> bool:
-    """Whether a URL has the ending of an MDS shard."""
+    """Whether a URL has the file extension of an MDS shard."""
     return _SHARD.fullmatch(url) is not None
 
 

@@ -79,7 +79,7 @@ class _WithProgram(click.Command):
 @click.option(
     "--no-full-pass",
     is_flag=True,
-    help="Do not read a complete pass of loaders that the program reads in part.",
+    help="Do not read a complete pass of loaders that the program reads only partly.",
 )
 @click.pass_context
 def compare(

@@ -156,7 +156,7 @@ def test_invalid_or_mismatched_schema_raises_error(plain: Path) -> None:
     with pytest.raises(errors.PetastormMetadataError, match="Could not find"):
         generate_petastorm_metadata(None, f"file://{plain}")
     with pytest.raises(
-        errors.MissingColumnError, match="has no column 'other', which the schema names"
+        errors.MissingColumnError, match="has no column 'other', which the schema declares"
     ):
         generate_petastorm_metadata(None, f"file://{plain}", f"{__name__}.OTHER")
     assert not (plain / "_common_metadata").exists()

@@ -221,7 +221,7 @@ def test_fields_that_mds_cannot_store_decoded_raise_error(
 ) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec())])
     with (
-        pytest.raises(PetastormMetadataGenerationError, match="'x' has a codec of your own and"),
+        pytest.raises(PetastormMetadataGenerationError, match="'x' has a custom codec and"),
         materialize(None, f"file://{tmp_path}", schema),
     ):
         pq.write_table(pa.table({"x": [b"{}"]}), tmp_path / "a.parquet")
