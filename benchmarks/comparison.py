@@ -34,12 +34,12 @@ Figures = dict[str, float]
 
 @dataclass(frozen=True)
 class Target:
-    """A target of mdstorm: a ratio of its figure to another library's, or a bound."""
+    """A target for mdstorm: the ratio of its figure to another library's, or an upper bound."""
 
     name: str
     ours: str
     theirs: str | None
-    # The least ratio to the other library's figure (None: no target), or the bound in seconds.
+    # The minimum ratio to the other library's figure (None: no target), or the bound in seconds.
     promised: float | None
 
 
@@ -51,14 +51,14 @@ class Outcome:
     ours: float
     theirs: float | None
     ratio: float | None
-    # A wide spread means that other work kept the machine busy: measure again.
+    # A wide spread means that the machine was busy with other work, so measure again.
     ratio_by_round: list[float]
     promised: float | None
     kept: bool | None
 
 
 def measure(library: str, script: str, *arguments: str, **environment: str) -> dict[str, Any]:
-    """Run a script with one library's interpreter and return the JSON of its last line."""
+    """Run a script with one library's interpreter and return its last line, parsed as JSON."""
     python = str(INTERPRETERS[library])
     spark = {
         "PYSPARK_PYTHON": python,
@@ -82,9 +82,9 @@ def compare(
     output: Path,
     **settings: object,
 ) -> bool:
-    """Print and save the medians of some rounds, each of which has a dict of results per library.
+    """Print and save the medians over all rounds, each a dict of results by library.
 
-    Returns whether every target was kept.
+    Returns whether every target was met.
     """
     by_round = flat_rounds(rounds)
     figures = medians(by_round)
@@ -108,7 +108,7 @@ def compare(
 
 
 def flatten(prefix: str, value: Any) -> Figures:
-    """Return each number by a dotted name; a reading speed is reduced to its median."""
+    """Return all numbers by dotted name; a reading speed is reduced to its median."""
     if isinstance(value, dict):
         if "rows_per_s" in value:
             return {prefix: value["rows_per_s"]}
@@ -121,7 +121,7 @@ def flatten(prefix: str, value: Any) -> Figures:
 
 
 def flat_rounds(rounds: list[dict[str, dict[str, Any]]]) -> list[Figures]:
-    """Return the figures of all libraries in each round, by their dotted names."""
+    """Return all libraries' figures for each round, by dotted name."""
     return [
         {k: v for library, r in one.items() for k, v in flatten(library, r).items()}
         for one in rounds
@@ -134,7 +134,7 @@ def medians(rounds: list[Figures]) -> Figures:
 
 
 def judge(target: Target, figures: Figures, rounds: list[Figures]) -> Outcome:
-    """Compare the medians for one target, and each round to show the spread."""
+    """Compare the medians for one target, and also each round to show the spread."""
     ours = figures[target.ours]
     if target.theirs is None:
         assert target.promised is not None
@@ -155,7 +155,7 @@ def times_better(ours: str, theirs: str, figures: Figures) -> float:
 
 def show(outcomes: list[Outcome], figures: Figures) -> None:
     """Print the figures of each library, then the targets."""
-    # In a file or a log, lines are wide enough for the names.
+    # In files and logs, make lines wide enough for the names.
     console = Console(width=None if sys.stdout.isatty() else 140)
     measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
     for name, figure in figures.items():

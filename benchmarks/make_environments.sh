@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Makes the environments of the libraries that the benchmarks compare with, below benchmarks/.environments/. Each gets
-# the versions it was released for, which exclude one another.
+# Creates environments under benchmarks/.environments/ for the libraries that the benchmarks compare with. Each gets the
+# versions that its library was released for, which are mutually incompatible.
 #
 #   benchmarks/make_environments.sh [petastorm] [mosaic] [peers] [recorder]
 #
-# Without names, it makes the first three. `recorder` makes one for each installed Python from 3.7 to 3.10, with the
-# oldest NumPy that has wheels for it, and for 3.10 also with Petastorm: the recorder of `mdstorm compare` is tested
-# with them. Repeating the call costs nothing while the pinned versions stay the same. PYTHON names the interpreter
-# (3.11).
+# Without arguments, it creates the first three. `recorder` creates one for each installed Python from 3.7 to 3.10, with
+# the oldest NumPy that has wheels for it. The one for 3.10 also gets Petastorm. They are used to test the recorder of
+# `mdstorm compare`. Environments whose pinned versions have not changed are not rebuilt. PYTHON is the interpreter to
+# use (3.11).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 environments=$here/.environments
 mkdir -p "$environments"
 
-# $1: the name of the environment and of its list of versions. $2: the modules that it must be able to import.
+# $1: the environment's name, also that of its list of versions. $2: the modules that it must be able to import.
 make_environment() {
     local target=$environments/$1 requirements=$here/../constraints/$1.txt
     local stamp=$target/.complete identity
@@ -22,13 +22,13 @@ make_environment() {
     if [[ -f $stamp && $(< "$stamp") == "$identity" ]]; then
         return
     fi
-    # The list is complete, so nothing need be resolved; see its head for why it must not.
+    # The list is complete, so pip need not resolve anything. The comment at the top of the list explains why it must not.
     "$here/../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
     "$target/bin/python" -c "import $2"
     printf '%s\n' "$identity" > "$stamp"
 }
 
-# $1: the version of Python. Others: what to install.
+# $1: the Python version. Other arguments: what to install.
 make_recorder_environment() {
     local target=$environments/recorder-$1 python
     python=$(compgen -G "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1.*/bin/python" | head -1 || command -v "python$1" || true)
@@ -55,6 +55,6 @@ for name in "$@"; do
             make_recorder_environment 3.10 numpy==1.21.6 \
                 petastorm==0.12.1 pyarrow==8.0.0 pandas==1.3.5 pyspark==3.5.9 setuptools==69.5.1
             ;;
-        *) echo "error: there is no environment $name" >&2; exit 2 ;;
+        *) echo "error: unknown environment $name" >&2; exit 2 ;;
     esac
 done

@@ -1,11 +1,11 @@
-"""Batches for PyTorch made in several ways: dicts, matrices, maps, an array column, samples.
+"""PyTorch batches created in several ways: dicts, matrices, maps, an array column, samples.
 
     python benchmarks/measure_batches.py [--batch-size 1024] [--rows 500000]
 
-The table has 26 float columns; all but the last are also stored as one column of arrays. All ways
-are measured in turn, round by round, so that a slow minute of the machine meets all of them. Dicts
-and matrices are also shuffled over the whole epoch, and measured by their CPU time. Prints one line
-of JSON; exit code 1 if a target is missed.
+The table has 26 float columns; all but the last are also stored as a single array column. The
+variants are measured in turn, round by round, so that a slow period on the machine affects all of
+them. Dicts and matrices are also shuffled over the whole epoch, and measured in CPU time. Prints
+one line of JSON; exit code 1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TARGETS = {
 
 
 def write(folder: Path, rows: int) -> tuple[str, str]:
-    """Write the table, and one whose columns but the last are a column of arrays; return paths."""
+    """Write the table, and again with all columns but the last as an array; return both paths."""
     values = np.random.default_rng(0).random((rows, len(COLUMNS)), np.float32)
     table = pa.table(dict(zip(COLUMNS, values.T, strict=True)))
     features = pa.FixedSizeListArray.from_arrays(values[:, :-1].ravel(), len(COLUMNS) - 1)
@@ -57,7 +57,7 @@ def write(folder: Path, rows: int) -> tuple[str, str]:
 
 
 def stacked(batch: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Make a matrix of features and a label from the 26 columns."""
+    """Convert the 26 columns to a feature matrix and a label."""
     *features, label = batch.values()
     return torch.stack(features, dim=1), label
 
@@ -73,7 +73,7 @@ def rows_of_pair(batch: tuple[torch.Tensor, torch.Tensor]) -> int:
 def ways(
     columns: str, arrays: str, batch_size: int
 ) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
-    """Return how to make each loader, and how to count the rows of its batches."""
+    """Return functions that create each loader and count the rows in its batches."""
 
     def dataset(local: str = columns) -> StreamingDataset:
         return StreamingDataset(local=local, batch_size=batch_size)
@@ -108,7 +108,7 @@ def ways(
 
 
 def shuffled(columns: str, rows: int, batch_size: int) -> dict[str, float]:
-    """Rows per second of CPU time of dicts and of matrices, shuffled over the whole epoch."""
+    """Return rows per CPU second for dicts and matrices, shuffled over the whole epoch."""
     converter = make_spark_converter(columns)
     found: dict[str, list[float]] = {"dicts": [], "stack": []}
     options: dict[str, Any] = {"num_epochs": 1, "shuffling_queue_capacity": rows}

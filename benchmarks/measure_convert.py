@@ -1,9 +1,9 @@
-"""mdstorm: speed of converting Parquet to MDS without Spark, and of comparing both by row.
+"""The speed of converting Parquet to MDS without Spark, and of comparing both row by row.
 
     python benchmarks/measure_convert.py [--rows 500000]
 
-Spark writes the table of the benchmarks as Parquet first. Prints one line of JSON; exit code 1 if
-fewer than two million rows are converted in a second.
+First, Spark writes the benchmark table as Parquet. Prints one line of JSON; exit code 1 if fewer
+than two million rows per second are converted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PASSES = 5
 
 
 def rows_per_second(call: Callable[[int], object], rows: int) -> dict[str, float]:
-    """Time calls, each of which gets its number, after a warm-up call."""
+    """Time several numbered calls after a warm-up call."""
     call(0)
     took = []
     for number in range(1, PASSES + 1):

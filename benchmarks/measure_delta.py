@@ -1,10 +1,11 @@
-"""Opening a Delta table of many files with deletion vectors, compared with deltalake.
+"""Opening a Delta table with many files and deletion vectors, compared with deltalake.
 
     python benchmarks/measure_delta.py [--files 1000]
 
-Half of the vectors are in the log, half in files of their own. deltalake lists the live files with
-their statistics and reads the vectors, and mdstorm makes a reader, in turns. Prints one line of
-JSON, seconds; exit code 1 if opening takes more than twice as long as the listing, by the medians.
+Half of the vectors are in the log, and half in separate files. In alternation, deltalake lists the
+live files with their statistics and reads the vectors, and mdstorm creates a reader. Prints one
+line of JSON, in seconds; exit code 1 if the median time to open is more than twice the median time
+to list.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PASSES = 15
 
 
 def write_table(folder: Path, files: int) -> None:
-    """Write a table with deletion vectors for some rows of each file."""
+    """Write a table with deletion vectors for some rows in each file."""
     actions = []
     for number in range(files):
         start = number * ROWS

@@ -1,10 +1,11 @@
-"""Growth with ranks, rows and shards: the order, the state, the index, the first requests.
+"""How the order, state, index and first requests grow with ranks, rows and shards.
 
     python benchmarks/measure_growth.py [order] [state] [index] [requests]
 
-Prints a table for each, as in `docs/many_machines.md`: some minutes. Nothing is modelled: each case
-runs the engine's own code as one rank of so many, in a process of its own, and memory is what that
-process grows by. Orders that are too large for this machine are extrapolated and marked with ≈.
+Prints a table for each, as in `docs/many_machines.md`, which takes some minutes. Nothing is
+modelled: each case runs the engine's own code as one of many ranks, in a separate process. Memory
+is the growth of that process. Orders that are too large for this machine are extrapolated, and
+marked with ≈.
 """
 
 from __future__ import annotations
@@ -50,15 +51,15 @@ SIZES = [
     (4096, 10**10, 10**6),
 ]
 SHARDS = [10**2, 10**4, 10**5, 10**6]
-#: Maximum seconds of an order to measure, and the estimated seconds per row of the own node and of
-#: other nodes.
+#: Maximum time in seconds for an order that is measured, and the estimated seconds per row on the
+#: rank's own node and on other nodes.
 _LIMIT, _PER_SAMPLE, _PER_DRAW = 60, 250e-9, 15e-9
 #: GET requests per second that S3 serves for one prefix.
 _REQUESTS_OF_S3 = 5500
 
 
 def exact(ranks: int, rows: int, shards: int) -> None:
-    """Compute the exact order: a rank's shards in windows, and the rows of its first window."""
+    """Compute the exact order: a rank's shards in windows, and the rows in its first window."""
     order = ExactOrder(seed=1, shuffle_shards=True, window=WINDOW, rank=ranks - 1, world_size=ranks)
     bounds = np.linspace(0, rows, shards + 1, dtype=np.int64)
     share = order.rows(rows, first_position=rows)
@@ -80,7 +81,7 @@ def fits(case: str, ranks: int, rows: int, shards: int) -> bool:
 
 
 def index_of(rows: int, shards: int, folder: str) -> bytes:
-    """Return the index of a dataset with this many shards of numbers, as its writer makes it."""
+    """Return the index that a writer would write for a dataset with this many shards."""
     with MDSWriter(out=folder) as writer:
         writer.write_batch(pa.table({f"column_{i:02}": [0.5] for i in range(COLUMNS)}))
     index = Index.from_bytes(Path(folder, "index.json").read_bytes(), url=folder)
@@ -97,7 +98,7 @@ def index_of(rows: int, shards: int, folder: str) -> bytes:
 def index(ranks: int, rows: int, shards: int) -> dict[str, float]:
     """Measure parsing an index, which every process of a training job does."""
     path = Path(tempfile.gettempdir(), f"mdstorm-growth-{shards}.json")
-    if not path.exists():  # in a separate process, so that it does not count as memory of this one
+    if not path.exists():  # in a separate process, so that its memory is not counted here
         subprocess.run([sys.executable, __file__, "write", str(path), str(shards)], check=True)
     content = path.read_bytes()
     figures = measured(lambda: Index.from_bytes(content, url=""))
@@ -107,7 +108,7 @@ def index(ranks: int, rows: int, shards: int) -> dict[str, float]:
 
 
 def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
-    """Measure states of both orders within an epoch, also after two changes of the world."""
+    """Measure mid-epoch states of both orders, also after changing the world size twice."""
     with tempfile.TemporaryDirectory() as folder:
         content = index_of(rows, shards, folder)
         Path(folder, "index.json").write_bytes(content)
@@ -120,7 +121,7 @@ def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
             return StreamingDataLoader(data, batch_size=BATCH_SIZE)
 
         def moved(taken: dict[str, Any], size: int) -> dict[str, Any]:
-            """Return the state after all ranks of a world have loaded it and read more batches."""
+            """Return the state after all ranks have loaded it and read more batches."""
             ours = taken["mdstorm"]
             if [lanes[1] for lanes in ours["lanes"]][-1:] != [size]:
                 ours["lanes"].append([taken["sample_in_epoch"], size, 0])
@@ -147,7 +148,7 @@ def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
 
 
 def requests(ranks: int, rows: int, shards: int) -> dict[str, Any]:
-    """Count the requests of one host's processes to a store until each has its first batch."""
+    """Count the store requests from one host's processes until each has its first batch."""
     import measure_store
 
     folder = measure_store.FOLDER / "bucket" / "growth"
@@ -195,7 +196,7 @@ def read_first_batch(endpoint: str, local: str) -> None:
 
 
 def measured(work: Callable[[], object]) -> dict[str, float]:
-    """Return the CPU seconds of a call, and the bytes by which it raises the peak memory."""
+    """Return the CPU seconds that a call takes, and by how many bytes it raises peak memory."""
     before, start = peak(), time.process_time()
     work()
     return {"seconds": time.process_time() - start, "bytes_more": peak() - before}
@@ -227,7 +228,7 @@ def cell(found: dict[str, float], sign: str = "") -> str:
 
 
 def order_cell(case: str, ranks: int, rows: int, shards: int) -> str:
-    """Compute an order, or extrapolate it by a line through a tenth and a hundredth of its rows."""
+    """Compute an order, or extrapolate linearly from a tenth and a hundredth of its rows."""
     if fits(case, ranks, rows, shards):
         return cell(run(case, ranks, rows, shards))
     tenth, hundredth = (run(case, ranks, rows // part, shards // part) for part in (10, 100))

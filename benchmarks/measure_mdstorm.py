@@ -1,4 +1,4 @@
-"""mdstorm: MDS written by its Spark converter, and Parquet, read by its loaders.
+"""mdstorm's loaders, reading Parquet and MDS written by its Spark converter.
 
 Runs in the project's own environment.
 """
@@ -32,12 +32,12 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 IMPORT_ATTEMPTS = 5
 LONG_EPOCHS = 10
-#: Rows among which Parquet files are shuffled, the same as for Petastorm.
+#: Size of the shuffle buffer for Parquet files, in rows, the same as for Petastorm.
 SHUFFLE_BUFFER_ROWS = 100_000
 
 
 def import_seconds() -> float:
-    """Measure by how much `import mdstorm` prolongs a run of Python: best of five runs each."""
+    """Measure the time that `import mdstorm` adds to running Python, as the best of five runs."""
 
     def best(program: str) -> float:
         seconds = []
@@ -68,7 +68,7 @@ def speed_after_tf(tf_data: Any, torch: Any, rows: int) -> dict[str, Any]:
 
 
 def write_parquet(session: Any, folder: str, rows: int) -> SparkDatasetConverter:
-    """Write Parquet files as Petastorm's converter does; return a converter of these files."""
+    """Write Parquet files as Petastorm's converter does; return a converter for these files."""
     directory = Path(folder, "parquet")
     frame = numeric_table(session, 0, rows)
     frame.write.option("compression", "uncompressed").parquet(directory.as_uri())
@@ -110,8 +110,8 @@ def main() -> None:
             "in_order": in_a_process(peak_memory, in_order),
             "shuffled": in_a_process(peak_memory, shuffled),
         }
-        # Measured in other processes, so that this one has none of TensorFlow's threads and
-        # settings.
+        # Measured in separate processes, so that TensorFlow's threads and settings do not affect
+        # this one.
         mds_tf = partial(open_tf, converter, batch_size)
         tf = in_a_process(reading_speed, mds_tf, touch_namedtuple, rows)
         parquet_tf = partial(open_tf, parquet, batch_size)

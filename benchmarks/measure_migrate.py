@@ -1,11 +1,11 @@
-"""mdstorm migrate: a large repository, and one long file.
+"""`mdstorm migrate` on a large repository and on one long file.
 
     python benchmarks/measure_migrate.py [--files 10000] [--jobs 2]
 
-Of the files, each of 100 lines, one in a hundred uses Petastorm. Nothing is written, and the diff
-is shown, as `mdstorm migrate` does without options. Prints one line of JSON: seconds, and memory
-of all processes together in bytes at its highest, looked at every 20 ms (Linux only). Exit code 1
-if it misses what is promised: 20 s and 500 MB, and 4 s for a file of 5,000 lines.
+Each file has 100 lines, and one file in a hundred uses Petastorm. Nothing is written: the command
+shows a diff, which is the default. Prints one line of JSON with the time in seconds and the peak
+memory of all processes together in bytes, sampled every 20 ms (Linux only). Exit code 1 if a target
+is missed: 20 s and 500 MB for the repository, 4 s for a file with 5,000 lines.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def parsed() -> argparse.Namespace:
 
 
 def write_repository(folder: Path, files: int) -> None:
-    """Write files of 100 lines in folders of 100 files; the first of each is a corpus program."""
+    """Write folders of 100 files with 100 lines each; each folder starts with a corpus program."""
     programs = [path.read_text() for path in sorted(PROGRAMS.glob("*.py"))]
     for number in range(files):
         path = folder / f"package_{number // SHARE:03}" / f"module_{number % SHARE:02}.py"
@@ -76,20 +76,20 @@ def write_repository(folder: Path, files: int) -> None:
 
 
 def long_file() -> str:
-    """Return 5,000 lines: programs of the corpus one after the other, and plain functions."""
+    """Return 5,000 lines: the corpus programs one after another, then plain functions."""
     texts = [path.read_text() for path in sorted(PROGRAMS.glob("*.py"))]
     texts = [text for text in texts if "from __future__" not in text]
     return filled("\n".join(texts), LONG_LINES)
 
 
 def filled(text: str, lines: int) -> str:
-    """Append functions to Python code until it has a number of lines."""
+    """Append functions to Python code until it has the given number of lines."""
     rest = max(lines - text.count("\n"), 0) // _PLAIN.count("\n")
     return text + "\n" + "".join(_PLAIN.format(n=number) for number in range(rest))
 
 
 def measured(arguments: list[object]) -> tuple[float, int]:
-    """Return the seconds that the command takes, and the peak memory of its processes."""
+    """Return the time that the command takes in seconds, and its processes' peak memory."""
     command = [sys.executable, "-m", "mdstorm", "migrate", *map(str, arguments)]
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -105,7 +105,7 @@ def measured(arguments: list[object]) -> tuple[float, int]:
 
 
 def memory_of(process: int) -> int:
-    """Return the resident memory of a process and its children in bytes; 0 after it has ended."""
+    """Return the resident memory of a process and its descendants in bytes; 0 if it has ended."""
     try:
         status = Path(f"/proc/{process}/status").read_text()
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()

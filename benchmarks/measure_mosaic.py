@@ -1,6 +1,6 @@
-"""MosaicML Streaming: MDS written by `dataframe_to_mds`, read by `StreamingDataLoader`.
+"""MosaicML Streaming's `StreamingDataLoader`, reading MDS written by `dataframe_to_mds`.
 
-Runs in the environment `mosaic` of `make_environments.sh`.
+Runs in the `mosaic` environment created by `make_environments.sh`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from streaming import StreamingDataLoader, StreamingDataset
 from streaming.base.converters import dataframe_to_mds
 from table import spark_session
 
-# A pass over the whole table takes most of a minute. Each row costs the same, so an epoch of fewer
-# rows of the same shards has the same rate.
+# A pass over the whole table takes most of a minute. Every row takes the same time, so an epoch
+# with fewer rows from the same shards has the same speed.
 ROWS_PER_EPOCH = 100_000
 
 
@@ -39,7 +39,7 @@ def main() -> None:
 
         def write(frame: Any) -> str:
             out = str(Path(folder, f"table-{next(names)}"))
-            # Uncompressed, like the files of the other libraries; the default is zstd.
+            # Uncompressed, like the other libraries' files; the default is zstd.
             dataframe_to_mds(frame, mds_kwargs={"out": out, "compression": None})
             return out
 

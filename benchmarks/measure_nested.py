@@ -1,10 +1,11 @@
-"""Nested arrays, 4 by 8 floats in every row, compared with one array of 32 numbers.
+"""Nested arrays of 4 by 8 floats per row, compared with flat arrays of 32 numbers.
 
     python benchmarks/measure_nested.py [--batch-size 1024] [--rows 500000]
 
 Both are written by `mdstorm.convert` and read by our own loader, in turn, round by round, so that a
-slow minute of the machine affects both. Rows of several shapes are compared with arrays of several
-lengths in the same way. Prints one line of JSON; exit code 1 if a target is missed.
+slow period on the machine affects both. Nested arrays of varying shape are compared with flat
+arrays of varying length in the same way. Prints one line of JSON; exit code 1 if a target is
+missed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 ROUNDS = 7
 PASS_SECONDS = 0.5
 LENGTH, WIDTH = 4, 8
-#: Ratios to the rows per second of the same numbers in flat arrays.
+#: Minimum ratios to the rows per second for the same numbers in flat arrays.
 TARGETS = {"write": 0.8, "read": 0.8}
 
 
@@ -40,7 +41,7 @@ def lists(values: pa.Array, lengths: np.ndarray) -> pa.ListArray:
 
 
 def write_tables(folder: Path, rows: int) -> dict[str, Path]:
-    """Write Parquet files of one column each, with the same numbers flat and nested."""
+    """Write single-column Parquet files with the same numbers, flat and nested."""
     generator = np.random.default_rng(0)
     alike = np.full(rows, LENGTH)
     columns = {}
@@ -81,7 +82,7 @@ def main() -> int:
                 speed = reading_speed(make, rows_of, args.rows, passes=1, seconds=PASS_SECONDS)
                 found.setdefault(f"read_{kind}", []).append(speed["rows_per_s"])
     rates = {name: statistics.median(speeds) for name, speeds in found.items()}
-    # Ratios are computed within a round, in which other work on the machine affects all loaders.
+    # Ratios are computed per round, because other work on the machine affects a whole round.
     shares = {
         f"{what}_{kind}": statistics.median(
             map(truediv, found[f"{what}_{kind}_nested"], found[f"{what}_{kind}_flat"])

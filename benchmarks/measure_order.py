@@ -1,9 +1,9 @@
-"""Time and memory of the elastic order of one epoch, for one rank.
+"""Time and memory for computing one rank's elastic order for one epoch.
 
     python benchmarks/measure_order.py [--samples 100000000] [--shard-size 50000] [CASE…]
 
-Prints a line per case: wall and CPU time, and the peak resident memory of a process that does
-nothing else. Each case runs in a process of its own, on one core.
+Prints one line per case: wall and CPU time, and the peak resident memory of a process that does
+nothing else. Each case runs in a separate process, on one core.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100_000_000)
     parser.add_argument("--shard-size", type=int, default=50_000)
     parser.add_argument("--in-process", help=argparse.SUPPRESS)
-    parser.add_argument("case", nargs="*", help="part of the name of a case")
+    parser.add_argument("case", nargs="*", help="part of a case name")
     arguments = parser.parse_args()
     if arguments.in_process:
         measure(arguments.samples, arguments.shard_size, cases()[arguments.in_process])

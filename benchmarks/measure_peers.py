@@ -1,9 +1,10 @@
-"""Reading speed of mdstorm and of alternative libraries, for a table, images and tokens.
+"""Reading speed of mdstorm and alternative libraries for a table, images and tokens.
 
     python measure_peers.py LIBRARY FOLDER
 
-FOLDER holds the Parquet files of `run_peers.py`, from which each library writes its own format
-first. The docstring of each function says how its library is used; `page.py` shows it.
+FOLDER contains the Parquet files written by `run_peers.py`. Each library first converts them to its
+own format. Each function's docstring describes how its library is used, and appears on the page
+that `page.py` writes.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ Batches = Callable[[], Iterable[Any]]
 
 
 class Task(NamedTuple):
-    """A task: one of the files, and the way to read it."""
+    """A task: one of the files, and how to read it."""
 
     title: str
     data: str
     batch_size: int
     shuffle: bool = False
-    #: Whether all libraries decode images by simplejpeg instead of Pillow.
+    #: Whether all libraries decode images with simplejpeg instead of Pillow.
     turbo: bool = False
 
 
@@ -55,8 +56,8 @@ TASKS = {
 }
 
 
-#: An additional measurement of the second task: elapsed seconds from the last batch of an epoch to
-#: the first one of the next.
+#: An additional measurement for shuffled tasks: elapsed seconds from the last batch of an epoch to
+#: the first batch of the next.
 BORDER = "border_s"
 BORDER_TITLE = "from one epoch to the next, shuffled, elapsed time"
 BORDERS = 5
@@ -83,7 +84,7 @@ def stored(folder: Path, data: str) -> pa.Table:
 
 
 def samples_of(folder: Path, data: str) -> Iterator[Any]:
-    """Yield the rows one by one: an array of 26 numbers or of tokens, or the bytes of an image."""
+    """Yield rows one by one: an array of 26 numbers, an array of tokens, or an image's bytes."""
     table = stored(folder, data)
     if data == "images":
         yield from table[data].to_pylist()
@@ -93,7 +94,7 @@ def samples_of(folder: Path, data: str) -> Iterator[Any]:
 
 
 def pixels(image: bytes, turbo: bool) -> Any:
-    """Decode an image by simplejpeg or Pillow."""
+    """Decode an image with simplejpeg or Pillow."""
     if turbo:
         import simplejpeg
 
@@ -104,14 +105,14 @@ def pixels(image: bytes, turbo: bool) -> Any:
 
 
 def decoded(batch: list[bytes], turbo: bool = False) -> Any:
-    """Decode images of equal size to a tensor."""
+    """Decode images of equal size into one tensor."""
     import torch
 
     return torch.from_numpy(np.stack([pixels(image, turbo) for image in batch]))
 
 
 def tensors(batch: pa.Table | pa.RecordBatch, turbo: bool = False, **_: Any) -> dict[str, Any]:
-    """Make tensors of Arrow's columns: views of numbers, and decoded images."""
+    """Convert Arrow columns to tensors: numbers as views, images decoded."""
     import torch
 
     made = {}
@@ -167,7 +168,7 @@ def litdata(folder: Path, task: Task) -> Batches:
 
 
 def litdata_samples(folder: Path, data: str) -> Iterator[Any]:
-    """Yield the samples that litData writes, in a separate process: tokens as tensors."""
+    """Yield the samples for litData to write, with tokens as tensors; runs in its process."""
     import torch
 
     for sample in samples_of(folder, data):
@@ -209,7 +210,7 @@ def webdataset(folder: Path, task: Task) -> Batches:
 
 
 def turbo_image(key: str, image: bytes) -> Any:
-    """Decode a member of a tar file that is a JPEG image, for WebDataset."""
+    """Decode a JPEG member of a tar file, for WebDataset."""
     return pixels(image, turbo=True) if key.endswith("jpg") else None
 
 
@@ -246,7 +247,7 @@ def ray(folder: Path, task: Task) -> Batches:
     if not ray.is_initialized():
         try:
             start()
-        except Exception:  # its processes have 30 s to start, too few on a busy machine
+        except Exception:  # Ray's 30 s limit for starting processes is too short on a busy machine
             ray.shutdown()
             start()
     out = folder / "ray" / task.data
@@ -273,13 +274,13 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Path, Task], Batches]]] = {
 
 
 def rows_of(batch: Any) -> int:
-    """Return the length of a batch: a dict, a tuple, or a single tensor."""
+    """Return the number of rows in a batch, which is a dict, a tuple or a single tensor."""
     parts = list(batch.values()) if isinstance(batch, dict) else batch
     return len(parts[0] if isinstance(parts, tuple | list) else parts)
 
 
 def border(read: Batches) -> float:
-    """Return the median seconds from the last batch of an epoch to the first one of the next."""
+    """Return the median seconds from the last batch of an epoch to the first of the next."""
     gaps = []
     last = 0.0
     for epoch in range(BORDERS + 1):

@@ -1,6 +1,6 @@
-"""Petastorm: Parquet written by its Spark converter, read by its torch and TensorFlow loaders.
+"""Petastorm's torch and TensorFlow loaders, reading Parquet written by its Spark converter.
 
-Runs in the environment `petastorm` of `make_environments.sh`.
+Runs in the `petastorm` environment created by `make_environments.sh`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
     """Measure and print one line of JSON."""
     options = arguments(__doc__)
     rows, batch_size = options.rows, options.batch_size
-    # Hundreds of pyarrow deprecation warnings would otherwise be part of the time.
+    # Otherwise, printing hundreds of pyarrow deprecation warnings would be part of the time.
     warnings.simplefilter("ignore")
 
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +78,7 @@ def main() -> None:
             "batched": in_a_process(peak_memory, in_order),
             "batched_shuffled": in_a_process(peak_memory, shuffled),
         }
-        # Measured last, so that TensorFlow's threads do not exist while torch is measured.
+        # Measured last, so that TensorFlow's threads are not running while torch is measured.
         tf = reading_speed(partial(open_tf, converter, batch_size), touch_namedtuple, rows)
 
     emit(

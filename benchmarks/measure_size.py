@@ -1,14 +1,14 @@
-"""Growth of opening time, time to the first batch and memory with the size of a dataset.
+"""How opening time, time to the first batch and memory grow with the size of a dataset.
 
     python benchmarks/measure_size.py [shards] [rows] [columns]
 
-Prints the table of `docs/performance.md`: minutes, and less than 1 GB of disk. Each size is
-opened by a process of its own, as one rank. Seconds are of the CPU, of all threads; memory is the
-most that the process had at a time beyond that before opening, without mapped files. The exponent
-is computed from the second to the third size: 1 is growth in proportion.
+Prints the table in `docs/performance.md`, which takes minutes and less than 1 GB of disk. Each size
+is opened in a separate process, as one rank. Seconds are CPU time, summed over all threads. Memory
+is the peak increase since before opening, excluding mapped files. The exponent is computed from the
+second and third sizes; 1 means linear growth.
 
-The indexes are as the writer makes them. Their shards are links to a few files of real data: a
-million files would measure the file system.
+The indexes are those that the writer would write. Their shards are links to a few real files,
+because a million files would measure the file system.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from mdstorm_backend.format.index import FileInfo, Index
 
 BATCH_SIZE = 1024
 ROWS_OF_SMALL_SHARD, ROWS_OF_SHARD = 100, 1_000_000
-#: Rows of a wide table and of its batches. A batch takes 10 MB at 10,000 columns.
+#: Number of rows in a wide table and in its batches. A batch with 10,000 columns takes 10 MB.
 WIDE_ROWS, WIDE_BATCH = 1024, 256
-#: Common file systems allow fewer links to a file than the largest index has shards.
+#: Maximum number of links, because common file systems allow fewer links to a file than the largest
+#: index has shards.
 MOST_LINKS = 1000
 SECONDS_BETWEEN_LOOKS = 0.002
 
@@ -45,7 +46,7 @@ Figures = dict[str, float]
 
 
 def write(folder: Path, rows: int, columns: int) -> None:
-    """Write a dataset of one shard."""
+    """Write a dataset with one shard."""
     values = np.random.default_rng(0).random(rows, np.float32)
     table = pa.table({f"column_{number:05}": values for number in range(columns)})
     with MDSWriter(out=str(folder), size_limit=1 << 31) as writer:
@@ -53,7 +54,7 @@ def write(folder: Path, rows: int, columns: int) -> None:
 
 
 def repeat(folder: Path, shards: int) -> None:
-    """List the only shard of a dataset this many times in the index, under different names."""
+    """List a dataset's only shard this many times in its index, under different names."""
     path = folder / "index.json"
     index = Index.from_bytes(path.read_bytes(), url=str(folder))
     (shard,) = index.shards
@@ -67,7 +68,7 @@ def repeat(folder: Path, shards: int) -> None:
 
 
 def with_shards(folder: Path, shards: int) -> dict[str, Any]:
-    """Write many small shards of ten columns, to be read in stored order."""
+    """Write many small shards with ten columns, to be read in stored order."""
     write(folder, ROWS_OF_SMALL_SHARD, 10)
     repeat(folder, shards)
     return {"batch_size": BATCH_SIZE, "order": ["in order"]}
@@ -86,7 +87,7 @@ def with_columns(folder: Path, columns: int) -> dict[str, Any]:
     return {"batch_size": WIDE_BATCH, "order": ["in order"]}
 
 
-#: The dimensions that grow: the name of each, the function that writes the data, and the sizes.
+#: The growing dimensions, each with its title, the function that writes the data, and the sizes.
 GROWING: dict[str, tuple[str, Callable[[Path, int], dict[str, Any]], list[int]]] = {
     "shards": ("shards, in order", with_shards, [10**4, 10**5, 10**6]),
     "rows": ("rows, shuffled over the epoch", with_rows, [10**6, 10**7, 10**8]),
@@ -96,7 +97,7 @@ TITLES = {"open_s": "open", "first_s": "first batch", "memory_bytes": "memory"}
 
 
 class Memory:
-    """The peak memory of this process since the object was made, without mapped files."""
+    """The peak memory of this process since the object was created, excluding mapped files."""
 
     def __init__(self) -> None:
         self._before = self._most = _anonymous()
@@ -146,7 +147,7 @@ def measure(kind: str, size: int) -> Figures:
 
 
 def exponent(sizes: list[int], values: list[float]) -> float:
-    """Return the exponent of a figure's growth between the last two sizes."""
+    """Return the growth exponent of a figure between the last two sizes."""
     return math.log(values[-1] / values[-2]) / math.log(sizes[-1] / sizes[-2])
 
 

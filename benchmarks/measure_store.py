@@ -2,9 +2,9 @@
 
     python measure_store.py [WORD ...]
 
-Measures the cases whose names have one of the words, by default all of them: some minutes. Time is
-stretched: the store's latency is STRETCH times as long, its link as many times as slow, and all
-seconds are divided by that. So a busy machine does not look like a slow store.
+Measures the cases whose names contain one of the words, by default all of them, which takes some
+minutes. Time is stretched so that a busy machine does not look like a slow store: the store's
+latency is multiplied by STRETCH, its bandwidth is divided by it, and so are all measured times.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FOLDER = Path(tempfile.gettempdir()) / "mdstorm-store"
 
 
 class Case(NamedTuple):
-    """A case: a table, the shard size in MiB, the batch size, and arguments of the dataset."""
+    """A case: a table, the shard size in MiB, the batch size, and dataset arguments."""
 
     name: str
     table: str
@@ -68,7 +68,7 @@ CASES = [
 
 
 def images() -> pa.Table:
-    """Return random bytes of the size of a small photo."""
+    """Return a table of random bytes in chunks the size of a small photo."""
     content = np.random.default_rng(0).bytes(IMAGE_BYTES * (DATASET_BYTES // IMAGE_BYTES))
     cut = range(0, len(content), IMAGE_BYTES)
     return pa.table({"image": [content[start : start + IMAGE_BYTES] for start in cut]})
@@ -116,7 +116,7 @@ class Store:
 
 
 def write(case: Case) -> str:
-    """Write the dataset of a case unless it exists; return its name in the store."""
+    """Write the dataset for a case unless it exists; return its name in the store."""
     name = f"bucket/{case.table}-{case.shard_mib}"
     if not (FOLDER / name / "index.json").exists():
         with MDSWriter(out=str(FOLDER / name), size_limit=case.shard_mib << 20) as writer:
@@ -125,7 +125,7 @@ def write(case: Case) -> str:
 
 
 def bare_gets(store: Store, name: str) -> float:
-    """Return the seconds to GET all shards as a whole, over several connections."""
+    """Return the seconds that it takes to GET all shards in full over several connections."""
     names: queue.SimpleQueue[str] = queue.SimpleQueue()
     for path in sorted((FOLDER / name).glob("*.mds")):
         names.put(path.name)
@@ -150,9 +150,9 @@ def bare_gets(store: Store, name: str) -> float:
 
 
 def read(store: Store, case: Case, name: str) -> tuple[float, float]:
-    """Return the seconds until the first and until the last batch of an epoch without a cache."""
+    """Return the seconds until the first and last batches of an epoch, starting without a cache."""
     options = {"endpoint_url": store.url, "key": "k", "secret": "s"}
-    open_dataset(f"s3://{name}", storage_options=options)  # imports libraries, makes a client
+    open_dataset(f"s3://{name}", storage_options=options)  # imports libraries and creates a client
     store.requests()
     with tempfile.TemporaryDirectory() as local:
         start = time.monotonic()
@@ -171,7 +171,7 @@ def read(store: Store, case: Case, name: str) -> tuple[float, float]:
 
 
 def measure(store: Store, case: Case) -> str:
-    """Measure a case, and return it as a row of the table."""
+    """Measure a case, and return a row for the table."""
     name = write(case)
     bare = bare_gets(store, name)
     first, whole = read(store, case, name)

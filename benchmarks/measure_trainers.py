@@ -1,11 +1,11 @@
-"""Rows per second of trainers' loaders: 26 columns of floats, batches of 1,024.
+"""Rows per second of trainers' loaders, with 26 float columns and batches of 1,024 rows.
 
     python benchmarks/measure_trainers.py [--rows 1000000] [--batch-size 1024]
 
-Needs Accelerate and transformers: constraints/trainers.txt. Prints a line per loader with the
-median of several passes, and its ratio to our own loader. The last lines are whole training runs
-with the Trainer, of a model with a single weight: with the mixin, and with batches that are in
-memory, which shows how long the Trainer itself takes for its steps.
+Requires Accelerate and transformers: see constraints/trainers.txt. Prints one line per loader with
+the median over several passes, and its ratio to our own loader. The last lines are whole training
+runs with the Trainer, for a model with a single weight: with the mixin, and with batches from
+memory, which shows how long the Trainer's own steps take.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PASSES = 7
 
 
 class Model(torch.nn.Module):
-    """A model with one weight, which takes all columns."""
+    """A model with a single weight, which accepts all columns."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Model(torch.nn.Module):
 
 
 class StreamingTrainer(StreamingTrainerMixin, Trainer):
-    """A Trainer as in a user's program."""
+    """A Trainer as a user would define it."""
 
 
 class MemoryTrainer(Trainer):
@@ -76,7 +76,7 @@ def write(directory: Path, rows: int) -> None:
 
 
 def read(loader: Any) -> int:
-    """Iterate over a pass, and access the first and the last column of each batch."""
+    """Read one pass, accessing the first and last column of each batch."""
     rows = 0
     for batch in loader:
         rows += batch[COLUMNS[0]].shape[0]
@@ -85,7 +85,7 @@ def read(loader: Any) -> int:
 
 
 def rates_of(passes: dict[str, Callable[[], object]], rows: int) -> dict[str, float]:
-    """Return the median rows per second of each loader; they run in turns after a warm-up."""
+    """Return the median rows per second of each loader. They run in turn, after a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in passes}
     for _ in range(1 + PASSES):
         for name, run in passes.items():

@@ -21,12 +21,12 @@ EMPTY_READ_RETRIES = 5
 
 _Measured = TypeVar("_Measured")
 
-# A context that opens one library's loader, over whose batches one can iterate.
+# A context manager that opens one library's loader, which iterates over batches.
 Loader = AbstractContextManager[Iterable[Any]]
 
 
 def arguments(description: str | None) -> argparse.Namespace:
-    """Parse the options that the measurements share."""
+    """Parse the options shared by the measurements."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--batch-size", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=ROWS, help="rows of the table")
@@ -34,9 +34,9 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 
 def time_writes(session: Any, write: Callable[[Any], Any], rows: int) -> tuple[dict[str, Any], Any]:
-    """Time the first write of the session and further ones; also return the last write's result.
+    """Time the session's first write and further ones; also return the last write's result.
 
-    Every write gets a frame with values of its own, so that no library can reuse an earlier copy.
+    Every write gets a frame with different values, so that no library can reuse an earlier copy.
     """
     seconds = []
     result = None
@@ -55,14 +55,14 @@ def time_writes(session: Any, write: Callable[[Any], Any], rows: int) -> tuple[d
 
 
 def touch_mapping(batch: Any) -> int:
-    """Count the rows of a dict batch, accessing its first and its last column."""
+    """Count the rows in a dict batch, accessing its first and last columns."""
     rows = batch[FIRST_COLUMN].shape[0]
     assert batch[LAST_COLUMN].shape[0] == rows
     return int(rows)
 
 
 def touch_namedtuple(batch: Any) -> int:
-    """Count the rows of a namedtuple batch, accessing its first and its last column."""
+    """Count the rows in a namedtuple batch, accessing its first and last columns."""
     rows = batch[0].shape[0]
     assert batch[-1].shape[0] == rows
     return int(rows)
@@ -71,11 +71,11 @@ def touch_namedtuple(batch: Any) -> int:
 def read_once(
     open_loader: Callable[[], Loader], touch: Callable[[Any], int], expected_rows: int
 ) -> float:
-    """Return the seconds of one pass, from the request for the loader to its last batch.
+    """Return the duration of one pass in seconds, from opening the loader to its last batch.
 
-    Opening is included, because training waits for it. Closing is not: stopping worker threads is
-    not reading. A pass without any row is repeated, because Petastorm's thread pool sometimes ends
-    before the first row; any other wrong count is an error.
+    Opening is included, because training waits for it. Closing is not, because stopping worker
+    threads is not reading. A pass without any rows is repeated, because Petastorm's thread pool
+    sometimes ends before the first row. Any other wrong count is an error.
     """
     for _ in range(EMPTY_READ_RETRIES):
         rows = 0
@@ -99,9 +99,9 @@ def reading_speed(
     passes: int = 3,
     seconds: float = 3.0,
 ) -> dict[str, Any]:
-    """Return the median rows per second of at least `passes` passes that together last `seconds`.
+    """Return the median rows per second of at least `passes` passes that together take `seconds`.
 
-    One more pass goes before them, to warm up.
+    They are preceded by a warm-up pass.
     """
     read_once(open_loader, touch, rows)
     took: list[float] = []
@@ -124,9 +124,9 @@ def rows_per_cpu_second(
 ) -> float:
     """Return the rows per CPU second of 1, 2, 4… passes, enough to use `seconds` of CPU time.
 
-    Unlike wall-clock time, CPU time compares libraries that use one thread with those that
-    use several processes, and other programs on the machine change it little. One batch goes before
-    all passes, to warm up.
+    Unlike wall-clock time, CPU time allows comparing libraries that use one thread with those that
+    use several processes, and is hardly affected by other programs on the machine. The passes are
+    preceded by a warm-up batch.
     """
     next(iter(read()))
     passes = 1
@@ -144,7 +144,7 @@ def rows_per_cpu_second(
 
 
 def _cpu_seconds() -> dict[int, float]:
-    """Return the CPU time so far of this process and of all its descendants."""
+    """Return the CPU time used so far by this process and all its descendants."""
     import psutil
 
     me = psutil.Process()
@@ -170,7 +170,7 @@ def in_a_process(measure: Callable[..., _Measured], *arguments: Any) -> _Measure
 def peak_memory(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, float]:
     """Measure peak MiB after the first epoch, and its growth until the end of the last epoch.
 
-    In a new process: a peak never falls again, and earlier measurements raise it.
+    Must run in a new process, because earlier measurements would raise the peak.
     """
     peaks = []
     for _ in range(epochs):
@@ -182,7 +182,7 @@ def peak_memory(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, 
 
 
 def _peak_mib() -> float:
-    # Not ru_maxrss: on Linux it starts from the peak of the process that started this one.
+    # ru_maxrss is not used, because on Linux it starts at the parent process's peak.
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024

@@ -1,10 +1,10 @@
-"""Writes the figures of the last runs to `docs/benchmarks.md`, and draws them.
+"""Write the figures from the last runs to `docs/benchmarks.md`, and draw them.
 
     python benchmarks/page.py
 
-Reads `results.json`, `results_samples.json` and `results_peers.json`; `docs/images/benchmarks.svg`
-shows the ratios. The drawing has no library behind it: its few lines adapt to light and dark pages,
-and stay small.
+Reads `results.json`, `results_samples.json` and `results_peers.json`. `docs/images/benchmarks.svg`
+shows the ratios. It is drawn without a library, so that the file stays small and adapts to light
+and dark pages.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ IMAGE = DOCS / "images" / "benchmarks.svg"
 
 # Sizes of the image in pixels.
 WIDTH, LABELS, VALUES, ROW, BAR = 1000, 610, 70, 23, 13
-#: The scale is logarithmic, from less than the largest loss to more than the largest gain.
+#: The scale is logarithmic, and its limits lie beyond the largest loss and the largest gain.
 _LEAST, _MOST = 0.3, 3_000
 _DECADE = (WIDTH - LABELS - VALUES) / math.log10(_MOST / _LEAST)
 
-#: Names of some rows in the results, and their names on the page, where they stand alone.
+#: Names of rows in the results that need context, and their names on the page.
 _NAMES = {
     "the same over ten epochs": "torch in order over ten epochs, against BatchedDataLoader",
     "the same epoch again, from the cache": "one epoch from S3 again, now from the cache",
@@ -105,7 +105,7 @@ Each library is used as its documentation recommends, in the fastest way that we
 
 @dataclass(frozen=True)
 class Comparison:
-    """One of mdstorm's figures and another library's, in the units of the results."""
+    """One of mdstorm's figures and another library's, in the units used in the results."""
 
     name: str
     ours: float
@@ -117,20 +117,20 @@ class Comparison:
     def of(cls, outcome: dict[str, Any]) -> Comparison:
         """Read the comparison from the results."""
         ours, theirs, ratio = (float(outcome[key]) for key in ("ours", "theirs", "ratio"))
-        # The ratio is above 1 where mdstorm is better: fewer seconds, or more rows per second.
+        # The ratio is above 1 if mdstorm is better: fewer seconds, or more rows per second.
         name = _NAMES.get(outcome["name"], outcome["name"])
         return cls(name, ours, theirs, ratio, seconds=(ours < theirs) == (ratio > 1))
 
 
 def comparisons(name: str) -> list[Comparison]:
-    """Return the comparisons of the last run with other libraries: reading first, then writing."""
+    """Return the last run's comparisons with other libraries, reading first and then writing."""
     outcomes = _results(name)["targets"]
     found = [Comparison.of(outcome) for outcome in outcomes if outcome["theirs"] is not None]
     return sorted(found, key=lambda one: one.name.startswith("write"))
 
 
 def page() -> str:
-    """Return the text of the page."""
+    """Return the page's text."""
     machine = _results("results.json")["machine"]
     sentence = (
         f"The machine: {machine['cpus']} cores ({machine['machine']}, {machine['system']}), "
@@ -148,7 +148,7 @@ def page() -> str:
 
 
 def image() -> str:
-    """Return the drawing: a bar for each comparison, on a logarithmic scale."""
+    """Return the drawing, with a bar for each comparison on a logarithmic scale."""
     lines: list[str] = []
     top = 0
     for title, name in (
@@ -188,7 +188,7 @@ def _table(compared: list[Comparison]) -> str:
 
 
 def _peers_table(results: dict[str, Any]) -> str:
-    """Return a row for each task and a column for each library."""
+    """Return a table with a row for each task and a column for each library."""
     libraries = results["rounds"][0]
     names = [found["name"] for found in libraries.values()]
     rows = []
@@ -257,7 +257,7 @@ def _x(ratio: float) -> int:
 
 
 def _label(name: str) -> str:
-    """Shorten a long name for the drawing; the tables have it in full."""
+    """Shorten a long name for the drawing; the tables contain the full name."""
     for words in (" over the epoch", " with 100,000 rows", "sequences of "):
         name = name.replace(words, "")
     return name

@@ -1,9 +1,9 @@
-"""Measures mdstorm, Petastorm and MosaicML Streaming, and compares them with the targets.
+"""Measure mdstorm, Petastorm and MosaicML Streaming, and compare the figures with the targets.
 
     python benchmarks/run.py [--rounds 3] [--batch-size 1024] [--rows 500000]
 
-Each library runs in processes and an environment of its own, one after the other, round by round,
-so that a slow minute of the machine meets all of them. Writes `results.json` next to this file, or
+Each library runs in its own processes and environment, one after the other, round by round, so that
+a slow period on the machine affects all of them. Writes `results.json` next to this file, or
 `--output`. Exit code 1 if a target is missed.
 """
 

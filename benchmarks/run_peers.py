@@ -1,8 +1,8 @@
-"""Measures mdstorm and alternative libraries, which need not read MDS.
+"""Measure mdstorm and alternative libraries, including ones that do not read MDS.
 
     python benchmarks/run_peers.py [--rounds 3]
 
-Each library reads the same rows from its own format, in a process of its own, one after the other,
+Each library reads the same rows from its own format, in a separate process, one after the other,
 round by round. Writes `results_peers.json` next to this file, or `--output`.
 """
 
@@ -38,7 +38,7 @@ def main() -> None:
                 one[library] = measure(python, "measure_peers.py", library, folder, **environment)
             rounds.append(one)
     titles = {key: task.title for key, task in TASKS.items()} | {BORDER: BORDER_TITLE}
-    # There are no targets: these libraries also have other purposes, and some win a task.
+    # There are no targets, because these libraries have other purposes, and some win a task.
     targets = [
         Target(f"{title}, against {name}", f"mdstorm.{key}", f"{library}.{key}", None)
         for key, title in titles.items()

@@ -1,10 +1,10 @@
-"""Measures how fast samples are read, compared with MosaicML Streaming and with the targets.
+"""Measure how fast samples are read, compared with MosaicML Streaming and the targets.
 
     python benchmarks/run_samples.py [--rounds 2]
 
-Both libraries run one program over the same files, which MosaicML Streaming has written, and over
-one S3 server on this machine. Writes `results_samples.json` next to this file, or `--output`. Exit
-code 1 if a target is missed.
+Both libraries run the same program over the same files, written by MosaicML Streaming, and the same
+S3 server on this machine. Writes `results_samples.json` next to this file, or `--output`. Exit code
+1 if a target is missed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIBRARIES = ("mdstorm", "mosaic")
 def against_mosaic(
     name: str, figure: str, promised: float | None, theirs: str | None = None
 ) -> Target:
-    """Return a target that compares a figure of both libraries, or two figures."""
+    """Return a target that compares the same figure, or two figures, of both libraries."""
     return Target(name, f"mdstorm.{figure}", f"mosaic.{theirs or figure}", promised)
 
 
@@ -47,7 +47,7 @@ TARGETS = (
 
 @contextmanager
 def s3_server(folder: Path) -> Iterator[dict[str, str]]:
-    """Serve the files of a folder; yield the environment variables that both libraries need."""
+    """Serve the files in a folder; yield the environment variables that both libraries need."""
     import boto3
     from moto.server import ThreadedMotoServer
 

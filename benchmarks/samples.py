@@ -1,9 +1,9 @@
-"""The datasets of samples for the benchmarks of the engine, written by MosaicML Streaming.
+"""Write the sample datasets for the engine benchmarks with MosaicML Streaming.
 
     python samples.py FOLDER
 
-Runs in the environment `mosaic` of `make_environments.sh`, so that both libraries read the very
-same files.
+Runs in the `mosaic` environment created by `make_environments.sh`, so that both libraries read
+exactly the same files.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def texts() -> Iterator[dict[str, Any]]:
 
 
 def images() -> Iterator[dict[str, Any]]:
-    """Yield images of smooth shapes with some noise, which compress like photographs."""
+    """Yield images with smooth shapes and some noise, which compress like photographs."""
     from PIL import Image
 
     rng = np.random.default_rng(4)
@@ -104,8 +104,8 @@ def main() -> None:
     write(folder, "images", {"image": "jpeg", "label": "int"}, images())
     write(folder, "numbers", {f"c{i:02}": "int32" for i in range(NUMBER_COLUMNS)}, numbers())
     write(folder, "stored", {"blob": "bytes"}, blobs(STORED), size_limit=STORED_SHARD_BYTES)
-    # The limit has room for the header and this number of samples of eight bytes, each with its
-    # offset.
+    # The limit has room for the header and for this number of eight-byte samples with their
+    # offsets.
     header = len(
         '{"column_encodings": ["int"], "column_names": ["id"], "column_sizes": [8], "compression": '
         'null, "format": "mds", "hashes": [], "size_limit": 999, "version": 2}'

@@ -1,11 +1,11 @@
-"""An object store with latency and limited bandwidth: the part of S3 that readers use.
+"""An object store with latency and limited bandwidth. It implements the part of S3 for reading.
 
     python slow_store.py FOLDER LATENCY LINK CONNECTION
 
-Serves the files of FOLDER, as those of buckets by its directories, until its standard input ends.
-Its first line of output is the port; on each line of input it answers with a line of JSON, a list
-of the requests since the last one: when (seconds of a monotonic clock), method, path with the range
-that was asked for, bytes sent.
+Serves the files in FOLDER, whose subdirectories are buckets, until its standard input ends. The
+first line of output is the port. It answers each line of input with a line of JSON: a list of the
+requests since the last one, each with the time (in seconds of a monotonic clock), the method, the
+path with the requested range, and the number of bytes sent.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ CHUNK = 32 << 10
 
 
 class Pace:
-    """Lets bytes through at a rate, in the order in which clients request them."""
+    """Limits the rate at which bytes are sent, in request order."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
         self._free = 0.0
 
     def until(self, count: int) -> float:
-        """Return the time at which this number of further bytes has been sent."""
+        """Return the time at which this many more bytes will have been sent."""
         self._free = max(self._free, time.monotonic()) + count / self._rate
         return self._free
 
 
 class SlowStore:
-    """Answers after `latency` seconds with `link` bytes per second, `connection` per connection."""
+    """Responds after `latency` seconds at `link` bytes/s in total, `connection` per connection."""
 
     def __init__(self, folder: str, latency: float, link: float, connection: float) -> None:
         self._folder = Path(folder)
@@ -48,7 +48,7 @@ class SlowStore:
         self.log: list[list[Any]] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of a connection, one after the other."""
+        """Answer the requests on a connection one after another."""
         pace = Pace(self._connection)
         try:
             while head := (await reader.readuntil(b"\r\n\r\n")).decode():

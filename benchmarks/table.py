@@ -1,4 +1,4 @@
-"""The table on which every library is measured, and the Spark session that makes it."""
+"""The table on which every library is measured, and the Spark session that creates it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def spark_session() -> SparkSession:
 def numeric_table(session: SparkSession, seed: int, rows: int = ROWS) -> DataFrame:
     """Return 13 float and 13 int columns in two partitions; equal seeds give equal values.
 
-    The frame is held in Spark's memory before it is returned, so that what is timed afterwards is
+    The frame is cached by Spark before it is returned, so that timings afterwards include only
     writing, not computing.
     """
     from pyspark.sql.functions import col, hash, lit, rand

@@ -1,10 +1,11 @@
-"""Runs `program.py` on Petastorm and on mdstorm, and compares every batch.
+"""Run `program.py` on Petastorm and on mdstorm, and compare every batch.
 
-Then each library writes datasets with a Unischema by `datasets.py`, the other one appends to them,
-and both read all of them.
+Then each library writes datasets with a Unischema using `datasets.py`, the other library appends to
+them, and both read all of them.
 
-Exit code 0: equal in columns, shapes, types and values; 1: the differences are listed. Start it
-with the interpreter that has mdstorm; Petastorm's environment comes from `../make_environments.sh`.
+Exit code 0 means that columns, shapes, types and values are equal; exit code 1 means that the
+output lists differences. Run it with an interpreter that has mdstorm. Petastorm's environment comes
+from `../make_environments.sh`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ PYTHONS = {
 
 
 def run_program(python: Path, library: str, folder: Path) -> dict[str, np.ndarray]:
-    """Run the program; return the arrays that it saved, by `precision/framework/batch/column`."""
+    """Run the program; return its saved arrays by `precision/framework/batch/column`."""
     batches = folder / f"{library}.npz"
     done = subprocess.run(
         [python, HERE / "program.py", library, batches], capture_output=True, text=True
@@ -60,7 +61,7 @@ def write_datasets(writer: str, folder: Path) -> None:
 
 
 def datasets_of(writer: str, folder: Path) -> list[str]:
-    """List the differences between the libraries when they read the datasets of one library."""
+    """List differences between the libraries when reading the datasets that one of them wrote."""
     write_datasets(writer, folder)
     lines = {}
     for reader in PYTHONS:

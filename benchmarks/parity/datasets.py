@@ -1,11 +1,10 @@
-"""Writes datasets with a Unischema, or reads them, on Petastorm or on mdstorm.
+"""Write or read datasets with a Unischema on Petastorm or on mdstorm.
 
     datasets.py petastorm|mdstorm write FOLDER
     datasets.py petastorm|mdstorm append FOLDER
     datasets.py petastorm|mdstorm read FOLDER LINES_FILE
 
-What one library writes the other reads, in both directions: a line for each row goes into
-LINES_FILE.
+Each library reads what the other writes. `read` writes one line per row to LINES_FILE.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def field(name: str, dtype: Any, shape: Any = (), codec: Any = None, nullable: b
 
 
 def schema() -> Any:
-    """Return fields of all codecs, and scalars with and without a codec, in all shapes."""
+    """Return fields with all codecs and shapes, and scalars with and without a codec."""
     scalar, image = codecs.ScalarCodec, codecs.CompressedImageCodec
     fields = [
         field("id", np.int64, (), scalar(T.LongType())),
@@ -102,7 +101,7 @@ def row(i: int, of: Any) -> dict[str, Any]:
 
 
 def write(folder: Path, session: SparkSession) -> None:
-    """Write a dataset in appended blocks, a partitioned dataset, and one with a summary."""
+    """Write a dataset in several blocks, a partitioned dataset, and one with a summary."""
     starts = range(0, ROWS, ROWS_PER_BLOCK)
     for start in starts:
         append(folder / "blocks", start, session)
@@ -117,7 +116,7 @@ def append(
     partition_by: Sequence[str] = (),
     **options: bool,
 ) -> None:
-    """Append a file of the rows from `start` on, and build the index of all row groups again."""
+    """Append a file with the block of rows from `start`, and rebuild the row group index."""
     described, url = schema(), target.as_uri()
     numbers = range(start, start + ROWS_PER_BLOCK)
     rows = [unischema.dict_to_spark_row(described, row(i, described)) for i in numbers]
@@ -162,7 +161,7 @@ def found(url: str, **arguments: Any) -> list[Any]:
 
 
 def described(value: Any) -> str:
-    """Return the type, the shape and a digest of a value as text."""
+    """Return a value's type, shape and digest as text."""
     if isinstance(value, np.ndarray):
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()[:10]
         return f"{value.dtype}{value.shape}:{digest}"

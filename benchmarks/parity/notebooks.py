@@ -1,12 +1,12 @@
-"""Runs the notebooks of `examples/databricks/before` on Petastorm and on mdstorm.
+"""Run the notebooks in `examples/databricks/before` on Petastorm and on mdstorm.
 
-They were written for Petastorm; on mdstorm they run unedited, by `mdstorm run`. What they print
-must be the same, accuracies nearly: Petastorm's own differ by some hundredths from run to run, as
-its threads return row groups in any order. Start it with an interpreter that has mdstorm and
-hyperopt, as that of `make test-trainers`; Petastorm's environment comes from
-`../make_environments.sh`.
+They were written for Petastorm, and run unedited on mdstorm with `mdstorm run`. Their output must
+be the same, except that accuracies may differ slightly. Petastorm's own accuracies differ by a few
+hundredths between runs, because its threads return row groups in arbitrary order. Run it with an
+interpreter that has mdstorm and hyperopt, such as the one for `make test-trainers`. Petastorm's
+environment comes from `../make_environments.sh`.
 
-Exit code 0: the same; 1: the differences are listed.
+Exit code 0 means that the output is the same; exit code 1 means that differences are listed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMANDS = {
 def printed(library: str, notebook: Path, folder: Path) -> list[str]:
     """Return the lines that a notebook prints when its source runs as a Python program.
 
-    Launchers print the logs of processes. Lines with paths of the run are left out.
+    Lines with paths specific to the run, such as launchers' process logs, are left out.
     """
     program = folder / notebook.name
     text = notebook.read_text("utf-8")
@@ -62,7 +62,7 @@ def printed(library: str, notebook: Path, folder: Path) -> list[str]:
 
 
 def agree(one: list[str], other: list[str]) -> bool:
-    """Whether lines are equal except for fractions, and the fractions are close."""
+    """Whether lines are equal except for fractions, which only have to be close."""
     words = [[_FRACTION.sub("#", line) for line in lines] for lines in (one, other)]
     fractions = [map(float, _FRACTION.findall("\n".join(lines))) for lines in (one, other)]
     return words[0] == words[1] and all(

@@ -2,8 +2,8 @@
 
     program.py petastorm|mdstorm BATCHES_FILE
 
-Only the import line differs. All batches that the loaders yield go into BATCHES_FILE (.npz), and a
-line for each batch to stdout.
+Only the import line differs. All batches that the loaders yield are saved to BATCHES_FILE (.npz),
+and a line for each batch is printed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ else:
     from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 ROWS = 1_000
-# Divides neither one epoch nor two, so that a batch spans both epochs and the last batch is short.
+# Divides neither one epoch nor two, so a batch spans both epochs and the last batch is short.
 BATCH_SIZE = 96
 NUMBERS = [
     "hash(id) as an_int",
@@ -45,8 +45,8 @@ READING = {
 
 
 def read_batches(session: SparkSession, dtype: str | None) -> dict[str, list[dict[str, Any]]]:
-    """Convert, then read with torch and with TensorFlow."""
-    # One partition, and thus one row group, so that the rows have the same order in both libraries.
+    """Convert the rows, then read them with torch and with TensorFlow."""
+    # With one partition there is one row group, so both libraries return rows in the same order.
     rows = session.range(0, ROWS, 1, 1)
 
     converter = make_spark_converter(rows.selectExpr(NUMBERS), dtype=dtype)
@@ -62,7 +62,7 @@ def read_batches(session: SparkSession, dtype: str | None) -> dict[str, list[dic
 
 
 def main() -> None:
-    """Run the program for single and for unchanged precision; save and list the batches."""
+    """Run the program with single and unchanged precision; save and list the batches."""
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (
@@ -81,7 +81,7 @@ def main() -> None:
                     key = f"{dtype}/{framework}/{number:03d}"
                     saved[f"{key}/columns"] = np.array(list(batch))
                     for name, column in batch.items():
-                        # Strings are arrays of objects, which .npz would pickle; their bytes are
+                        # Strings are object arrays, which .npz would pickle, so their bytes are
                         # saved instead.
                         column = column.astype("S") if column.dtype == object else column
                         saved[f"{key}/{name}"] = column
@@ -90,7 +90,7 @@ def main() -> None:
 
 
 def describe(batch: dict[str, np.ndarray]) -> str:
-    """Return a digest of the values, and the shape and dtype of each column, as text."""
+    """Return a digest of the values and each column's dtype and shape as text."""
     digest = hashlib.sha256()
     for column in batch.values():
         digest.update(repr(column.tolist()).encode())

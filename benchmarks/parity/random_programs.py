@@ -1,11 +1,12 @@
-"""Runs random programs on mdstorm and on Petastorm or MosaicML Streaming, and compares them.
+"""Run random programs on mdstorm and on Petastorm or MosaicML Streaming, and compare the results.
 
     random_programs.py [petastorm|mosaic FIRST COUNT]
 
-Without arguments 300 programs of Petastorm and 150 of MosaicML Streaming. Programs in which the
-other library raises an error are counted, and not compared.
+Without arguments, it runs 300 Petastorm programs and 150 MosaicML Streaming programs. Programs in
+which the other library raises an error are counted but not compared.
 
-Exit code 0: the same values, types and order; 1: the programs that differ are listed.
+Exit code 0 means that values, types and order are the same; exit code 1 means that the output lists
+programs that differ.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def play(library: str, script: str, data: Path, numbers: range) -> dict[str, Any
     results = data / f"{library}.json"
     python = {**PYTHONS, "mosaic": MOSAIC}[library]
     command = [python, HERE / script, library, data, results, *map(str, numbers)]
-    # MosaicML Streaming keeps its lock files among temporary files.
+    # MosaicML Streaming keeps its lock files in the temporary directory.
     environment = {**os.environ, "TMPDIR": str(data)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
@@ -45,7 +46,7 @@ def play(library: str, script: str, data: Path, numbers: range) -> dict[str, Any
 
 
 def compare(peer: str, first: int, count: int) -> int:
-    """Print the number of programs with equal results; return the number of those that differ."""
+    """Print how many programs have equal results; return how many differ."""
     numbers = range(first, first + count)
     with tempfile.TemporaryDirectory() as folder:
         if peer == "petastorm":
@@ -61,12 +62,12 @@ def compare(peer: str, first: int, count: int) -> int:
     for error, times in raised.most_common():
         print(f"{peer} raises in {times}: {error}")
     same = count - len(differing) - raised.total()
-    print(f"{peer}: {same} programs get the same, {len(differing)} differ, {raised.total()} raise")
+    print(f"{peer}: {same} programs are equal, {len(differing)} differ, {raised.total()} raise")
     return len(differing)
 
 
 def first_difference(expected: Any, found: Any) -> str:
-    """Return the first lines in which two results differ."""
+    """Return the first lines that differ between two results."""
     texts = (
         json.dumps(one, indent=1, ensure_ascii=False).splitlines() for one in (expected, found)
     )
@@ -74,7 +75,7 @@ def first_difference(expected: Any, found: Any) -> str:
 
 
 def main() -> int:
-    """Compare the programs named on the command line, or all programs."""
+    """Compare the programs specified on the command line, or all programs."""
     subprocess.run([HERE.parent / "make_environments.sh"], check=True)
     if sys.argv[1:]:
         peer, first, count = sys.argv[1:]

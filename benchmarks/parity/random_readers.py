@@ -1,11 +1,11 @@
-"""Runs random programs of readers, loaders and converters on Petastorm or on mdstorm.
+"""Run random programs with readers, loaders and converters on Petastorm or on mdstorm.
 
     random_readers.py petastorm|mdstorm DATASETS_FOLDER RESULTS_FILE NUMBER…
 
-A number is the seed of a program: both libraries play the same ones. Rows come from the datasets
-that `datasets.py` has written by both, batches from Parquet files of the program's own. What is
-delivered goes into RESULTS_FILE (JSON): in its order where that is the same in both libraries,
-otherwise as sorted rows.
+A number is a program's seed, so both libraries run the same programs. Rows come from the datasets
+that `datasets.py` wrote with both libraries, batches from Parquet files that the program itself
+writes. Results are written to RESULTS_FILE (JSON), in their own order if both libraries have the
+same order, and otherwise as sorted rows.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Program:
     number : int
         The seed.
     datasets, folder : Path
-        What `datasets.py` has written, and an empty directory.
+        The directory that `datasets.py` wrote, and an empty directory.
     """
 
     def __init__(self, number: int, datasets: Path, folder: Path) -> None:
@@ -64,7 +64,7 @@ class Program:
         self.is_ordered = True
 
     def maybe(self, share: float, ordered: bool = True, **arguments: Any) -> bool:
-        """Add arguments to a share of all programs; `ordered` means that rows keep their order."""
+        """Add arguments to a share of the programs; `ordered` means that rows keep their order."""
         is_chosen = self.draw.random() < share
         if is_chosen:
             self.arguments |= arguments
@@ -80,7 +80,7 @@ class Program:
         return described(items) if self.is_ordered else sorted_rows(items)
 
     def rows(self) -> list[Any]:
-        """Read a dataset that Petastorm or mdstorm has written, by `make_reader`."""
+        """Read a dataset that Petastorm or mdstorm wrote with `make_reader`."""
         name, consume = self.draw.choice(["blocks", "parts"]), self.consumer()
         self.is_ordered = name == "blocks"  # files in partitions have random names
         url = (self.datasets / self.draw.choice(["petastorm", "mdstorm"]) / name).as_uri()
@@ -102,7 +102,7 @@ class Program:
         return self.consumed(consume, partial(library.make_reader, url))
 
     def batches(self) -> list[Any]:
-        """Read plain Parquet files by `make_batch_reader`."""
+        """Read plain Parquet files with `make_batch_reader`."""
         consume, group = self.consumer(), self.draw.choice([3, 6, 15])
         possible = [*TYPES, *ARRAYS, *((*NO_NUMBERS, *HOLES) if consume == self.read else ())]
         names = self.some(possible)
@@ -116,16 +116,16 @@ class Program:
         names = ["id", *names]
         if not self.maybe(0.3, schema_fields=names) and is_hive:
             names = [*names, "part"]
-        # Whole row groups, because Petastorm reads integers of a part as floats.
+        # Select whole row groups, because Petastorm reads integers in partial ones as floats.
         stop = self.draw.randrange(0, rows, group)
         self.maybe(0.3, predicate=predicates.in_lambda(["id"], lambda ids: ids < stop))
         self.maybe(0.3, transform_spec=self.transform(change_frame, names))
-        if "predicate" not in self.arguments:  # Petastorm would pair values of different rows
+        if "predicate" not in self.arguments:  # Petastorm would pair values from different rows
             self.maybe(0.2, shuffle_rows=True, ordered=False)
         return self.consumed(consume, partial(library.make_batch_reader, self.folder.as_uri()))
 
     def converter(self) -> list[Any]:
-        """Convert a DataFrame, and load it."""
+        """Convert a DataFrame and load it."""
         partitions, count = self.draw.choice([1, 1, 3]), self.draw.randint(12, 60)
         self.is_ordered = partitions == 1
         names = self.draw.sample(list(SQL), 3)
@@ -177,7 +177,7 @@ class Program:
         return self.draw.choice([self.read, self.read, self.read, self.load, self.tensors])
 
     def consumed(self, consume: Callable[..., list[Any]], make: Callable[..., Any]) -> list[Any]:
-        """Read with additional random arguments; cached data are read twice."""
+        """Read with additional random arguments; cached data is read twice."""
         self.maybe(0.3, num_epochs=self.draw.randint(1, 3))
         self.maybe(0.2, shuffle_row_groups=True, seed=5, ordered=False)
         sizes = {"cache_size_limit": 10**9, "cache_row_size_estimate": 1000}
@@ -201,7 +201,7 @@ class Program:
         return found
 
     def load(self, make: Callable[..., Any]) -> list[Any]:
-        """Iterate over a loader of PyTorch."""
+        """Iterate over a PyTorch loader."""
         options: dict[str, Any] = {}
         kinds = [pytorch.DataLoader, pytorch.BatchedDataLoader, pytorch.InMemBatchedDataLoader]
         kind = self.draw.choice(kinds)
@@ -213,13 +213,13 @@ class Program:
             return list(batches)
 
     def tensors(self, make: Callable[..., Any]) -> list[Any]:
-        """Iterate over a dataset of TensorFlow."""
+        """Iterate over a TensorFlow dataset."""
         with make(**self.arguments) as reader:
             return list(tf_utils.make_petastorm_dataset(reader))
 
 
 def table_of(names: list[str], start: int, stop: int) -> pa.Table:
-    """Return rows with the numbers from `start` to `stop`, in columns of several types."""
+    """Return rows numbered from `start` to `stop`, in columns of several types."""
     columns: dict[str, Any] = {"id": pa.array(range(start, stop), pa.int64())}
     for name in names:
         if name in ARRAYS:

@@ -1,4 +1,4 @@
-"""Results of random programs, in a form that does not depend on the library."""
+"""Represent results of random programs independently of the library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.conformance.describing import describe
 
-#: After this time a program is considered to hang: the whole run ends with a traceback.
+#: A program that runs longer is considered to hang, and the whole run ends with a traceback.
 _LONGEST_SECONDS = 300
 
 
@@ -42,7 +42,7 @@ def without_differences(value: Any) -> Any:
 
 
 def sorted_rows(items: list[Any]) -> list[str]:
-    """Return the sorted rows of items, which may be batches."""
+    """Return the rows of items in sorted order; items may be rows or batches."""
     texts = []
     for item in items:
         fields = item._asdict() if hasattr(item, "_asdict") else item
@@ -56,7 +56,7 @@ def sorted_rows(items: list[Any]) -> list[str]:
 
 
 def play_all(play: Callable[[int, Path], Any]) -> None:
-    """Run the programs whose numbers the command line has; write the result or error of each."""
+    """Run the programs numbered on the command line; write the result or error of each."""
     warnings.simplefilter("ignore")
     _, _, _, results, *numbers = sys.argv
     found = {}

@@ -1,10 +1,10 @@
-"""Runs random programs of writers and loaders on MosaicML Streaming or on mdstorm.
+"""Run random programs with writers and loaders on MosaicML Streaming or on mdstorm.
 
     random_streams.py mosaic|mdstorm FOLDER RESULTS_FILE NUMBER…
 
-A number is the seed of a program: both libraries play the same ones, each over the datasets that it
-has written. Ranks are played one after the other, in this process. What is written and delivered
-goes into RESULTS_FILE (JSON).
+A number is a program's seed, so both libraries run the same programs, each on the datasets that it
+wrote. Ranks run one after another in this process. The written and read data goes into RESULTS_FILE
+(JSON).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ COLUMNS = {
     "ndarray:float32": lambda i: np.arange(4, dtype=np.float32) - i,
     "ndarray:int16:2,2": lambda i: np.full((2, 2), i, np.int16),
 }
-#: Arguments of a `StreamingDataset`, each of which some programs pass.
+#: `StreamingDataset` arguments, each of which is passed by some programs.
 CHOICES = {
     "shuffle": [True, True, True, False],
     "shuffle_algo": ["naive", "py1s", "py2s", "py1e", "py1br"],
@@ -76,20 +76,20 @@ class Program:
         self.loader = {"num_workers": choose([0, 0, 2]), "drop_last": self.draw.random() < 0.3}
 
     def play(self) -> Any:
-        """Write, read two epochs, and resume within the second epoch in another world."""
+        """Write, read two epochs, and resume within the second one with a different world size."""
         written = [self.write(number) for number in range(self.draw.randint(1, 3))]
         first, then = self.worlds
         begun, resumed = self.ranks(first, None), None
         # At the end of an epoch, MosaicML Streaming would resume with an empty epoch.
         if not any(rank.pop("is_over") for rank in begun):
-            # With workers, it uses the previous number of nodes only in the resumed epoch.
+            # With workers, MosaicML Streaming uses the old number of nodes only in the resumed epoch.
             if then[0] != first[0]:
                 self.loader["num_workers"] = 0
             resumed = self.ranks(then, json.dumps(begun[0]["state"]))
         return described({"written": written, "begun": begun, "resumed": resumed})
 
     def write(self, number: int) -> Any:
-        """Write a dataset; return the contents of the index and the uncompressed files."""
+        """Write a dataset; return its shards from the index, with digests of uncompressed files."""
         draw = random.Random(f"{self.order} {self.worlds}")  # the same layout for all datasets
         names = draw.sample(list(COLUMNS), draw.randint(1, 4))
         columns = {"number": "int", **{f"x{n}": name for n, name in enumerate(names)}}
@@ -134,7 +134,7 @@ class Program:
         return found
 
     def dataset(self, nodes: int, ranks: int, rank: int) -> Any:
-        """Make a dataset as one rank; MosaicML Streaming's world is replaced, to avoid waiting."""
+        """Create one rank's dataset, replacing MosaicML Streaming's world to avoid waiting."""
         paths = sorted(self.folder.glob("data*"))
         streams = [{"local": str(path)} for path in paths]
         if self.weight is not None:

@@ -1,12 +1,12 @@
-"""Records programs under Petastorm, and compares what their loaders read on mdstorm.
+"""Record programs under Petastorm, and compare what their loaders read on mdstorm.
 
     recorded_examples.py [NAME…]
 
-The programs were written for Petastorm: the notebooks of `examples/databricks/before`, the program
-of `examples/legacy`, and examples that Petastorm installs (`upstream_examples.py`). Each is
-recorded twice under Petastorm, and runs unedited on mdstorm. Start it with an interpreter that has
-mdstorm and hyperopt, such as the one of `make test-trainers`. `../make_environments.sh` makes
-Petastorm's environment.
+The programs were written for Petastorm: notebooks in `examples/databricks/before`, the program in
+`examples/legacy`, and examples that Petastorm installs (`upstream_examples.py`). Each is recorded
+twice under Petastorm, and runs unedited on mdstorm. Run it with an interpreter that has mdstorm and
+hyperopt, such as the one for `make test-trainers`. `../make_environments.sh` creates Petastorm's
+environment.
 
 Exit code 0: every loader reads the same rows, or differs as docs/differences.md describes. Exit
 code 1: the output lists the loaders that differ.
@@ -39,7 +39,7 @@ Command: TypeAlias = list[str | Path]
 
 
 def notebook(name: str, folder: Path) -> Command:
-    """Write the source of a notebook, with its directory replaced."""
+    """Write a notebook's source with its directory replaced."""
     text = (BEFORE / f"{name}.py").read_text("utf-8")
     assert text.count(DIRECTORY) == 1, f"{name} names {DIRECTORY} {text.count(DIRECTORY)} times"
     program = folder / f"{name}.py"
@@ -53,7 +53,7 @@ def legacy(_: str, folder: Path) -> Command:
 
 
 def upstream(_: str, folder: Path) -> Command:
-    """Copy Petastorm's installed examples, and let Petastorm write the datasets that they read."""
+    """Copy Petastorm's installed examples, and write the datasets that they read."""
     (installed,) = PETASTORM.glob("lib/python3*/site-packages/examples")
     shutil.copytree(installed, folder / "examples")
     program = Path(shutil.copy(HERE / "upstream_examples.py", folder))
@@ -61,7 +61,7 @@ def upstream(_: str, folder: Path) -> Command:
     return [program, "read", folder]
 
 
-#: Functions that prepare a program in an empty folder, and return it with its arguments.
+#: Functions that prepare a program in an empty folder and return it with its arguments.
 EXAMPLES = {
     "01_pytorch": notebook,
     "02_tensorflow": notebook,
@@ -114,7 +114,7 @@ def verdict(loader: dict[str, Any]) -> str:
 
 
 def line(name: str, loader: dict[str, Any]) -> str:
-    """Return a line on one loader, as in the report of `mdstorm compare`."""
+    """Return a line about one loader, like those in an `mdstorm compare` report."""
     made = f"{loader['file']} {loader['function']} {loader['kind']} #{loader['call'] + 1}"
     found = loader["reason"] or f"{loader['rows']} rows"
     for each in loader["differences"][:1]:

@@ -1,13 +1,13 @@
-"""Runs the examples that Petastorm installs as the package `examples`.
+"""Run the examples that Petastorm installs as the package `examples`.
 
     upstream_examples.py write|read FOLDER
 
-The package must be next to this program. `write` makes the datasets that the examples read, with
-Petastorm's own functions; in place of MNIST, which would be downloaded, it enlarges the digits of
-scikit-learn to its size. `read` runs the examples except three: `examples.mnist.pytorch_example`
-needs torchvision, and the examples of converters also train in a Spark task, in which the one for
-PyTorch divides by zero under Petastorm. Readers read without threads, because Petastorm's thread
-pool may end before it has read all of so few rows.
+The package must be next to this program. `write` creates the datasets that the examples read, with
+Petastorm's own functions. MNIST would have to be downloaded, so scikit-learn's digits are enlarged
+to its size instead. `read` runs all examples but three: `examples.mnist.pytorch_example` needs
+torchvision, and the converter examples also train in a Spark task, in which the PyTorch one divides
+by zero under Petastorm. Readers run without threads, because with so few rows Petastorm's thread
+pool may end before it has read all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZE = 28
 
 
 def digits() -> list[tuple[int, np.ndarray]]:
-    """Return pairs of label and picture, in the form of MNIST."""
+    """Return pairs of label and picture in MNIST's format."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -56,7 +56,7 @@ def write(folder: Path) -> None:
 
 
 def read(folder: Path) -> None:
-    """Run the examples; the TensorFlow examples were written for its graph mode."""
+    """Run the examples. The TensorFlow examples were written for graph mode."""
     import tensorflow as tf
     from examples.hello_world.external_dataset import python_hello_world as external_python
     from examples.hello_world.external_dataset import pytorch_hello_world as external_torch

@@ -1,12 +1,12 @@
-"""Runs the test suites of Petastorm and of MosaicML Streaming on mdstorm.
+"""Run the test suites of Petastorm and MosaicML Streaming on mdstorm.
 
     upstream_tests.py [petastorm] [mosaic]
 
-Petastorm's tests are part of its package: `../make_environments.sh petastorm` installs it. Those of
-MosaicML Streaming are part of its source distribution, which pip downloads. Copies of the tests
-import mdstorm in place of the library. A name that mdstorm does not have becomes `Missing`, so that
-only the tests that use it fail. `upstream/failures.py` lists the tests that fail, with the reasons.
-MosaicML Streaming's helpers for tests are not distributed; `upstream/common` has our own.
+Petastorm's tests are part of its package, which `../make_environments.sh petastorm` installs.
+MosaicML Streaming's tests are part of its source distribution, which pip downloads. Copies of the
+tests import mdstorm instead of the library. Names that mdstorm does not have become `Missing`, so
+that only the tests that use them fail. `upstream/failures.py` lists the failing tests, with the
+reasons. MosaicML Streaming's test helpers are not distributed; `upstream/common` has our own.
 
 Exit code 0: each test passes or is listed. Exit code 1: the output lists the other tests that fail,
 and the listed tests that pass.
@@ -34,11 +34,11 @@ sys.path.insert(0, str(HERE / "upstream"))
 from failures import FAILURES  # noqa: E402
 
 ENVIRONMENTS = HERE.parent / ".environments"
-#: The Python of the environment that has pip.
+#: The Python in an environment that has pip.
 PIP = HERE.parents[1] / ".venv-uv" / "bin" / "python"
 MOSAIC = "mosaicml-streaming==0.13.0"
-#: Replacements in the tests: names that NumPy and Python have removed since, and a private setting
-#: of Petastorm for the order of fields, which the tests do not need.
+#: Replacements in the tests: names that NumPy and Python have since removed, and Petastorm's private
+#: setting for the field order, which the tests do not need.
 REPLACED = {
     r"\bnp\.string_\b": "np.bytes_",
     r"\bnp\.unicode_\b": "np.str_",
@@ -60,7 +60,7 @@ def petastorm_tests(folder: Path) -> Path:
         text = re.sub(r"\bpetastorm\.test_util\b", "upstream.test_util", text)
         text = re.sub(r"\bfrom petastorm import tests\b", "import upstream as tests", text)
         text = re.sub(r"\bpetastorm(?=[.]| import)", "mdstorm", text)
-        # Disable a hook of a plugin that is not needed.
+        # Disable a hook for a plugin that is not needed.
         text = text.replace("def pytest_logger_config", "def _logger_config")
         path.write_text(tolerant(text), "utf-8")
     return package
@@ -121,7 +121,7 @@ def _module(node: ast.Import | ast.ImportFrom) -> str | None:
 
 
 def results(package: Path) -> dict[str, str]:
-    """Run the tests, and return the outcome of each one by its file and name."""
+    """Run the tests, and return each test's outcome by file and name."""
     report = package.parent / "report.xml"
     path = [package.parent, HERE / "upstream", os.environ.get("PYTHONPATH", "")]
     environment = {
@@ -146,13 +146,13 @@ def results(package: Path) -> dict[str, str]:
 
 
 def check(library: str) -> int:
-    """Run the tests of a library, print how many passed, and return how many are unexplained."""
+    """Run a library's tests, print how many passed, and return how many results are unexplained."""
     with tempfile.TemporaryDirectory() as folder:
         found = results(TESTS[library](Path(folder)))
     failing = {name for name, outcome in found.items() if outcome in ("failure", "error")}
     known = {name for name in found if any(fnmatchcase(name, one) for one in FAILURES[library])}
     for name in sorted(failing - known):
-        print(f"{library}: {name} fails, and upstream/failures.py does not explain it")
+        print(f"{library}: {name} fails, but upstream/failures.py does not list it")
     used = {one for one in FAILURES[library] if any(fnmatchcase(name, one) for name in failing)}
     for pattern in sorted(FAILURES[library].keys() - used):
         print(f"{library}: no test that matches {pattern} fails; remove it from failures.py")
@@ -160,7 +160,7 @@ def check(library: str) -> int:
     print(
         f"{library}: {counts['passed']} tests passed, {counts['skipped']} skipped, "
         f"{len(failing & known)} failed for the reasons in upstream/failures.py, "
-        f"{len(failing - known)} failed otherwise"
+        f"{len(failing - known)} failed for other reasons"
     )
     return len(failing - known) + len(FAILURES[library].keys() - used)
 

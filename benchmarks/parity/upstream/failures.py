@@ -1,6 +1,6 @@
-"""The tests of Petastorm and of MosaicML Streaming that fail on mdstorm, and why.
+"""Petastorm and MosaicML Streaming tests that fail on mdstorm, and why.
 
-Patterns of test names, each with the reason. A page in the reason describes the difference.
+Maps patterns of test names to reasons. If a reason gives a page, the page describes the difference.
 """
 
 _PRIVATE = "calls or patches private functions"
@@ -11,7 +11,7 @@ _WORKERS = "docs/differences.md, workers and their queues"
 _MESSAGE = "expects the text of a message; the class is the same"
 _SHARDS = "docs/mosaicml.md: MDS only, no JSON, CSV or XSV shards"
 _SHARED = "docs/mosaicml.md: no shared memory, and no settings of it"
-_CLIENTS = "calls or patches MosaicML Streaming's clients of object stores"
+_CLIENTS = "calls or patches MosaicML Streaming's object store clients"
 _REGISTRY = "docs/mosaicml.md: no registries"
 
 FAILURES: dict[str, dict[str, str]] = {
@@ -39,7 +39,7 @@ FAILURES: dict[str, dict[str, str]] = {
             "docs/differences.md: a second iteration may begin during the first"
         ),
         "test_pytorch_dataloader.test_torch_tensorable_types*uint*": (
-            "PyTorch has these types by now, and mdstorm converts as Petastorm does"
+            "PyTorch now has these types, and mdstorm converts as Petastorm does"
         ),
         "test_reader.test_cleanup_cache_*": "expects what Petastorm prints",
         "test_reader_mock.ReaderMockTest.test_simple_read_tf": _PRIVATE,
@@ -69,11 +69,11 @@ FAILURES: dict[str, dict[str, str]] = {
         "test_tf_utils.test_unknown_type": _PRIVATE,
         "test_unischema.test_arrow_schema_*": _ARROW,
         "test_unischema.test_fullmatch": _PRIVATE,
-        "test_unischema.test_match_unischema_fields_legacy_warning": "an error in today's pytest",
+        "test_unischema.test_match_unischema_fields_legacy_warning": "an error in current pytest",
         "test_unischema.test_new_gt_255_compatible_namedtuple": _PRIVATE,
     },
     "mosaic": {
-        ".tests.test_mixing": "marks a fixture, an error in today's pytest",
+        ".tests.test_mixing": "marks a fixture, which is an error in current pytest",
         "test_array.test_*_1d": _SHARED,
         "test_barrier.*": _SHARED,
         "test_compression.test_*_invalid_compression_algo": _MESSAGE,
@@ -90,7 +90,7 @@ FAILURES: dict[str, dict[str, str]] = {
         "test_eviction.test_cache_limit_lower_than_*": _MESSAGE,
         "test_eviction.test_eviction_*": "docs/mosaicml.md, the cache: lists the directory `local`",
         "test_partition.test_partition_invalid_drop_first*": (
-            "accepts the padded end of an epoch in a larger world"
+            "accepts the padded end of an epoch with a larger world size"
         ),
         "test_partition.test_partition_relaxed_resumption*": _MESSAGE,
         "test_partition.test_replication_*": _MESSAGE,
@@ -105,7 +105,7 @@ FAILURES: dict[str, dict[str, str]] = {
         "test_shared.*": _SHARED,
         "test_stream.test_construct_stream_from_registry*": _REGISTRY,
         "test_stream.test_existing_local_raises_exception": (
-            "a Stream without `local` uses its own cache, even if that directory exists"
+            "a Stream without `local` uses its own cache, even if the directory exists"
         ),
         "test_stream.test_local_is_none_*": "expects the name of a temporary directory",
         "test_stream.test_missing_index_json_local": _MESSAGE,

@@ -1,4 +1,4 @@
-"""The settings of MosaicML Streaming's tests: they import mdstorm, and stores are local."""
+"""Settings for MosaicML Streaming's tests, which import mdstorm and use local stores."""
 
 import pytest
 
@@ -15,7 +15,7 @@ R2_URL = "https://r2.cloudflarestorage.com"
 
 @pytest.fixture(scope="session", autouse=True)
 def credentials() -> None:
-    """Credentials for moto, so that no test uses real ones."""
+    """Set credentials for moto, so that no test uses real ones."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
             patch.setenv(name, "testing")

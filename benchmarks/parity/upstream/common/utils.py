@@ -51,7 +51,7 @@ def convert_to_mds(
 
 
 def copy_all_files(source: str, destination: str) -> None:
-    """Copy the files of a directory, without its subdirectories."""
+    """Copy the files in a directory, but not its subdirectories."""
     Path(destination).mkdir(parents=True, exist_ok=True)
     for path in Path(source).iterdir():
         if path.is_file():
