@@ -80,7 +80,7 @@ class Program:
         return described(items) if self.is_ordered else sorted_rows(items)
 
     def rows(self) -> list[Any]:
-        """Read a dataset that Petastorm or mdstorm wrote with `make_reader`."""
+        """Read a dataset written by Petastorm or mdstorm, using `make_reader`."""
         name, consume = self.draw.choice(["blocks", "parts"]), self.consumer()
         self.is_ordered = name == "blocks"  # files in partitions have random names
         url = (self.datasets / self.draw.choice(["petastorm", "mdstorm"]) / name).as_uri()

@@ -76,13 +76,13 @@ class Program:
         self.loader = {"num_workers": choose([0, 0, 2]), "drop_last": self.draw.random() < 0.3}
 
     def play(self) -> Any:
-        """Write, read two epochs, and resume within the second one with a different world size."""
+        """Write, read two epochs, and resume in the second with a different world size."""
         written = [self.write(number) for number in range(self.draw.randint(1, 3))]
         first, then = self.worlds
         begun, resumed = self.ranks(first, None), None
         # At the end of an epoch, MosaicML Streaming would resume with an empty epoch.
         if not any(rank.pop("is_over") for rank in begun):
-            # With workers, MosaicML Streaming uses the old number of nodes only in the resumed epoch.
+            # With workers, it uses the previous number of nodes only in the resumed epoch.
             if then[0] != first[0]:
                 self.loader["num_workers"] = 0
             resumed = self.ranks(then, json.dumps(begun[0]["state"]))

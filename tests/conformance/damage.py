@@ -15,7 +15,7 @@ _DATA = Path(__file__).with_name("data")
 
 
 def attack_dataset(name: str, random: Random) -> bool:
-    """Read a damaged dataset; return whether all of it was read. Raise unexpected errors."""
+    """Read a damaged dataset; return whether it could be read to its end."""
     with TemporaryDirectory() as folder:
         copy = copytree(_DATA / name, Path(folder, name))
         file = random.choice(sorted(path for path in copy.rglob("*") if path.is_file()))
@@ -30,7 +30,7 @@ def attack_dataset(name: str, random: Random) -> bool:
 
 
 def _damaged_parquet(data: bytes, random: Random) -> bytes:
-    """Damage bytes anywhere, or only in the footer, with the metadata and Petastorm's pickles."""
+    """Damage bytes anywhere or only in the footer, which has Petastorm's metadata and pickles."""
     if random.random() < 0.3:
         return damaged_bytes(data, random)
     length = int.from_bytes(data[-8:-4], "little")
@@ -38,5 +38,5 @@ def _damaged_parquet(data: bytes, random: Random) -> bytes:
     return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + data[-4:]
 
 
-#: For each kind of target: the attack, the targets, and the number of attacks.
+#: The attack, its targets, and the number of attacks.
 ATTACKS = ((attack_dataset, ("cities", "codecs", "places", "series"), 20),)

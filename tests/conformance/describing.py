@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-#: Errors that are not builtin, but that code written for Petastorm catches by name.
+#: Non-builtin errors that code written for Petastorm catches by name.
 _KNOWN = frozenset(
     {
         "DecodeFieldError",
@@ -47,7 +47,7 @@ def _key(key: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value as Python writes it, except where versions of Python and NumPy differ."""
+    """Return a value's repr, except where versions of Python and NumPy differ."""
     if isinstance(value, list):
         return f"[{', '.join(_text(element) for element in value)}]"
     if isinstance(value, np.ndarray):
@@ -71,9 +71,9 @@ def _text(value: Any) -> str:
 
 
 def error_of(act: Callable[[], Any], says: str = "") -> Any:
-    """Return the names of the classes that catch the error which calling `act` raises.
+    """Call `act`, and return the names of the classes that would catch the error that it raises.
 
-    The text `says` has to be part of its message.
+    The result contains `says` if that text is part of the message, and otherwise the whole message.
     """
     try:
         result = act()
@@ -95,7 +95,7 @@ def _is_caught(cls: type) -> bool:
 
 
 def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
-    """Return the categories of the warnings of `act` whose text contains one of the fragments."""
+    """Return the categories of the warnings that `act` emits, by the fragments in their text."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         act()
@@ -107,7 +107,7 @@ def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
 
 
 def agree(recorded: Any, found: Any) -> bool:
-    """Whether two results are equal, but errors that are found may have more base classes."""
+    """Whether two results are equal, except that `found` errors may have more base classes."""
     if isinstance(recorded, dict) and isinstance(found, dict):
         if recorded.keys() != found.keys():
             return False

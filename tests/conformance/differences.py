@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Difference(NamedTuple):
-    """The reason why a program gets different results, and these results."""
+    """The reason a program's results differ, and its results under mdstorm."""
 
     reason: str
     mdstorm: Any
@@ -20,16 +20,16 @@ def _batch(**columns: str) -> dict[str, Any]:
 _OWN_ERROR = {"raises": ["LookupError"], "says": "my own"}
 
 _THREE = "ndarray object (3,) [ndarray int64 (2,) [1, 2], {}, ndarray int64 {}]"
-_SHARES = "shares are rows in stored order, not row groups"
-_RAGGED = "arrays of several lengths and nulls among arrays are returned as objects"
-_AGAIN = "each pass over a loader is complete and new"
+_SHARES = "shares consist of rows in stored order, not row groups"
+_RAGGED = "arrays of different lengths, and arrays with nulls among them, are returned as objects"
+_AGAIN = "each pass over a loader starts afresh and is complete"
 
 DIFFERENCES = {
     "batch_reader.leaving_the_context_prints_a_line": Difference(
         "the standard output belongs to the program", ""
     ),
     "batch_reader.partition_column_alone": Difference(
-        "partition columns are arrays like all others, not pandas Categoricals",
+        "partition columns are arrays like all other columns, not pandas Categoricals",
         [
             {"inferred_schema_view_view": {"part": "ndarray <U1 (2,) ['a', 'a']"}},
             {"inferred_schema_view_view": {"part": "ndarray <U1 (2,) ['b', 'b']"}},
@@ -42,13 +42,13 @@ DIFFERENCES = {
         _SHARES, {"returns": [[2, 3]]}
     ),
     "row_reader.fields_by_their_schema": Difference(
-        "columns come in stored order", {"tuple": ["id", "price"]}
+        "columns are returned in stored order", {"tuple": ["id", "price"]}
     ),
     "row_reader.a_list_with_a_petastorm_dataset": Difference(
-        "a list may name datasets of Petastorm", {"returns": [0, 1, 2, 3, 4, 5]}
+        "a list may contain Petastorm datasets", {"returns": [0, 1, 2, 3, 4, 5]}
     ),
     "row_reader.a_file_of_a_petastorm_dataset_loses_the_schema": Difference(
-        "a file of a dataset of Petastorm is decoded as well",
+        "a single file in a Petastorm dataset is also decoded",
         [{"tuple": ["id", "city", "tag", "vector"]}, "str 'Bern'", False],
     ),
     "torch_loaders.iterating_again_after_a_short_batch": Difference(
@@ -59,7 +59,7 @@ DIFFERENCES = {
     ),
     "torch_loaders.iterating_after_an_error": Difference(_AGAIN, [_OWN_ERROR, _OWN_ERROR]),
     "transforms.a_selection_without_a_function": Difference(
-        "selected_fields select, with and without a function",
+        "selected_fields has an effect with or without a function",
         {"returns": [{"inferred_schema_transformed_view": {"id": "ndarray int64 (2,) [0, 1]"}}]},
     ),
     "types.integers_with_nulls_in_one_row_group": Difference(
@@ -78,7 +78,7 @@ DIFFERENCES = {
         ["class str", [], ["ndarray object (2,) ['a', None]"]],
     ),
     "types.strings_that_end_with_nul": Difference(
-        "strings keep the NULs at their end",
+        "strings keep their trailing NULs",
         ["class str", [], ["ndarray object (2,) ['a\\x00', 'b']"]],
     ),
     "types.lists_of_several_lengths": Difference(

@@ -1,11 +1,11 @@
-"""Write the datasets in data/ with Petastorm and Spark, and data_of_mdstorm/ with mdstorm.
+"""Write the datasets in data/ with Petastorm and Spark, and those in data_of_mdstorm/ with mdstorm.
 
 ::
 
     benchmarks/.environments/petastorm/bin/python -m tests.conformance.make_data
     .venv/bin/mdstorm run -m tests.conformance.make_data
 
-Repeating it changes the files, but not the values in them.
+Running it again changes the files, but not the values in them.
 """
 
 import datetime
@@ -109,7 +109,7 @@ def write(
     per_file: int,
     partition_by: tuple[str, ...] = (),
 ) -> str:
-    """Write files of `per_file` rows with one row group each."""
+    """Write files with `per_file` rows and one row group each."""
     shutil.rmtree(target, ignore_errors=True)
     with materialize_dataset(spark, target.as_uri(), schema, row_group_size_mb=1):
         for start in range(0, len(rows), per_file):
@@ -117,7 +117,7 @@ def write(
             frame = spark.createDataFrame(part, schema.as_spark_schema()).coalesce(1)
             writer = frame.write.mode("append")
             (writer.partitionBy(*partition_by) if partition_by else writer).parquet(target.as_uri())
-            # Files are read in the order of their names.
+            # Files are read in name order.
             for file in target.rglob("part-00000-*.parquet"):
                 file.rename(file.with_name(f"part-{start // per_file}.snappy.parquet"))
     for leftover in [*target.rglob("*.crc"), *target.rglob("_SUCCESS")]:

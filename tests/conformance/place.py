@@ -1,4 +1,4 @@
-"""The datasets that a program reads, and the folder in which it writes."""
+"""The datasets that a program reads, and the folder that it writes to."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ DATA_OF_MDSTORM = Path(__file__).with_name("data_of_mdstorm")
 
 
 class Place:
-    """An empty folder for one program, next to the datasets that all programs share."""
+    """An empty folder for one program, along with the datasets that all programs share."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,12 +42,12 @@ class Place:
         return f"file://{path.parent}"
 
     def numbers(self, rows: int = 10, *, group: int = 4) -> str:
-        """Write ``id`` = 0, 1, … and ``x`` = id / 2; return the URL of the folder."""
+        """Write the columns ``id`` = 0, 1, … and ``x`` = id / 2; return the folder's URL."""
         ids = np.arange(rows)
         return self.parquet({"id": ids, "x": ids / 2}, group=group)
 
     def files(self, sizes: Sequence[int]) -> list[str]:
-        """Write files with these numbers of rows and ascending ids; return the files' URLs."""
+        """Write files with the given row counts and ascending ids; return the files' URLs."""
         urls, start = [], 0
         for number, size in enumerate(sizes):
             name = f"files/part-{number}.parquet"
@@ -57,7 +57,7 @@ class Place:
         return urls
 
     def partitioned(self, column: str = "part", values: Sequence[str] = ("a", "b")) -> str:
-        """Write a Hive-partitioned dataset, two rows each; return the URL of its root."""
+        """Write a Hive-partitioned dataset with two rows per partition; return its root URL."""
         for number, value in enumerate(values):
             ids = np.arange(2 * number, 2 * number + 2)
             self.parquet({"id": ids}, name=f"hive/{column}={value}/part-0.parquet")

@@ -1,10 +1,10 @@
-"""Short functions that read without any randomness."""
+"""Short functions for reading without randomness."""
 
 from typing import Any
 
 from petastorm import make_batch_reader, make_reader
 
-#: No shuffling, and not Petastorm's thread pool, which may end before it has read all rows.
+#: No shuffling and no thread pool, because Petastorm's may end before it has read all rows.
 CALM = {"reader_pool_type": "dummy", "shuffle_row_groups": False}
 
 
@@ -19,5 +19,5 @@ def rows(url: str, **arguments: Any) -> list[Any]:
 
 
 def ids_of(batches: list[Any]) -> list[list[int]]:
-    """The ids of each batch."""
+    """Return the ids in each batch."""
     return [batch.id.tolist() for batch in batches]

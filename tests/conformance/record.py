@@ -4,7 +4,7 @@
 
     benchmarks/.environments/petastorm/bin/python -m tests.conformance.record [NAME…]
 
-With names, of modules or of programs, only these are recorded again.
+If names of modules or programs are given, only those programs are recorded again.
 """
 
 import faulthandler
@@ -18,7 +18,7 @@ from typing import Any
 import petastorm
 from tests.conformance.running import RECORDED, chosen, load_programs, needs_spark, run, save
 
-#: After this time a program is considered to hang: the recording ends with a traceback.
+#: A program that runs longer is considered to hang, and the recording ends with a traceback.
 _LONGEST_SECONDS = 60
 
 

@@ -1,4 +1,4 @@
-"""Find programs, run one, and record their results."""
+"""Find programs, run them, and record their results."""
 
 import importlib
 import inspect
@@ -20,7 +20,7 @@ Program: TypeAlias = Callable[..., Any]
 
 
 def load_programs(folder: Path = _PROGRAMS) -> dict[str, Program]:
-    """Import all modules with programs; return the programs by name, ``module.function``."""
+    """Import all modules with programs; return the programs by name (``module.function``)."""
     package = ".".join(folder.parts[folder.parts.index("tests") :])
     found = {}
     for path in sorted(folder.glob("*.py")):
@@ -50,7 +50,7 @@ def run_in(place: Any, program: Program, spark: Any = None) -> Any:
 
 
 def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
-    """Return the programs with the wanted names, or in modules with these names; all if none."""
+    """Return the programs whose name or module is wanted, or all programs if none are."""
     return {
         name: program
         for name, program in programs.items()
@@ -59,7 +59,7 @@ def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program
 
 
 def save(path: Path, results: dict[str, Any]) -> None:
-    """Write a line for each program."""
+    """Write the results as JSON, with one line per program."""
     lines = (
         f"{json.dumps(name)}: {json.dumps(result, ensure_ascii=False)}"
         for name, result in results.items()

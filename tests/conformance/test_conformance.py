@@ -1,7 +1,7 @@
 """Programs get the same results under the real Petastorm and under mdstorm.
 
 Petastorm's results are in recorded.json, so these tests do not need Petastorm. differences.py lists
-the results that differ on purpose, with the reasons.
+the results that differ deliberately, with the reasons.
 """
 
 import json
@@ -35,12 +35,12 @@ def programs() -> Iterator[dict[str, Program]]:
 
 @pytest.fixture
 def spark_with_cache(spark: Any, tmp_path: Path, set_conf: Callable[..., None]) -> Any:
-    """The session of the tests, with a directory for converted frames."""
+    """The tests' Spark session, with a directory for converted DataFrames."""
     set_conf("petastorm.spark.converter.parentCacheDirUrl", f"file://{tmp_path / 'cache'}")
     return spark
 
 
-#: Programs that write with Spark and read the result, and that are not only in the long tests.
+#: Programs that write with Spark and read the result, but also run in the short tests.
 _OF_THE_GATE = {
     "all_files",
     "written_rows_are_read",
@@ -61,12 +61,12 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     uses_spark = module in (*_WRITING, "converter") or program.startswith("a_copy_of_a_dataset")
     if not uses_spark:
         return []
-    # Outside of the long tests, one kind of session is enough.
+    # Outside the long tests, one kind of session is enough.
     return [pytest.mark.spark_session, *[pytest.mark.long] * (is_long or IS_CONNECT)]
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in RESULTS])
-def test_program_has_same_result_as_recorded_under_petastorm(
+def test_program_result_matches_petastorm_recording(
     name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     program = programs[name]
@@ -79,16 +79,14 @@ def test_program_has_same_result_as_recorded_under_petastorm(
     result = json.loads(json.dumps(run(program, tmp_path, spark)))
     if name in DIFFERENCES:
         assert result == DIFFERENCES[name].mdstorm
-        assert not agree(RESULTS[name], result), "no difference any more: remove it from the table"
+        assert not agree(RESULTS[name], result), "no longer different: remove it from the table"
     else:
         assert agree(RESULTS[name], result), f"Petastorm: {RESULTS[name]}\nmdstorm:   {result}"
 
 
 @pytest.mark.parametrize("name", ["codecs", "series", "places", "cities"])
 @pytest.mark.usefixtures("programs")
-def test_metadata_written_by_mdstorm_equals_metadata_that_petastorm_read(
-    name: str, tmp_path: Path
-) -> None:
+def test_rewritten_metadata_equals_metadata_read_by_petastorm(name: str, tmp_path: Path) -> None:
     from tests.conformance import make_data
 
     schemas = {"codecs": make_data.CODECS, "series": make_data.SERIES}
@@ -101,16 +99,16 @@ def test_metadata_written_by_mdstorm_equals_metadata_that_petastorm_read(
         build_rowgroup_index(target.as_uri(), None, make_data.indexers_of_places())
     before, after = (pq.read_metadata(d / "_common_metadata") for d in (source, target))
     assert after.schema.equals(before.schema)
-    arrows_own = {b"ARROW:schema": b""}  # depends on the version of pyarrow
+    arrows_own = {b"ARROW:schema": b""}  # depends on the pyarrow version
     assert {**after.metadata, **arrows_own} == {**before.metadata, **arrows_own}
 
 
-def test_each_program_has_a_record(programs: dict[str, Program]) -> None:
+def test_each_program_has_a_recorded_result(programs: dict[str, Program]) -> None:
     assert programs.keys() == RESULTS.keys()
     assert len(programs) >= 150
 
 
-def test_each_documented_difference_has_program_and_reason() -> None:
+def test_each_difference_has_a_program_and_a_reason() -> None:
     assert DIFFERENCES.keys() <= RESULTS.keys()
     assert all(difference.reason for difference in DIFFERENCES.values())
     assert len(DIFFERENCES) < len(RESULTS) / 8

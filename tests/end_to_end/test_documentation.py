@@ -1,7 +1,7 @@
-"""The Python in the documentation runs, and the examples in docstrings print what they show.
+"""The Python in the documentation runs, and docstring examples print what they show.
 
-The blocks of a page run in their order and share their names, as a reader would type them. `spark`
-exists already. ``/tmp`` and ``/dbfs`` are the test's own directory.
+The blocks on a page run in order and share their names, as if a reader typed them. `spark` is
+already defined. ``/tmp`` and ``/dbfs`` are replaced by the test's own directory.
 """
 
 import doctest
@@ -25,22 +25,22 @@ DOCS = ROOT / "docs"
 #: and `docs/migrate/` in `tests.migrate.rules`.
 ELSEWHERE = {DOCS / "trainers.md", *(DOCS / "migrate").rglob("*")}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
-#: Folders with many pages, and the pages in them that run in the short tests as well.
+#: Folders with many pages, and the pages in them that also run in the short tests.
 LONG = {"concepts", "how-to"}
 REPRESENTATIVE = {"resume.md", "shares.md"}
 FENCE = "```python\n"
-#: A comment above a block that is not run: it is the content of the file with this name.
+#: A comment above a block that is not run, because it is the content of the file with this name.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:
-    """Return the number of the first line, and the text, of every Python block that is run."""
+    """Return the line number and text of every Python block that is run."""
     text = page.read_text("utf-8")
     blocks = [
         (text.count("\n", 0, match.start("code")), match["file"], match["code"])
         for match in re.finditer(rf"^({FILE})?{FENCE}(?P<code>.*?)^```$", text, re.M | re.S)
     ]
-    # Check that no block is missed because its fence is written in another way.
+    # Check that no block is missed because its fence is written differently.
     assert len(blocks) == len(re.findall(r"^\s*[`~]{3,}[ \t]*(?:python|py)\b", text, re.M)), page
     return [(line, block) for line, file, block in blocks if file is None]
 
@@ -67,31 +67,31 @@ def name_of(page: Path) -> str:
         if python_blocks(p)
     ],
 )
-def test_python_blocks_of_pages_run(
+def test_python_blocks_on_pages_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if page.name == "iceberg.md":
         pytest.importorskip("tests.iceberg_tables")  # skips if pyiceberg cannot write tables
-    # Undo the drop-ins that a page installs: processes of later tests must not inherit them.
+    # Undo the drop-ins that a page installs, because later tests' processes must not inherit them.
     monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
     names: dict[str, Any] = {"__name__": page.name, "spark": spark}
     try:
         for line, block in python_blocks(page):
             program = with_own_directories(block, tmp_path)
-            # Empty lines are prepended, so that a traceback has the line number of the page.
+            # Empty lines are prepended so that tracebacks show line numbers on the page.
             exec(compile("\n" * line + program, page, "exec"), names)
     finally:
         spark.conf.unset(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF)
 
 
 @of_values
-def test_documented_program_that_resumes_reads_each_row_once_per_epoch(
+def test_documented_resume_program_reads_each_row_once_per_epoch(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (_, program), *_ = python_blocks(DOCS / "how-to" / "resume.md")
     program = with_own_directories(program, tmp_path).replace("step += 1", "step += 1; on(step)")
     trained: list[list[int]] = []
-    # Steps at the end of an epoch, at a checkpoint, and elsewhere.
+    # Stop at the end of an epoch, at a checkpoint, and in between.
     stops = iter([49, 50, 100, 120, 200, 300])
 
     def run() -> None:
@@ -124,7 +124,7 @@ MODULES = [
 
 
 def examples() -> dict[str, tuple[object, str]]:
-    """Return objects with examples, and their docstrings, by name; only once if exported twice."""
+    """Return objects with examples and their docstrings, by name, listing each object only once."""
     found: dict[str, tuple[object, str]] = {}
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
@@ -160,13 +160,13 @@ def names(with_spark: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("name", names(with_spark=False))
-def test_examples_in_docstrings_give_the_shown_output(name: str, tmp_path: Path) -> None:
+def test_docstring_examples_print_the_shown_output(name: str, tmp_path: Path) -> None:
     assert not failures(name, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", names(with_spark=True))
-def test_examples_with_spark_give_the_shown_output(
+def test_docstring_examples_with_spark_print_the_shown_output(
     name: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     assert not failures(name, tmp_path, spark=spark)

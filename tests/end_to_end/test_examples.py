@@ -1,4 +1,4 @@
-"""The examples and the quick start run as written, with the output that they show."""
+"""The examples and the quick start run as written and print the output that they show."""
 
 import os
 import re
@@ -15,7 +15,7 @@ EXAMPLES = ROOT / "examples"
 
 
 def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, with the commands of this Python first on the PATH."""
+    """Run a command in a folder, with this Python's commands first on the PATH."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     env = {**without_session(), "PATH": path, "TMPDIR": str(folder), "COLUMNS": "120"}
     return run_command(*command, cwd=folder, env=env)
@@ -29,13 +29,13 @@ def test_every_example_is_tested_here_or_is_a_notebook() -> None:
 
 
 @pytest.mark.long
-def test_quickstart_trains_a_model_that_predicts_better(tmp_path: Path) -> None:
+def test_quickstart_training_improves_predictions(tmp_path: Path) -> None:
     done = run(tmp_path, "python", EXAMPLES / "quickstart.py", "--rows", "4000", "--steps", "40")
     assert done.stderr == ""  # Spark's messages are suppressed
     assert list(tmp_path.rglob("*.mds")) == []  # converted DataFrames are removed
     _, written, read, *held_out = done.stdout.splitlines()
     rows, size, seconds = numbers(written)
-    assert 0.9 * 4000 < rows < 4000  # without the flights that were cancelled or diverted
+    assert 0.9 * 4000 < rows < 4000  # without cancelled or diverted flights
     assert min(size, seconds, *numbers(read)) > 0
     before, after = (numbers(line)[-1] for line in held_out)
     assert after < before - 5  # in minutes
@@ -46,14 +46,14 @@ def numbers(line: str) -> list[float]:
 
 
 def steps(text: str) -> list[tuple[str, str]]:
-    """Return a page's commands, except installations, and the output that it shows for each."""
+    """Return the commands on a page, except installation, and the output shown for each."""
     blocks = "".join(re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S))
     found = re.findall(r"^\$ (.+)\n((?:[^$].*\n)*)", blocks, re.M)
     return [step for step in found if step[0].startswith(("mdstorm", "python train"))]
 
 
 @pytest.mark.long
-def test_quick_start_with_petastorm_code_gives_the_shown_output(tmp_path: Path) -> None:
+def test_petastorm_quick_start_commands_print_the_shown_output(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "quickstart" / "petastorm.md").read_text("utf-8")
     files = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", text, re.M | re.S)
     for name, code in files:

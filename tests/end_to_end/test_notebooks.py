@@ -1,6 +1,6 @@
 """The example notebooks run, are up to date in all formats, and check their requirements.
 
-Those that need trainers or tuners are run by `tests.trainers.test_notebooks`.
+Notebooks that need trainers or tuners are run by `tests.trainers.test_notebooks`.
 """
 
 import ast
@@ -38,7 +38,7 @@ RUN = [
     *("05_parquet_and_delta", "06_mosaicml", "07_unity_catalog"),
     *("08_serverless_gpu", "09_migration"),
 ]
-#: Code that runs before a notebook. It simulates a serverless session, which refuses most settings.
+#: Code to run before a notebook. It simulates a serverless session, which rejects most settings.
 FIRST = {
     "08_serverless_gpu": f"""
 import sys
@@ -48,15 +48,15 @@ session = refusing(connect=False)
 session.__enter__()
 """
 }
-#: The table of the notebooks that need a workspace.
+#: The table used by the notebooks that need a workspace.
 TABLE = "main.default.points"
 WITH_WORKSPACE = ("07_unity_catalog", "08_serverless_gpu")
-#: Notebooks that run in the short tests as well.
+#: Notebooks that also run in the short tests.
 CHEAP = ("05_parquet_and_delta",)
 
 
 def code_of(name: str) -> list[str]:
-    """Return the code cells of a notebook."""
+    """Return the code cells in a notebook."""
     cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text("utf-8"))["cells"]
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
@@ -75,7 +75,7 @@ def marked(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in RUN])
-def test_notebook_prints_the_committed_outputs(
+def test_notebook_prints_its_committed_output(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     environment = request.getfixturevalue("workspace") if name in WITH_WORKSPACE else {}
@@ -112,14 +112,14 @@ def test_committed_notebooks_are_up_to_date_in_all_formats() -> None:
     assert {*NOTEBOOKS.rglob("*.ipynb")} <= made.keys()
 
 
-def test_pages_show_the_pictures_of_the_notebooks() -> None:
+def test_pages_show_the_notebook_pictures() -> None:
     copies = {path: path.read_bytes() for path in SCRIPT["IMAGES"].glob("*.png")}
     assert copies == SCRIPT["made_pictures"](), "run scripts/make_notebooks.py"
     assert {path.name for path in copies} == SCRIPT["SHOWN"].keys()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not name.startswith("before/")])
-def test_every_notebook_has_only_small_pictures(name: str) -> None:
+def test_notebooks_contain_only_small_pictures(name: str) -> None:
     sizes = [len(picture) for picture in SCRIPT["pictures_of"](name)]
     assert sizes
     assert max(sizes) < 25_000
@@ -138,7 +138,7 @@ def test_migrating_petastorm_notebooks_yields_mdstorm_notebooks(form: Path, tmp_
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_notebook_has_one_line_with_directory_to_change(name: str) -> None:
+def test_each_notebook_sets_its_directory_on_one_line(name: str) -> None:
     code = "\n".join(code_of(name))
     assert len(re.findall(r'^[A-Z]+ = "(?:file|dbfs):', code, re.M)) == 1
     assert len(DIRECTORY.findall(code)) == ("VOLUME" not in code)
@@ -153,6 +153,6 @@ def test_first_cell_imports_all_requirements(name: str) -> None:
     assert {*imported_by("\n".join(cells))} - elsewhere <= {*imported_by(check)}
 
 
-def test_the_readme_lists_every_notebook() -> None:
+def test_readme_lists_every_notebook() -> None:
     listed = re.findall(r"\(notebooks/(.*?)\.ipynb\)", (EXAMPLES / "README.md").read_text("utf-8"))
     assert sorted(listed) == sorted(NAMES)

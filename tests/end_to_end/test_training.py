@@ -1,4 +1,4 @@
-"""Models learn from the loaders' batches, and learn the same from the same seed."""
+"""Models learn from the loaders' batches, with the same results for the same seed."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -21,7 +21,7 @@ SHUFFLED = {"batch_size": 32, "num_epochs": None, "shuffling_queue_capacity": 20
 def converter(
     spark: SparkSession, tmp_path: Path, set_conf: Callable[[str, str | None], None]
 ) -> SparkDatasetConverter:
-    """The plane y = 3a - 2b + 1 over pairs (a, b), with a column of nulls that no model may see."""
+    """Points on the plane y = 3a - 2b + 1, with a column with nulls that models must ignore."""
     set_conf(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, tmp_path.as_uri())
     return make_spark_converter(
         spark.range(500).selectExpr(
@@ -65,7 +65,7 @@ def keras_losses(converter: SparkDatasetConverter) -> list[float]:
 
 @of_values
 @pytest.mark.parametrize("losses_of", [torch_losses, keras_losses])
-def test_training_loss_falls_and_is_equal_in_repeated_runs(
+def test_training_loss_falls_and_is_the_same_in_repeated_runs(
     converter: SparkDatasetConverter, losses_of: object
 ) -> None:
     assert callable(losses_of)

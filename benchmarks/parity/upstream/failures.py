@@ -10,7 +10,7 @@ _TOOLS = "docs/differences.md, tools and benchmarks"
 _WORKERS = "docs/differences.md, workers and their queues"
 _MESSAGE = "expects the text of a message; the class is the same"
 _SHARDS = "docs/mosaicml.md: MDS only, no JSON, CSV or XSV shards"
-_SHARED = "docs/mosaicml.md: no shared memory, and no settings of it"
+_SHARED = "docs/mosaicml.md: no shared memory, and no settings for it"
 _CLIENTS = "calls or patches MosaicML Streaming's object store clients"
 _REGISTRY = "docs/mosaicml.md: no registries"
 

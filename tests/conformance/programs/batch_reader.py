@@ -1,4 +1,4 @@
-"""`make_batch_reader`: the rows, their order, and the sizes of batches."""
+"""`make_batch_reader`: the rows, their order, and the batch sizes."""
 
 import contextlib
 import inspect

@@ -107,7 +107,7 @@ def an_empty_frame(place: Place, spark: Any) -> Any:
 
 
 def a_converter_of_a_worker(place: Place, spark: Any) -> Any:
-    """Converters are pickled to Spark's workers and are read there."""
+    """Converters are pickled, sent to Spark workers and read there."""
     converter = _converter(spark)
 
     def read(batches: Any) -> Any:

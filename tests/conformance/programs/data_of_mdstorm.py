@@ -1,6 +1,6 @@
-"""Datasets that mdstorm's `materialize_dataset` and `build_rowgroup_index` wrote.
+"""Datasets written by mdstorm's `materialize_dataset` and `build_rowgroup_index`.
 
-Petastorm's results were recorded when Petastorm itself read them.
+Petastorm itself read these datasets when its results were recorded.
 """
 
 import json
@@ -30,8 +30,7 @@ def schemas(place: Place) -> Any:
     for name in ("codecs", "series", "places", "cities"):
         schema = _schema(place, name)
         fields = schema.fields.values()
-        # The precision of decimals is left out, because mdstorm's text of their type does not
-        # contain it.
+        # The precision of decimals is left out, because mdstorm's type name does not contain it.
         found[schema._name] = [
             [f.name, f.numpy_dtype, f.shape, str(f.codec).partition("(Decimal")[0], f.nullable]
             for f in fields

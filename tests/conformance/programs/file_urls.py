@@ -9,7 +9,7 @@ from tests.conformance.reading import CALM, batches
 
 
 def _converter(spark: Any) -> SparkDatasetConverter:
-    """Return a converter of two files with six rows in all; the first program writes them."""
+    """Return a converter for two files with six rows in total; the first program writes them."""
     return make_spark_converter(spark.range(0, 6, 1, 2).selectExpr("id", "id / 2.0D x"))
 
 

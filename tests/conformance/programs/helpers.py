@@ -1,4 +1,4 @@
-"""The smaller modules: file systems, caches, mocks, several readers at once."""
+"""The smaller modules: file systems, caches, mocks, and several readers at once."""
 
 import inspect
 from typing import Any

@@ -1,4 +1,4 @@
-"""Inner names of Petastorm that programs import."""
+"""Petastorm's internal names that programs import."""
 
 import pickle
 from typing import Any

@@ -1,4 +1,4 @@
-"""Classes that people derive from the loaders of `petastorm.pytorch`, and copies of their parts."""
+"""User subclasses of the loaders in `petastorm.pytorch`, and loops copied from those loaders."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -41,7 +41,7 @@ class _InPairs(DataLoader):
 
 
 class _Copied(DataLoader):
-    """A custom loop around Petastorm's parts that shuffles each batch of the reader."""
+    """A custom loop around Petastorm's parts that shuffles each batch from the reader."""
 
     def _iter_impl(self) -> Iterator[Any]:
         keys: Any = ()
@@ -64,7 +64,7 @@ class _Copied(DataLoader):
 
 
 class _Plain(LoaderBase):
-    """A subclass of the base class alone, which yields batches as the reader returns them."""
+    """A direct subclass of the base class that yields batches as the reader returns them."""
 
     def __init__(self, reader: Any) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class _Plain(LoaderBase):
 
 
 class _Backwards(InMemBatchedDataLoader):
-    """Yields the batches of the rows in memory from the last one to the first."""
+    """Yields batches of the rows in memory in reverse order."""
 
     def __iter__(self) -> Iterator[Any]:
         for start in range(len(self._buffer[0]) - 1, -1, -self._batch_size):

@@ -25,7 +25,7 @@ def _times(found: list[Any]) -> list[list[int]]:
 
 
 def pairs_of_rows(place: Place) -> Any:
-    """Sort the fields, because their order in a row depends on hashes of text."""
+    """Return rows with sorted fields, because their order depends on string hashes."""
     ngram = _ngram({0: [_TIME, _VALUE], 1: [_TIME]})
     return [
         {

@@ -1,4 +1,4 @@
-"""Wrong arguments of `make_batch_reader` and `make_reader`."""
+"""Invalid arguments to `make_batch_reader` and `make_reader`."""
 
 from typing import Any
 

@@ -28,7 +28,7 @@ def rows_are_named_tuples(place: Place) -> Any:
 
 
 def columns_of_all_codecs(place: Place) -> Any:
-    """Scalars with and without nulls, arrays of fixed and of free shapes, and images."""
+    """Scalars with and without nulls, arrays of fixed and variable shape, and images."""
     names = "id small byte half flag name word price maybe matrix ragged zipped hole png grey"
     return {name: _column(place, name) for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""`petastorm.tf_utils`: datasets of both readers, in eager and in graph mode."""
+"""`petastorm.tf_utils`: datasets on both readers, in eager and graph mode."""
 
 import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""Types of columns as `make_batch_reader` returns them."""
+"""Column types that `make_batch_reader` returns."""
 
 import datetime
 from decimal import Decimal
@@ -11,7 +11,7 @@ from tests.conformance.describing import describe, error_of, warnings_of
 from tests.conformance.place import Place
 from tests.conformance.reading import CALM, batches
 
-#: Values and type of each column, by name.
+#: Values and type of each column, by column name.
 _COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {
     "booleans": ([True, False], pa.bool_()),
     "booleans_with_nulls": ([True, None, False], pa.bool_()),
@@ -31,7 +31,7 @@ _COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {
 
 
 def _column(place: Place, values: Any, type_: Any, **arguments: Any) -> Any:
-    """Return the type and shape in the schema of a column with these values, and its batches."""
+    """Write a column of these values; return its type and shape in the schema, and its batches."""
     url = place.parquet({"c": pa.array(values, type_)}, **arguments)
     with make_batch_reader(url, **CALM) as reader:
         field = reader.schema.fields["c"]

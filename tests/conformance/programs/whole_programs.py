@@ -1,4 +1,4 @@
-"""Programs from the raw data to the model, as in tutorials on Petastorm."""
+"""Programs that go from raw data to a model, as in Petastorm tutorials."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tests.conformance.place import Place
 
 
 class _Model(torch.nn.Module):
-    """One layer whose weights are initialised with ones."""
+    """A single layer with all weights initialised to one."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class _Model(torch.nn.Module):
 
 
 def _losses(model: Any, batches: Any) -> list[str]:
-    """Train for a pass; return losses, rounded to be equal in all versions of PyTorch."""
+    """Train for one pass; return the losses, rounded to be equal in all PyTorch versions."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     losses = []
     for inputs, labels in batches:

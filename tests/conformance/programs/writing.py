@@ -1,4 +1,4 @@
-"""Datasets that a program writes with Spark, and reads again."""
+"""Datasets that a program writes with Spark and reads back."""
 
 from decimal import Decimal
 from typing import Any

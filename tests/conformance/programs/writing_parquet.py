@@ -1,4 +1,4 @@
-"""The Parquet files after `materialize_dataset`, the files next to them, and their readers."""
+"""Parquet files written by `materialize_dataset`, the files next to them, and their readers."""
 
 import json
 from pathlib import Path
