@@ -137,7 +137,7 @@ def main() -> int:
                 speed = reading_speed(make, touch, args.rows, passes=1, seconds=PASS_SECONDS)
                 found.setdefault(name, []).append(speed["rows_per_s"])
     rates = {name: statistics.median(speeds) for name, speeds in found.items()}
-    # Ratios are computed within a round, in which other work on the machine affects all loaders.
+    # Ratios are computed per round, because other work on the machine affects a whole round.
     shares = {
         name: statistics.median(map(truediv, found[name], found["dicts"]))
         for name in ("stack", "batch_map", "array_column", "by_hand")

@@ -54,8 +54,8 @@ rect { fill: #0969da }
 _HEAD = """\
 # Benchmarks
 
-These are the figures of the last run of `make benchmark`. It measures each library in its own
-process and environment, one after the other, in several rounds; the figures are medians of the
+These are the figures from the last run of `make benchmark`. It measures each library in its own
+process and environment, one after another, in several rounds. The figures are medians over the
 rounds. `benchmarks/page.py` writes this page.
 
 {machine}
@@ -77,21 +77,21 @@ smaller with larger batches.
 
 ## Samples, against MosaicML Streaming
 
-Both read the same files, with 0 or 2 workers, whichever is faster.
+Both libraries read the same files, with 0 or 2 workers, whichever is faster.
 
 {samples}
 
 ## Against libraries with other formats
 
-Rows per second of CPU time, summed over all threads and processes: what one library does in
-threads, another does in processes. Other programs on the machine also affect CPU time less than
-wall-clock time. The processes that Ray keeps in the background also count. The best figure of each
-row is bold. {behind} All libraries read the same rows from
-local files, without worker processes of PyTorch, and decode images by the decoder that the row
-names. mdstorm decodes in as many threads as there are cores, which takes more CPU time than one
-thread, and less wall-clock time.
-At the end of this run, the machine's load average over 15 minutes was {load:.1f}, the run itself
-included. Small differences are noise: the ratios of each round are in
+Rows per second of CPU time, summed over all threads and processes, because some libraries use
+threads and others use processes. Other programs on the machine also affect CPU time less than
+wall-clock time. Ray's background processes are included. The best figure in each row is bold.
+{behind} All libraries read the same rows from
+local files, without PyTorch worker processes, and decode images with the decoder given in the
+row. mdstorm decodes in as many threads as there are cores, which takes more CPU time than one
+thread, but less wall-clock time.
+At the end of this run, the machine's 15-minute load average was {load:.1f}, including the
+run itself. Small differences are noise: the ratios for each round are in
 `benchmarks/results_peers.json`.
 `python benchmarks/run_peers.py` repeats only this table.
 

@@ -99,7 +99,7 @@ def _unmatched(
     if calls:
         detail = f"call {loader.call + 1} of this function is not in {recording.path}"
         return Verdict(loader, [Difference("calls", "", detail)])
-    return Verdict(loader, reason=f"{recording.path} has no loader of this kind from there")
+    return Verdict(loader, reason=f"{recording.path} has no loader of this kind in this function")
 
 
 def _verdict(old: Loader, again: Loader | None, new: Loader) -> Verdict:
