@@ -1,7 +1,7 @@
 """Petastorm's API over MDS shards.
 
-`mdstorm` mirrors `petastorm` module for module. Its names are loaded on first use: importing it
-imports neither pyspark nor a framework.
+`mdstorm` mirrors `petastorm` module for module. Its names are loaded lazily, so importing it does
+not import pyspark or any framework.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _HOMES = {
     "make_reader": "reader",
 }
 
-#: The optional library that each of these modules requires.
+#: Modules and the optional library that each one requires.
 _NEEDED = {
     "lightning": "lightning",
     "pytorch": "torch",
@@ -49,13 +49,13 @@ _NEEDED = {
     "transformers": "transformers",
 }
 
-# The engine's log records go to this package's logger, so that users set levels and handlers in one
-# place, `logging.getLogger("mdstorm")`, as with Petastorm's logger.
+# The engine's log records go to this package's logger, so that users can set levels and handlers in
+# one place, `logging.getLogger("mdstorm")`, as with Petastorm's logger.
 logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 class _Missing:
-    """The last import finder. Its error for a missing module suggests the replacement."""
+    """The last import finder, whose error for a missing module suggests the replacement."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

@@ -1,8 +1,8 @@
-"""Decode arrays stored as ``.npy`` files or ``.npz`` archives, as NumPy writes them.
+"""Decode arrays stored as ``.npy`` files or ``.npz`` archives written by NumPy.
 
-A file is a header, which states dtype and shape in Python syntax, followed by the values. Both are
-checked before memory is allocated. A column has few distinct headers: each is parsed once, and the
-values of all rows are copied together.
+A file consists of a header, which contains the dtype and shape in Python syntax, and the values.
+Dtype and shape are checked before memory is allocated. Because a column has few distinct headers,
+each header is parsed only once, and the values of all rows are copied together.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Shape = tuple[int | None, ...]
 _Positions = npt.NDArray[np.int64]
 
 _MAGIC = np.frombuffer(b"\x93NUMPY", np.uint8)
-#: Combined size in bytes of the magic string, the version, and the longer header length field.
+#: Total size in bytes of the magic string, the version, and the 4-byte header length.
 _PREFIX_SIZE = 12
 #: Maximum header size in bytes. NumPy refuses headers longer than 10,000.
 MOST_BYTES = 16 << 10
-#: The local header of an archive member: signature, flags, method, checksum, and the lengths of
-#: its name and its extra field.
+#: The local header of an archive member, with its signature, flags, method, checksum, and the
+#: lengths of its name and extra field.
 _HEADER = struct.Struct("<4s2xHH4xI8xHH")
 _SIGNATURE = b"PK\x03\x04"
 _MEMBER = b"arr.npy"
 _DEFLATED = 8
-#: Flag of archive members whose checksum follows their data.
+#: Flag for archive members whose checksum follows the data.
 _CHECKSUM_LATER = 1 << 3
 #: Errors caused by damaged archives.
 _DAMAGE = (
@@ -62,28 +62,29 @@ def decode_npy(
     Parameters
     ----------
     values : pyarrow.BinaryArray
-        What ``numpy.save`` wrote, one array per row; null stays null.
+        Files written by ``numpy.save``, one array per row; null stays null.
     dtype : numpy.dtype
-        dtype of all arrays, in the byte order of the machine.
+        dtype of all arrays, in native byte order.
     shape : tuple of (int or None)
-        Their shape.
+        Shape of all arrays.
     has_nulls : bool
-        Whether rows elsewhere are null, if not here: the form is that for a null.
+        Whether the column has nulls in other batches. If so, the result has the same form as if
+        `values` had nulls.
 
     Returns
     -------
     numpy.ndarray
-        ``(rows, *shape)`` of `dtype` where `shape` has no free dimension and no row is null, and
-        where times have the same unit.
+        An array of shape ``(rows, *shape)`` and type `dtype`, if `shape` has no free dimension, no
+        row is null, and all times have the same unit.
     pyarrow.ListArray
-        Where `shape` has one dimension otherwise, and Arrow has the type.
+        Otherwise, if `shape` has one dimension and Arrow supports the type.
     numpy.ndarray
-        Of dtype object with an array or None per row, for anything else.
+        Otherwise, an object array with an array or None per row.
 
     Raises
     ------
     ValueError
-        If a row is no such file, or its array has another dtype or shape.
+        If a row is not a ``.npy`` file, or its array has a different dtype or shape.
     """
     files = _Files(values, dtype, shape)
     if None not in shape and files.all_valid and not has_nulls and not files.mixes_units:
@@ -117,7 +118,7 @@ class _Files:
 
     @property
     def mixes_units(self) -> bool:
-        """Whether the files contain times in several units: one may not hold all of them."""
+        """Whether the files contain times in several units, which may not fit into a single one."""
         return self._dtype.kind in "mM" and len({header.dtype for header in self._headers}) > 1
 
     def matrix(self) -> npt.NDArray[Any]:
@@ -165,14 +166,14 @@ class _Files:
         for code, start, size in files:
             header = self._headers[code]
             array = header.array(self._data[start : start + size].tobytes())
-            # Strings keep the length declared in their file, and times keep their unit.
+            # Strings keep the length declared in the file, and times keep their unit.
             is_number = self._dtype.kind in "biufc"
             wanted = self._dtype if is_number else header.dtype.newbyteorder("=")
             found.append(np.asarray(array, wanted, order="C"))
         return found
 
     def _find_skipped(self) -> _Positions:
-        """Return the number of bytes before the values in each file."""
+        """Return the offset of the values in each file, in bytes."""
         data, starts = self._data, self._starts
         if len(starts) == 0:
             return np.zeros(0, np.int64)
@@ -185,7 +186,7 @@ class _Files:
         is_old = prefix[:, 6] == 1
         if (prefix[~is_old, 6] != 2).any():
             raise ValueError("a value has an unknown version of NumPy's format")
-        lengths[is_old] &= 0xFFFF  # version 1 has two bytes for the length
+        lengths[is_old] &= 0xFFFF  # version 1 stores the length in two bytes
         skipped = lengths + np.where(is_old, _PREFIX_SIZE - 2, _PREFIX_SIZE)
         if (skipped > self._sizes).any():
             raise ValueError("a value ends before the end of its array")
@@ -225,7 +226,7 @@ class NpyHeader:
     dtype, shape : numpy.dtype, tuple of int
         Type and shape of the array.
     fortran_order : bool
-        Whether the first index of the array changes fastest.
+        Whether the array is stored in Fortran order, with the first index changing fastest.
     start : int
         Offset of the values in bytes.
     """
@@ -241,7 +242,7 @@ class NpyHeader:
         return self.dtype.itemsize * math.prod(self.shape)
 
     def array(self, file: bytes) -> npt.NDArray[Any]:
-        """Return a copy of the array in the file with this header.
+        """Return a copy of the array in a file with this header.
 
         Raises
         ------
@@ -289,14 +290,14 @@ def _parsed(text: bytes) -> NpyHeader:
 
 
 def inflate_npz(values: pa.Array, shape: Shape | None = None) -> pa.Array:
-    """Return the ``.npy`` files inside ``.npz`` archives that hold one array named ``arr``.
+    """Return the ``.npy`` files in ``.npz`` archives that contain a single array named ``arr``.
 
     Parameters
     ----------
     values : pyarrow.BinaryArray
         The archives; null stays null.
     shape : tuple of (int or None), optional
-        The shape that the field declares, as in `inflate`.
+        The shape declared by the field, as in `inflate`.
 
     Raises
     ------
@@ -308,20 +309,20 @@ def inflate_npz(values: pa.Array, shape: Shape | None = None) -> pa.Array:
 
 
 def inflate(archive: bytes, shape: Shape | None = None) -> bytes:
-    """Return the ``.npy`` file inside an ``.npz`` archive, decompressed to the size in its header.
+    """Decompress the ``.npy`` file in an ``.npz`` archive, up to the size given in its header.
 
     Parameters
     ----------
     archive : bytes
-        An archive that ``numpy.savez`` or ``numpy.savez_compressed`` wrote of an array named
-        ``arr``.
+        An archive of an array named ``arr``, written by ``numpy.savez`` or
+        ``numpy.savez_compressed``.
     shape : tuple of (int or None), optional
-        The shape that the field declares. An array with more values is not decompressed.
+        The shape declared by the field. Arrays with more values are not decompressed.
 
     Raises
     ------
     ValueError
-        If `archive` is not such an archive, or its array has more values.
+        If `archive` is not such an archive, or its array has more values than `shape` allows.
     """
     try:
         return _inflated(archive, shape)
@@ -330,7 +331,7 @@ def inflate(archive: bytes, shape: Shape | None = None) -> bytes:
 
 
 def _inflated(archive: bytes, shape: Shape | None) -> bytes:
-    """Decompress the first member without reading the directory, ten times as fast as zipfile."""
+    """Decompress the first member without reading the directory, 10 times faster than zipfile."""
     signature, flags, method, checksum, name_size, extra_size = _HEADER.unpack_from(archive)
     start = _HEADER.size + name_size + extra_size
     is_plain = method == _DEFLATED and not flags & _CHECKSUM_LATER
@@ -353,7 +354,7 @@ def _inflated(archive: bytes, shape: Shape | None) -> bytes:
 
 
 def _read(read: Callable[[int], bytes], shape: Shape | None) -> bytes:
-    """Read a ``.npy`` file; raise ValueError first if it has more values than the shape allows."""
+    """Read a ``.npy`` file, or raise ValueError if it has more values than the shape allows."""
     content = read(MOST_BYTES)
     header = parse_header(content)
     if shape is not None and None not in shape and math.prod(header.shape) > math.prod(shape):  # type: ignore[arg-type]

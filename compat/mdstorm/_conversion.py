@@ -62,75 +62,75 @@ def convert(
     files), and its schema is kept. Each row group of such a dataset becomes a shard, so that
     shuffled row groups, selectors and n-grams work as before.
 
-    Without Spark, rows keep their order, memory is bounded, and an interrupted conversion resumes
-    when you run it again. With Spark, the executors read and write, the order of rows is Spark's,
-    and an interrupted conversion cannot be resumed.
+    Without Spark, rows keep their order, memory usage is bounded, and an interrupted conversion
+    resumes when you run it again. With Spark, the executors read and write the data, Spark
+    determines the row order, and an interrupted conversion cannot be resumed.
 
     Parameters
     ----------
     source : str or path
-        URL or local path of a directory or file of Parquet, or of a table of Delta or Iceberg.
+        URL or local path of a Parquet file or directory, or of a Delta or Iceberg table.
     url : str or path
-        Directory for the MDS dataset. It must not hold a dataset yet, unless `overwrite` is true.
+        Directory for the MDS dataset. It must not contain a dataset unless `overwrite` is true.
     columns : sequence of str, optional
         Columns to convert, in this order; all of them by default.
     dtype : {"float32", "float64", None}
-        Type to which floating-point scalars and elements of arrays are converted; None keeps their
+        Type to which floating-point scalars and array elements are converted; None keeps their
         types.
     decimals : {"float64", "float32", "decimal", None}
         Type to which decimals and arrays of decimals are converted. None and ``"decimal"`` keep
-        every digit.
+        all digits.
     shard_size : int, optional
         Maximum size of an uncompressed shard in bytes, at most 4 GiB. None and 0 mean 64 MiB, or
         the size of the row group if each row group becomes a shard.
     compression : str, optional
         ``"zstd"``, ``"gz"``, ``"bz2"``, ``"br"`` or ``"snappy"``, with an optional ``":level"``.
     hashes : iterable of str
-        Names of the hashes to record in the index for every file; unique and in sorted order.
+        Names of the hashes to record in the index for every file; unique and sorted.
     overwrite : bool
-        Whether to replace a dataset that mdstorm wrote to `url`. It stays until the new one is
-        complete.
+        Whether to replace a dataset that mdstorm wrote to `url`. The old dataset is kept until the
+        new one is complete.
     spark : pyspark.sql.SparkSession, optional
-        Session that runs the conversion, classic or Connect.
+        Session that runs the conversion, either classic or Connect.
     storage_options : dict, optional
-        Options of the fsspec file systems of both URLs. With `spark` they apply only to `url`, and
-        must not hold credentials; Spark reads with its own configuration.
+        Options for the fsspec file systems of both URLs. With `spark`, they apply only to `url` and
+        must not contain credentials; Spark reads with its own configuration.
     workers : int, optional
-        Number of threads, without Spark; by default one per CPU core, at most 8.
+        Number of threads, one per CPU core by default, but at most 8. Ignored with Spark.
     progress : callable or bool, optional
-        Function that is called with the number of converted rows and the total, without Spark. By
-        default, progress is shown in a terminal or a notebook. False turns it off, also with Spark.
+        Function called with the number of converted rows and the total, without Spark. By default,
+        progress is shown in a terminal or a notebook. False turns it off, even with Spark.
     resume : bool
         Whether to resume an interrupted run, and to keep finished shards if this run is
         interrupted. False starts over.
     keep_row_groups : bool, optional
-        Whether each shard holds rows of only one row group. The default is True for datasets with a
-        Petastorm schema, otherwise False. True is not available with `spark`.
+        Whether each shard contains rows from only one row group. The default is True for datasets
+        with a Petastorm schema and False otherwise. True is not supported with `spark`.
     version, timestamp : optional
-        The version of a table, as in `mdstorm.make_batch_reader`; by default the newest one.
+        The table version, as in `mdstorm.make_batch_reader`; the latest one by default.
 
     Returns
     -------
     Dataset
-        The dataset, opened.
+        The new dataset.
 
     Raises
     ------
     UnsupportedTypeError
-        If columns cannot be stored. The error is raised before anything is written, and names all
-        such columns.
+        If columns cannot be stored. The error lists all of them and is raised before anything is
+        written.
     MissingColumnError
         If one of `columns` does not exist.
     DatasetNotFoundError, CorruptDatasetError
-        If there are no Parquet files, or one is damaged.
+        If there are no Parquet files, or one of them is damaged.
     DatasetExistsError
-        If `url` holds a dataset, a part of another conversion, or Parquet files.
+        If `url` contains a dataset, part of another conversion, or Parquet files.
     WriteError
         If the dataset cannot be written.
     InvalidArgumentError
         If an argument has an invalid value.
     UnsupportedTableError
-        If `source` is a table of an unsupported kind, or any table together with `spark`.
+        If `source` is an unsupported kind of table, or any table if `spark` is passed.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def convert(
     as_of = AsOf(version, timestamp)
     parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)
     if name is not None or parquet.table_version is not None:
-        # The directory of a table specified by its name or its metadata.
+        # The directory of a table that was specified by its name or its metadata.
         _check_apart(parquet.location.url, target)
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
@@ -190,7 +190,7 @@ def convert(
 
 
 def _check_apart(source: str, target: Location) -> None:
-    """Raise InvalidArgumentError if two directories are the same, or one contains the other."""
+    """Raise InvalidArgumentError if the directories are the same or one contains the other."""
     if f"{target.url}/".startswith(f"{source}/") or source.startswith(f"{target.url}/"):
         raise errors.InvalidArgumentError(
             f"source and destination overlap at {target.url}: choose another destination"
@@ -198,7 +198,7 @@ def _check_apart(source: str, target: Location) -> None:
 
 
 def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> None:
-    """Raise an error for sources and options that a conversion with Spark does not support."""
+    """Raise an error for sources and options that conversion with Spark does not support."""
     if parquet.table_version is not None:
         raise errors.UnsupportedTableError(
             f"{parquet.url} is a table of Delta or Iceberg. Tables are converted without spark: "
@@ -219,7 +219,7 @@ def _plan(
     dtype: str | None,
     decimals: str | None,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the columns to read, and keywords for how to store them, as `mds_plan` does."""
+    """Return the columns to read, and keyword arguments for storing them as in `mds_plan`."""
     fields = engine.chosen_fields(parquet.arrow_schema, columns)
     if columns is not None and not 0 < len(set(columns)) == len(columns):
         raise errors.InvalidArgumentError(
@@ -244,7 +244,7 @@ def _plan(
 
 
 def _check_no_parquet(target: Location) -> None:
-    """Raise DatasetExistsError if a directory has Parquet files, which readers would ignore."""
+    """Raise DatasetExistsError if a directory contains Parquet files, which readers would ignore."""
     for name in target.list_names():
         if name.endswith(".parquet") and not is_hidden(name):
             raise errors.DatasetExistsError(
@@ -256,10 +256,10 @@ def _check_no_parquet(target: Location) -> None:
 def _read_by_spark(
     spark: SparkSession, url: str, parquet: ParquetDataset, names: Sequence[str]
 ) -> DataFrame:
-    """Read columns of Parquet files with Spark, with the same types as a conversion without Spark.
+    """Read Parquet columns with Spark, with the same types as in a conversion without Spark.
 
-    Spark would infer dates and fractions from the names of directories, which mdstorm reads as
-    strings or integers. Some sessions refuse the conf that turns this off.
+    Spark would infer dates and fractions from directory names, which mdstorm reads as strings or
+    integers. Some sessions do not allow changing the setting that turns this inference off.
     """
     from pyspark.sql.functions import col
     from pyspark.sql.types import StringType, StructField, StructType
@@ -282,12 +282,12 @@ def _read_by_spark(
 def mds_plan(
     unischema: Unischema, source: ParquetDataset, names: Sequence[str] | None = None
 ) -> dict[str, Any]:
-    """Plan how to store the fields of a Unischema in MDS with their dtypes and shapes.
+    """Plan how to store a Unischema's fields in MDS with their dtypes and shapes.
 
     Parameters
     ----------
     unischema : Unischema
-        The schema. Values of user-defined codecs are stored decoded.
+        The schema. Values encoded by user-defined codecs are stored decoded.
     source : ParquetDataset
         The encoded rows.
     names : sequence of str, optional
@@ -296,14 +296,15 @@ def mds_plan(
     Returns
     -------
     dict
-        Keywords for ``convert_parquet(source, url, …)``: ``plan``, the columns of the MDS dataset,
-        by default the fields in their order, then the other columns of the files; ``recode``, which
-        converts a record batch of the files to these columns; and ``extra``, the schema.
+        Keyword arguments for ``convert_parquet(source, url, …)``: ``plan``, the columns of the MDS
+        dataset (by default the fields in order, followed by the other columns in the files);
+        ``recode``, which converts a record batch from the files to these columns; and ``extra``,
+        the schema.
 
     Raises
     ------
     MissingColumnError
-        If a field is not among the columns.
+        If the files have no column for a field.
     """
     check_stored(
         unischema, source.url, source.schema.names, "Write the rows with schema.as_spark_schema()"
@@ -325,7 +326,7 @@ def mds_plan(
         return pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     plan = tuple(mds.without_form(field.column) for field in columns.values())
-    # If no field was chosen, no schema is stored, and readers infer one.
+    # If no fields were selected, no schema is stored, and readers infer one.
     stored = decoded_source.unischema_to_json(unischema) if unischema.fields else None
     return {
         "plan": mds.Schema(plan),
@@ -348,7 +349,7 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
 
 
 def _storable(values: mds.Values, column: mds.Column) -> pa.Array:
-    """Return decoded values as Arrow data for the MDS writer."""
+    """Convert decoded values to Arrow data for the MDS writer."""
     if not isinstance(values, np.ndarray):
         return values
     if values.dtype == object:
@@ -362,7 +363,7 @@ def _storable(values: mds.Values, column: mds.Column) -> pa.Array:
         encode = encoding.encoder()
         found = (None if array is None else encode(_numbers(array)) for array in values)
         return pa.array(list(found), pa.binary())
-    # One-dimensional booleans have a Spark type; the writer converts them to numbers.
+    # One-dimensional boolean arrays have a Spark type, and the writer converts them to numbers.
     return mds.as_arrow(_numbers(values) if column.spark_type is None else values)
 
 
@@ -379,8 +380,8 @@ def open_compared(
 ) -> tuple[engine.ComparedRows, engine.ComparedRows]:
     """Open two datasets (MDS, Parquet files or tables) to compare their rows.
 
-    If either has a Unischema, the fields of both are compared decoded. `as_of` is the version of
-    the first dataset, if that is a table.
+    If either dataset has a Unischema, the fields of both are decoded for the comparison. `as_of` is
+    the version of the first dataset if that is a table.
 
     Raises
     ------
@@ -396,7 +397,7 @@ def open_compared(
 def _rows(
     source: Dataset | ParquetDataset, own: Unischema | None, other: Unischema | None
 ) -> engine.ComparedRows:
-    """Return rows decoded by the dataset's own schema or, without one, by the other dataset's."""
+    """Return rows decoded with the dataset's own schema or, if it has none, the other dataset's."""
     if own is not None:
         return _decoded_rows(source, own)
     known = {} if other is None else other.fields
@@ -410,7 +411,7 @@ def _rows(
 
 
 def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> engine.ComparedRows:
-    """Return rows decoded by a Unischema, with arrays as their dtype, shape and bytes."""
+    """Return rows decoded with a Unischema, representing arrays by dtype, shape and bytes."""
     decoded = decoded_source.decoded(source, unischema)
     types = {
         column.name: _ARRAY
@@ -436,7 +437,7 @@ def _decoded_rows(source: Dataset | ParquetDataset, unischema: Unischema) -> eng
 
 
 def _described(array: npt.NDArray[Any] | None) -> dict[str, Any] | None:
-    """Return the dtype, shape and bytes of an array; None for null."""
+    """Return an array's dtype, shape and bytes, or None for null."""
     if array is None:
         return None
     array = np.ascontiguousarray(_numbers(array))

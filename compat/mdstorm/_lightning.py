@@ -32,21 +32,21 @@ _IN_ORDER: dict[str, Any] = {
 
 
 class ConverterLoaders(Described):
-    """Converters as a Lightning data module: ``Trainer().fit(model, module)``.
+    """A Lightning data module that reads from converters: ``Trainer().fit(model, module)``.
 
-    Each rank gets its share of the rows once the Trainer has started its processes, with any
-    strategy, and each row is read once per epoch. Lightning's checkpoints hold the position in
-    the training data, so ``fit(…, ckpt_path=…)`` continues with the next row.
+    Once the Trainer has started its processes, with any strategy, each rank reads its share of the
+    rows, and each row is read once per epoch. Lightning's checkpoints contain the position in the
+    training data, so ``fit(…, ckpt_path=…)`` continues with the next row.
 
     Parameters
     ----------
     train, val, test, predict : SparkDatasetConverter, optional
-        Converters for training, validation, test and prediction. Lightning skips those that you
-        leave out.
+        Converters for training, validation, test and prediction. Lightning skips the splits that
+        you leave out.
     batch_size : int
-        Rows per batch, on each rank.
+        Rows per batch on each rank.
     evaluation : mapping, optional
-        Arguments that differ for `val`, `test` and `predict`, such as ``{"batch_size": 1024}``. By
+        Arguments to override for `val`, `test` and `predict`, such as ``{"batch_size": 1024}``. By
         default, their rows are read in stored order.
     **options
         Other arguments of `SparkDatasetConverter.make_torch_dataloader`. The defaults are
@@ -55,8 +55,8 @@ class ConverterLoaders(Described):
     Attributes
     ----------
     loaders : dict of str to StreamingDataLoader
-        The loaders created so far, by split. A Trainer gets the same loaders in each epoch and each
-        run, so that epochs are shuffled differently.
+        The loaders created so far, by split. A Trainer gets the same loaders in every epoch and
+        run, so that each epoch is shuffled differently.
 
     Raises
     ------
@@ -66,7 +66,7 @@ class ConverterLoaders(Described):
         If `num_epochs` is None, or `data_loader_fn` is passed.
     """
 
-    #: The Trainer, which Lightning sets.
+    #: The Trainer, set by Lightning.
     trainer: Any
 
     def __init__(
@@ -109,8 +109,8 @@ class ConverterLoaders(Described):
         self._converters = {split: found for split, found in given.items() if found is not None}
         self._options = dict.fromkeys(_SPLITS, evaluating) | {"train": training}
         self.loaders: dict[str, StreamingDataLoader] = {}
-        #: The checkpoint's steps, epochs, and batches of its last epoch; then the number of batches
-        #: that remain in that epoch. None if not known.
+        #: The checkpoint's numbers of steps, epochs, and batches in its last epoch, followed by the
+        #: number of batches that remain in that epoch. None if unknown.
         self._resumed: tuple[tuple[int, int, int] | None, int | None] = (None, None)
         for split in _SPLITS:
             method = f"{split}_dataloader"
@@ -124,27 +124,27 @@ class ConverterLoaders(Described):
         return Description([f"{split}={found}" for split, found in shown.items()], [*shown.items()])
 
     def train_dataloader(self) -> StreamingDataLoader:
-        """Return the loader to train with."""
+        """Return the training loader."""
         return self._loader("train")
 
     def val_dataloader(self) -> StreamingDataLoader:
-        """Return the loader to validate with."""
+        """Return the validation loader."""
         return self._loader("val")
 
     def test_dataloader(self) -> StreamingDataLoader:
-        """Return the loader to test with."""
+        """Return the test loader."""
         return self._loader("test")
 
     def predict_dataloader(self) -> StreamingDataLoader:
-        """Return the loader to predict with."""
+        """Return the prediction loader."""
         return self._loader("predict")
 
     def statistics(self) -> dict[str, Statistics]:
-        """Return the statistics of each split's loader: see `StreamingDataLoader.statistics`."""
+        """Return each split's loader statistics (see `StreamingDataLoader.statistics`)."""
         return {split: loader.statistics() for split, loader in self.loaders.items()}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the position in the training data, for Lightning's checkpoint."""
+        """Return the position in the training data for Lightning's checkpoint."""
         training, loop = self.loaders.get("train"), getattr(self.trainer, "fit_loop", None)
         progress = None
         if loop is not None:
@@ -159,15 +159,15 @@ class ConverterLoaders(Described):
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Resume training at the position of a checkpoint.
+        """Resume training at the position stored in a checkpoint.
 
-        Lightning also keeps the states of loaders, but loads them only into loaders that it has not
-        requested earlier. It calls this method before it requests them.
+        Lightning also saves loader states, but loads them only into loaders that it has not
+        requested before. It calls this method before it requests them.
 
         If the number of processes has changed, the length of the training data is hidden. Lightning
-        uses the length of its first epoch for all epochs, but after a resume that epoch is only the
-        rest of one. Without a length, Lightning trains until the loader ends, and asks
-        `mdstorm_count_steps` for the number of steps.
+        uses the length of its first epoch for all epochs, but after resuming, that epoch contains
+        only the remaining batches. Without a length, Lightning trains until the loader ends, and
+        calls `mdstorm_count_steps` to get the number of steps.
         """
         trainer = self.trainer
         is_evaluating = trainer is not None and (trainer.evaluating or trainer.predicting)
@@ -179,15 +179,15 @@ class ConverterLoaders(Described):
         position = state_dict.get("train")  # checkpoints of early versions do not have it
         if position is None:
             return
-        # Within an epoch, Lightning loads the same state again, which raises if it does not fit.
+        # Within an epoch, Lightning loads the same state again and raises if it does not fit.
         if load_position(loader, position):
             self._resumed = (state_dict.get("progress"), loader._mdstorm.of(loader).num_remaining())
 
     def mdstorm_count_steps(self) -> int | None:
-        """Return the steps of all epochs of a resumed run, as Lightning estimates them.
+        """Return the number of steps in all epochs of a resumed run, as Lightning estimates it.
 
-        The sum of the steps before the checkpoint, the remaining steps of its epoch in this world,
-        and the steps of the epochs that follow. None if it is not known.
+        This is the sum of the steps before the checkpoint, the remaining steps in its epoch with
+        the current world size, and the steps in the following epochs, or None if unknown.
         """
         progress, remaining = self._resumed
         if progress is None or remaining is None:
@@ -207,7 +207,7 @@ class ConverterLoaders(Described):
         return find_world().size if is_auto else int(training.get("shard_count") or 1)
 
     def teardown(self, stage: str) -> None:
-        """Stop the loaders' threads; the loaders can be iterated again."""
+        """Stop the loaders' threads. The loaders can be iterated again afterward."""
         for loader in self.loaders.values():
             loader.close()
 

@@ -1,4 +1,4 @@
-"""Petastorm's names: where mdstorm defines them, and which ones it does not have."""
+"""Petastorm's names, where mdstorm defines them, and which ones it does not provide."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from mdstorm_backend.drop_in import AbsentNames
 
-#: Names that a Petastorm module imports for its own use, and that programs import from it: by
-#: module and name, the module that defines the name.
+#: Names that a Petastorm module imports for its own use, but that programs also import from it.
+#: Maps module and name to the module that defines the name.
 ELSEWHERE: dict[str, dict[str, str]] = {
     "etl.dataset_metadata": {
         "FilesystemResolver": "fs_utils",
@@ -39,7 +39,7 @@ ELSEWHERE: dict[str, dict[str, str]] = {
     "spark.spark_dataset_converter": {"make_batch_reader": "reader"},
 }
 
-#: Anchor of a section of docs/differences.md → the names below ``petastorm`` that it covers.
+#: Anchor of a section in docs/differences.md → the names under ``petastorm`` that it covers.
 SECTIONS: dict[str, tuple[str, ...]] = {
     "workers-and-their-queues": (
         "arrow_reader_worker",
@@ -99,7 +99,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "tests-and-their-helpers": ("generator", "test_util", "tests"),
 }
 
-#: Names that users look for in the wrong module, by the module that has them.
+#: Names that users often look for in the wrong module, by the module that defines them.
 _HOMES = {
     "mdstorm.pytorch": ("BatchedDataLoader", "DataLoader"),
     "mdstorm.spark": ("SparkDatasetConverter", "make_spark_converter"),
@@ -107,7 +107,7 @@ _HOMES = {
     "mdstorm_backend": ("MDSWriter", "StreamingDataLoader", "StreamingDataset", "open_dataset"),
 }
 
-#: The names that mdstorm does not have, and the page that documents them.
+#: The names that mdstorm does not provide, and the page that documents them.
 ABSENT = AbsentNames(
     "petastorm",
     "mdstorm",
@@ -119,16 +119,16 @@ _Defined = TypeVar("_Defined", bound=Any)
 
 
 def is_module(package: str, name: str) -> bool:
-    """Whether a package has a public module of this name."""
+    """Whether a package has a public module with this name."""
     is_package = "__path__" in vars(sys.modules[package])
     return is_package and name[0] != "_" and find_spec(f"{package}.{name}") is not None
 
 
 def other_names(module: str) -> Callable[[str], Any]:
-    """Return a module's ``__getattr__``, which finds names of other modules or raises an error.
+    """Return a module's ``__getattr__``, which looks up names in other modules.
 
-    For a package, it also finds submodules. Petastorm's packages import most of theirs, so programs
-    use ``petastorm.etl.dataset_metadata`` after ``import petastorm``.
+    For a package, it also finds submodules. Petastorm's packages import most of their submodules,
+    so programs use ``petastorm.etl.dataset_metadata`` after ``import petastorm``.
 
     Parameters
     ----------

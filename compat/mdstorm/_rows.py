@@ -1,4 +1,4 @@
-"""Convert stored columns to the values that readers return, and static types of rows."""
+"""Conversion of stored columns to the values that readers return, and static row types."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders import Statistics
 
 
-#: Types of strings and binaries, which Arrow converts to Python objects.
+#: String and binary types, which Arrow converts to Python objects.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.string(): np.str_,
     pa.large_string(): np.str_,
@@ -42,18 +42,18 @@ def rows_of(
     Parameters
     ----------
     batch : Batch
-        The columns, at least those of `row_type`.
+        The columns, including at least the fields of `row_type`.
     row_type : namedtuple type
         Type of the rows.
     column_of : callable
-        Returns the stored column of a name; None for columns that a transform made.
+        Returns the stored column with a given name, or None if a transform created the column.
     """
     columns = [cells(batch[name], column_of(name)) for name in row_type._fields]
     return map(row_type._make, zip(*columns, strict=True))
 
 
 class ArrayColumn(Column):
-    """A column of zero-dimensional arrays, which rows hold as arrays rather than scalars."""
+    """A column of zero-dimensional arrays, which rows contain as arrays rather than scalars."""
 
     @classmethod
     def of(cls, column: Column) -> ArrayColumn:
@@ -61,17 +61,17 @@ class ArrayColumn(Column):
         return cls(**{each.name: getattr(column, each.name) for each in fields(column)})
 
     def is_numpy(self, *, exact_nulls: bool = False) -> bool:
-        """Whether values are NumPy arrays. With nulls they are not, because a null is None."""
+        """Whether values are NumPy arrays, which requires that no value is null."""
         return super().is_numpy(exact_nulls=True)
 
 
 def cells(values: Values, column: Column | None = None) -> list[Any]:
-    """Return the values of one column, one per row.
+    """Return the values of a column as a list with one value per row.
 
     Scalars are NumPy scalars, including strings (``np.str_``, ``np.bytes_``). Decimals are
-    `Decimal`, dates ``datetime64[D]``, and timestamps ``datetime64[us]``. Arrays are NumPy arrays,
-    views of one array with the elements of all rows. A null is None, or NaN in a column of
-    floating-point scalars.
+    `Decimal`, dates ``datetime64[D]``, and timestamps ``datetime64[us]``. Arrays are views of one
+    NumPy array with the elements of all rows. A null is None, or NaN in a column of floating-point
+    scalars.
     """
     if isinstance(values, np.ndarray):
         is_view = isinstance(column, ArrayColumn) and values.dtype.kind != "O"
@@ -110,25 +110,25 @@ def _numbers(values: pa.Array) -> list[Any]:
 
 
 def batch_array(name: str, values: Values, column: Column | None = None) -> npt.NDArray[Any]:
-    """Return one column as an array, as the batch reader returns it.
+    """Convert a column to the array that the batch reader returns.
 
-    - Numbers and booleans have their own dtype. With nulls, integers are float64 with NaN, and
-      booleans are objects.
-    - Strings are ``<U`` arrays. If one is null or ends with NUL, which such arrays cannot hold,
-      they are objects with None for null. Binaries, decimals and dates are always such objects.
+    - Numbers and booleans keep their dtype. With nulls, integers become float64 with NaN, and
+      booleans become objects.
+    - Strings are ``<U`` arrays. If one is null or ends with NUL, which such arrays cannot
+      represent, they are objects with None for null. Binaries, decimals and dates always are.
     - Timestamps are ``datetime64[ns]``.
     - Arrays are one array of shape ``(rows, …)`` if all rows have the same shape and none is null,
-      and otherwise an object per row. The engine's `column_to_numpy` converts nested arrays.
+      and otherwise one object per row. The engine's `column_to_numpy` converts nested arrays.
 
     Parameters
     ----------
     name : str
-        Name of the column, for messages.
+        Column name for error messages.
     values : numpy.ndarray or pyarrow.Array
-        The values as the engine reads them; a NumPy array may be returned unchanged.
+        The values read by the engine; a NumPy array may be returned unchanged.
     column : Column, optional
-        The stored column. Its nulls anywhere in the dataset determine the dtype; without it, the
-        nulls in `values` do.
+        The stored column. The dtype depends on whether it has nulls anywhere in the dataset;
+        without it, only on the nulls in `values`.
 
     Raises
     ------
@@ -150,7 +150,7 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
 
 
 def element_arrays(name: str, values: pa.Array, column: Column | None) -> npt.NDArray[Any]:
-    """Return the elements of all rows of an Arrow list array as one flat array."""
+    """Flatten an Arrow list array to a NumPy array with the elements of all rows."""
     flat = values.flatten()
     if _is_list(flat.type):
         return objects(flat.to_pylist())
@@ -159,7 +159,7 @@ def element_arrays(name: str, values: pa.Array, column: Column | None) -> npt.ND
 
 
 def split_rows(flat: npt.NDArray[Any], values: pa.Array) -> list[npt.NDArray[Any] | None]:
-    """Split the flat elements of an Arrow list array into its rows; null rows are None."""
+    """Split the flattened elements of an Arrow list array into rows, with None for null rows."""
     lengths = np.asarray(pc.fill_null(pc.list_value_length(values), 0))
     bounds = np.concatenate([[0], np.cumsum(lengths)]).tolist()
     rows: list[npt.NDArray[Any] | None] = [flat[start:stop] for start, stop in pairwise(bounds)]
@@ -229,9 +229,9 @@ def _of_lists(name: str, values: pa.Array, column: Column | None) -> npt.NDArray
 if TYPE_CHECKING:
 
     class Row(tuple[Any, ...]):
-        """A row, a batch of rows, or an n-gram: fields by name or index.
+        """A row, a batch of rows, or an n-gram, with fields accessible by name or index.
 
-        The real class is made from the schema. An n-gram is a dict from offset to row.
+        The actual class is generated from the schema. An n-gram is a dict that maps offsets to rows.
         """
 
         def __getattr__(self, field: str) -> Any: ...
@@ -241,7 +241,7 @@ else:
 
 
 class TFDataset(Protocol[_Element]):
-    """A ``tf.data.Dataset`` with typed elements; its other attributes are `Any`."""
+    """A ``tf.data.Dataset`` with typed elements. All other attributes are typed as `Any`."""
 
     def __iter__(self) -> Iterator[_Element]: ...
 
@@ -258,10 +258,10 @@ class TFDataset(Protocol[_Element]):
 
 
 class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
-    """A TensorFlow dataset from a converter, with a state and statistics."""
+    """A TensorFlow dataset created by a converter, with state and statistics."""
 
     def statistics(self, *, last_pass: bool = False) -> Statistics:
-        """Return the number of rows read and the waiting time."""
+        """Return the number of rows read and the time spent waiting."""
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`."""

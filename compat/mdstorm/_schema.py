@@ -1,4 +1,4 @@
-"""The fields of a schema, their Spark types, and fields inferred from columns."""
+"""Schema fields, their Spark types, and the inference of fields from columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mdstorm.errors import EncodingTypeError, InvalidArgumentError
 from mdstorm_backend.base import require, warn_user
 from mdstorm_backend.format import Column, SparkType, depth_of, is_number, numpy_dtype
 
-#: Spark types without parameters: class name → JSON.
+#: Spark types without parameters, as class name → JSON.
 ATOMIC_TYPES = {
     "BinaryType": "binary",
     "BooleanType": "boolean",
@@ -52,7 +52,7 @@ _SPARK_TYPES: dict[Any, str] = {
 
 @public("mdstorm.unischema")
 class UnischemaField(NamedTuple):
-    """A field of a schema. Fields that differ only in their codec are equal.
+    """A schema field. Fields that differ only in their codec compare equal.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class UnischemaField(NamedTuple):
     shape : tuple of (int or None)
         Shape of a value: ``()`` for a scalar, None for a dimension of any size.
     codec : DataframeColumnCodec or None
-        How values are stored; None for values that Spark stores as they are.
+        How values are stored; None for values that Spark stores unchanged.
     nullable : bool
         Whether a value may be None.
     """
@@ -91,7 +91,7 @@ class UnischemaField(NamedTuple):
 
 
 def check_field(field: UnischemaField) -> None:
-    """Raise InvalidArgumentError unless a field has a type, a shape and a valid codec."""
+    """Raise InvalidArgumentError unless a field has a valid type, shape and codec."""
     try:
         np.dtype(field.numpy_dtype)
     except TypeError as error:
@@ -109,43 +109,43 @@ def _invalid(field: UnischemaField, what: str) -> InvalidArgumentError:
 
 
 def is_left_out(column: Column) -> bool:
-    """Whether readers leave out a column unless `schema_fields` names it.
+    """Whether readers leave out a column unless `schema_fields` includes it.
 
-    Such columns are structs, maps, lists of those and, as in Petastorm, nested lists in Parquet
-    files.
+    This applies to structs, maps, lists of structs or maps and, as in Petastorm, nested lists in
+    Parquet files.
     """
     is_parquet = column.origin.lengths != "stated"
     return column.is_nested or (is_parquet and depth_of(column.arrow_type) > 1)
 
 
 def fields_of_columns(columns: Iterable[Column]) -> list[UnischemaField]:
-    """Return the fields of a dataset's columns, as Petastorm infers them from Parquet files.
+    """Infer fields from a dataset's columns, as Petastorm infers them from Parquet files.
 
     Parameters
     ----------
     columns : iterable of Column
-        Columns of a dataset of any kind. Columns with nested values have no field.
+        Columns of any kind of dataset. Columns with nested values do not get a field.
 
     Returns
     -------
     list of UnischemaField
-        Fields without codecs. An array has the dimensions of its encoding or its Spark type, each
-        of any size unless the whole dataset has one shape. Arrays in Parquet files have one
-        dimension.
+        Fields without codecs. Arrays have the dimensions of their encoding or Spark type, each of
+        any size unless all values in the dataset have the same shape. Arrays in Parquet files have
+        one dimension.
     """
     fields = map(_field_of_column, columns)
     return [field for field in fields if field is not None]
 
 
 def fields_of_arrow(dataset: Any, *, omit_unsupported_fields: bool) -> list[UnischemaField]:
-    """Return the fields of an Arrow schema, or of a dataset that has one.
+    """Infer fields from an Arrow schema, or from a dataset that has one.
 
     See `Unischema.from_arrow_schema`.
     """
     schema = _arrow_schema_of(dataset)
     partitions = _partition_names(dataset)
     fields = []
-    # Petastorm puts the columns of Hive partitions before the columns of the files.
+    # Petastorm puts Hive partition columns before the columns in the files.
     for column in sorted(schema, key=lambda column: column.name not in partitions):
         found = _field(column.name, column.type, column.nullable)
         if found is not None and column.name in partitions and found.numpy_dtype is not np.str_:
@@ -163,12 +163,12 @@ def fields_of_arrow(dataset: Any, *, omit_unsupported_fields: bool) -> list[Unis
 
 
 def numpy_type_of(arrow_type: pa.DataType) -> Any:
-    """Return the NumPy type of a column's values, or of the elements of its lists.
+    """Return the NumPy type of a column's values or list elements.
 
     Raises
     ------
     InvalidArgumentError
-        If a Unischema has no NumPy type for the Arrow type; also ValueError.
+        If the Arrow type has no NumPy type in a Unischema; also a ValueError.
     """
     while pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
         arrow_type = arrow_type.value_type
@@ -202,7 +202,7 @@ def _partition_names(dataset: Any) -> set[str]:
         return {str(name) for name in ours}
     from pyarrow.dataset import get_partition_keys
 
-    # `partitioning.schema` is not used, because without partitions it has all columns.
+    # Without partitions, `partitioning.schema` would contain all columns.
     expressions = [file.partition_expression for file in getattr(dataset, "fragments", ())]
     return {name for found in expressions for name in get_partition_keys(found)}
 
@@ -212,7 +212,7 @@ def _field_of_column(column: Column) -> UnischemaField | None:
     if encoding.is_opaque:
         return None
     if column.is_image:
-        # An array of pixels, whose size and number of channels are stored only in the file.
+        # The image size and the number of channels are stored only in the image file.
         return UnischemaField(column.name, np.uint8, (None, None, None), None, column.nullable)
     if column.is_array and encoding.shape is not None and encoding.dtype is not None:
         dtype = encoding.dtype.newbyteorder("=").type
@@ -270,17 +270,17 @@ class NamedSparkType:
         return f"{class_name(self)}()"
 
     def load(self) -> Any:
-        """Return the `pyspark.sql.types.DataType`; needs pyspark."""
+        """Return the `pyspark.sql.types.DataType`, which requires pyspark."""
         require("pyspark")
         from pyspark.sql.types import StructField
 
-        # The only public function of pyspark that parses any type.
+        # This is the only public pyspark function that can parse any type.
         field = {"name": "x", "type": self.json, "nullable": True, "metadata": {}}
         return StructField.fromJson(field).dataType
 
 
 def is_simple(json: SparkType) -> bool:
-    """Whether a type is a decimal or has no parameters, like the types in Petastorm's pickles."""
+    """Whether a type is a decimal or has no parameters, like all types in Petastorm's pickles."""
     return isinstance(json, str) and (json in _CLASSES or _DECIMAL.fullmatch(json) is not None)
 
 
@@ -296,7 +296,7 @@ def class_name(spark_type: Any) -> str:
 
 
 def spark_type_json(spark_type: Any) -> SparkType:
-    """Return Spark's JSON for a type in any form that `class_name` takes."""
+    """Return Spark's JSON for a type in any form that `class_name` accepts."""
     if isinstance(spark_type, NamedSparkType):
         return spark_type.json
     name = class_name(spark_type)
@@ -307,17 +307,17 @@ def spark_type_json(spark_type: Any) -> SparkType:
 
 
 def numpy_to_spark_mapping() -> dict[Any, Any]:
-    """Return the Spark type of each NumPy type, for scalars without a codec; needs pyspark."""
+    """Return the Spark types for NumPy types of scalars without a codec; requires pyspark."""
     return {dtype: NamedSparkType(name).load() for dtype, name in _SPARK_TYPES.items()}
 
 
 def spark_type(field: UnischemaField) -> Any:
-    """Return the Spark type of a field's column, a `pyspark.sql.types.DataType`.
+    """Return a field's Spark type as a `pyspark.sql.types.DataType`.
 
     Raises
     ------
     InvalidArgumentError
-        If the field has no codec, and Spark cannot store its type as it is; also ValueError.
+        If the field has no codec and Spark cannot store its type directly; also a ValueError.
     """
     if field.codec is not None:
         return field.codec.spark_dtype()
@@ -342,7 +342,7 @@ def encoded(field: UnischemaField, value: Any) -> Any:
     Raises
     ------
     EncodingError
-        If the value does not fit the field; also ValueError.
+        If the value does not fit the field; also a ValueError.
     """
     if value is None:
         if not field.nullable:

@@ -1,4 +1,4 @@
-"""Caches for a reader's results: the mirror of ``petastorm.cache``."""
+"""Caches for reader results, mirroring ``petastorm.cache``."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = [
 
 
 class CacheBase(abc.ABC):
-    """Base class of caches, which keep values by key."""
+    """Base class for caches, which store values by key."""
 
     @abc.abstractmethod
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return the value of a key; if there is none, call the function and keep its result."""
+        """Return the value for a key; if there is none, call the function and store its result."""
 
     def cleanup(self) -> None:  # noqa: B027  # not every cache has something to remove
         """Remove all values."""
 
 
 class NullCache(CacheBase):
-    """A cache that keeps nothing."""
+    """A cache that stores nothing."""
 
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
         """Call the function and return its result."""
