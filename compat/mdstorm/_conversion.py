@@ -244,7 +244,7 @@ def _plan(
 
 
 def _check_no_parquet(target: Location) -> None:
-    """Raise DatasetExistsError if a directory contains Parquet files, which readers would ignore."""
+    """Raise DatasetExistsError if a directory has Parquet files, which readers would ignore."""
     for name in target.list_names():
         if name.endswith(".parquet") and not is_hidden(name):
             raise errors.DatasetExistsError(

@@ -231,7 +231,7 @@ if TYPE_CHECKING:
     class Row(tuple[Any, ...]):
         """A row, a batch of rows, or an n-gram, with fields accessible by name or index.
 
-        The actual class is generated from the schema. An n-gram is a dict that maps offsets to rows.
+        The actual class is generated from the schema. N-grams are dicts from offset to row.
         """
 
         def __getattr__(self, field: str) -> Any: ...

@@ -1,7 +1,8 @@
-"""Codecs: how the values of a field are encoded for Spark, and decoded.
+"""Codecs, which encode and decode the values of a field for Spark.
 
-The classes, their string forms and the bytes they write equal ``petastorm.codecs``: arrays
-are stored as ``.npy`` files, images as PNG or JPEG files. Neither Spark nor OpenCV is needed.
+The classes, their string representations and the bytes they write are the same as in
+``petastorm.codecs``. Arrays are stored as ``.npy`` files, and images as PNG or JPEG files. Neither
+Spark nor OpenCV is required.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = [
     "ScalarCodec",
 ]
 
-#: Conversions of scalars by Spark type; scalars of other Spark types are passed unchanged.
+#: Scalar conversions by Spark type. Scalars of other Spark types are not converted.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "BinaryType": lambda value: value.item() if isinstance(value, np.bytes_) else value,
     "BooleanType": bool,
@@ -44,29 +45,29 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "ShortType": int,
     "StringType": str,
 }
-#: Pillow's names of formats that are not simply the format in capital letters.
+#: Pillow's names for formats where they are not just the uppercase format.
 _PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-#: PNG colour types.
+#: PNG color types.
 _GREY, _RGB = 0, 2
 #: The PNG filter that stores the difference from the pixel to the left.
 _SUB = 1
 
 
 class DataframeColumnCodec(ABC):
-    """Base class of codecs; you can define your own."""
+    """Base class for codecs, including user-defined ones."""
 
     @abstractmethod
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
-        """Return the value to store in a Spark DataFrame for `value`, which is never None."""
+        """Encode a value, which is never None, for a Spark DataFrame."""
 
     @abstractmethod
     def decode(self, unischema_field: UnischemaField, value: Any) -> Any:
-        """Return the original value of an encoded value."""
+        """Decode an encoded value."""
 
     @abstractmethod
     def spark_dtype(self) -> Any:
-        """Return the Spark type of the column, a `pyspark.sql.types.DataType`."""
+        """Return the column's Spark type as a `pyspark.sql.types.DataType`."""
 
     def __str__(self) -> str:
         return f"{type(self).__name__}()"
@@ -81,7 +82,7 @@ class ScalarCodec(DataframeColumnCodec):
     Parameters
     ----------
     spark_type : pyspark.sql.types.DataType
-        Type of the column, such as ``LongType()``.
+        Column type, such as ``LongType()``.
     """
 
     def __init__(self, spark_type: Any) -> None:
@@ -94,8 +95,8 @@ class ScalarCodec(DataframeColumnCodec):
     def encode(self, unischema_field: UnischemaField, value: Any) -> Any:
         """Convert a scalar to a Python int, float, bool or str, depending on the Spark type.
 
-        If the column holds integers, fractions are truncated. Values for other Spark types, such as
-        decimals and timestamps, are returned unchanged.
+        Fractions are truncated in integer columns. Values for other Spark types, such as decimals
+        and timestamps, are returned unchanged.
 
         Raises
         ------
@@ -137,12 +138,12 @@ class ScalarCodec(DataframeColumnCodec):
             ) from error
 
     def decode(self, unischema_field: UnischemaField, value: Any) -> Any:
-        """Return the value as the field's NumPy type, or as a Decimal."""
+        """Convert the value to the field's NumPy type or to a Decimal."""
         dtype = unischema_field.numpy_dtype
         return (dtype.type if isinstance(dtype, np.dtype) else dtype)(value)
 
     def spark_dtype(self) -> Any:
-        """Return the Spark type of the column, as given to the constructor."""
+        """Return the column's Spark type, as passed to the constructor."""
         if isinstance(self._spark_type, NamedSparkType):
             return self._spark_type.load()
         return self._spark_type
@@ -158,7 +159,7 @@ class _BinaryCodec(DataframeColumnCodec):
 
 
 class NdarrayCodec(_BinaryCodec):
-    """A codec that stores an array as the bytes that `numpy.save` writes."""
+    """A codec that stores an array in the format written by `numpy.save`."""
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
         """Return the array in ``.npy`` format.
@@ -168,7 +169,7 @@ class NdarrayCodec(_BinaryCodec):
         EncodingTypeError
             If the value is not an array of the field's dtype; also ValueError.
         EncodingError
-            If the shape is not the field's; also ValueError.
+            If the shape differs from the field's; also ValueError.
         """
         check_array(unischema_field, value)
         file = io.BytesIO()
@@ -176,7 +177,7 @@ class NdarrayCodec(_BinaryCodec):
         return bytearray(file.getbuffer())
 
     def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
-        """Return the array, as a copy; pickled objects are never loaded.
+        """Return a copy of the array, without ever loading pickled objects.
 
         Raises
         ------
@@ -187,7 +188,7 @@ class NdarrayCodec(_BinaryCodec):
 
 
 class CompressedNdarrayCodec(_BinaryCodec):
-    """A codec that stores an array as the bytes that `numpy.savez_compressed` writes."""
+    """A codec that stores an array in the format written by `numpy.savez_compressed`."""
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
         """Return the array in compressed ``.npz`` format.
@@ -195,7 +196,7 @@ class CompressedNdarrayCodec(_BinaryCodec):
         Raises
         ------
         EncodingTypeError, EncodingError
-            As `NdarrayCodec.encode`.
+            As in `NdarrayCodec.encode`.
         """
         check_array(unischema_field, value)
         file = io.BytesIO()
@@ -203,7 +204,7 @@ class CompressedNdarrayCodec(_BinaryCodec):
         return bytearray(file.getbuffer())
 
     def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
-        """Return the array, as a copy; pickled objects are never loaded.
+        """Return a copy of the array, without ever loading pickled objects.
 
         Raises
         ------
@@ -228,7 +229,7 @@ def _array(
 
 
 class CompressedImageCodec(_BinaryCodec):
-    """A codec that stores a grey or RGB image as the bytes of an image file.
+    """A codec that stores a grayscale or RGB image as an image file.
 
     Parameters
     ----------
@@ -236,27 +237,27 @@ class CompressedImageCodec(_BinaryCodec):
         ``"png"`` (lossless, 8 or 16 bits), ``"jpeg"`` (8 bits), or another format that Pillow can
         write.
     quality : int
-        Quality from 0 to 100, for lossy formats.
+        Quality for lossy formats, from 0 to 100.
     """
 
     def __init__(self, image_codec: str = "png", quality: int = 80) -> None:
         check_text("image_codec", image_codec)
-        # With the dot, as in the pickled schemas of Petastorm.
+        # The dot is included, as in Petastorm's pickled schemas.
         self._image_codec = "." + image_codec.lstrip(".")
         self._quality = quality
 
     @property
     def image_codec(self) -> str:
-        """Name of the format, without a dot."""
+        """Format name without a dot."""
         return self._image_codec[1:]
 
     @property
     def quality(self) -> int:
-        """Quality from 0 to 100, for lossy formats."""
+        """Quality for lossy formats, from 0 to 100."""
         return self._quality
 
     def encode(self, unischema_field: UnischemaField, value: npt.NDArray[Any]) -> bytearray:
-        """Return the image file of pixels of shape ``(H, W)`` or ``(H, W, 3)``.
+        """Encode pixels of shape ``(H, W)`` or ``(H, W, 3)`` as an image file.
 
         Raises
         ------
@@ -264,7 +265,7 @@ class CompressedImageCodec(_BinaryCodec):
             If the value is not an array of the field's dtype, or the format cannot store that
             dtype.
         EncodingError
-            If the shape differs from the field's, or is not the shape of an image; also ValueError.
+            If the shape differs from the field's or is not an image shape; also ValueError.
         """
         check_array(unischema_field, value)
         if value.ndim != 2 and (value.ndim != 3 or value.shape[2] != 3):
@@ -280,15 +281,15 @@ class CompressedImageCodec(_BinaryCodec):
             ) from error
 
     def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
-        """Return the pixels as a contiguous, writable array of uint8 or uint16, as in the file.
+        """Return the pixels as a contiguous, writable uint8 or uint16 array, as in the file.
 
         Raises
         ------
         EncodingError
-            If `value` is not a grey or RGB image; also ValueError.
+            If `value` is not a grayscale or RGB image; also ValueError.
         """
         try:
-            # The declared shape may raise the limit of the decoded size of an image.
+            # The declared shape can raise the limit on the decoded image size.
             declared = math.prod(side or 0 for side in unischema_field.shape)
             size = np.dtype(unischema_field.numpy_dtype).itemsize * declared
             pixels = image_array("png", bytes(value), most=max(MAX_IMAGE_BYTES, size))
@@ -307,7 +308,7 @@ class CompressedImageCodec(_BinaryCodec):
 
 
 def has_length(value: Any) -> bool:
-    """Whether a value is a list, array, bytes or the like, rather than a scalar or a string."""
+    """Whether a value is a list, array, bytes or similar, rather than a scalar or a string."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return hasattr(value, "__len__") and not isinstance(value, str)
@@ -319,9 +320,9 @@ def check_array(field: UnischemaField, value: Any) -> None:
     Raises
     ------
     EncodingTypeError
-        If the value is not an array, or has another dtype.
+        If the value is not an array or has a different dtype.
     EncodingError
-        If the array has another shape.
+        If the array has a different shape.
     """
     if not isinstance(value, np.ndarray):
         raise EncodingTypeError(
@@ -350,14 +351,14 @@ def check_array(field: UnischemaField, value: Any) -> None:
 
 
 def _is_of_type(found: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Whether a dtype is the wanted one, in any byte order; strings and times may have any size."""
+    """Whether a dtype matches, in any byte order and, for strings and times, with any size."""
     if wanted.kind in "SUMm":
         return found.kind == wanted.kind
     return bool(found.newbyteorder("=") == wanted.newbyteorder("="))
 
 
 def no_image(field: UnischemaField, value: npt.NDArray[Any]) -> EncodingError:
-    """Return the error for an array that is not a grey or RGB image."""
+    """Return the error for an array that is not a grayscale or RGB image."""
     return EncodingError(
         f"Unexpected image dimensions. Supported dimensions are (H, W) or (H, W, 3). Field "
         f"{field.name!r} got {value.shape}",
@@ -366,16 +367,16 @@ def no_image(field: UnischemaField, value: npt.NDArray[Any]) -> EncodingError:
 
 
 def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
-    """Encode an image as a file.
+    """Encode pixels as an image file.
 
     Parameters
     ----------
     format_ : str
         ``"png"``, ``"jpeg"``, …
     pixels : numpy.ndarray
-        ``(H, W)`` or ``(H, W, 3)`` in RGB, uint8, or uint16 for PNG.
+        ``(H, W)`` or ``(H, W, 3)`` in RGB, as uint8, or also uint16 for PNG.
     quality : int
-        Quality from 0 to 100, for lossy formats.
+        Quality for lossy formats, from 0 to 100.
 
     Raises
     ------
@@ -399,7 +400,7 @@ def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
 
 
 def _encode_png(pixels: npt.NDArray[Any]) -> bytes:
-    """Encode a PNG as OpenCV does, with the sub filter and RLE, several times as fast as Pillow."""
+    """Encode a PNG like OpenCV, with the sub filter and RLE, several times faster than Pillow."""
     height, width = pixels.shape[:2]
     samples = np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">"))
     step = samples[:1, :1].nbytes

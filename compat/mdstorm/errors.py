@@ -1,4 +1,4 @@
-"""The exceptions of Petastorm's API, in addition to the engine's.
+"""The exceptions in Petastorm's API, in addition to the engine's.
 
 ::
 
@@ -60,7 +60,7 @@ __all__ += _engine.__all__
 
 
 class CompressionCodecError(MDStormError, ValueError, RuntimeError):
-    """A compression codec is unknown to Petastorm."""
+    """Petastorm does not support a compression codec."""
 
 
 class NotADataFrameError(MDStormError, TypeError, AttributeError):
@@ -80,11 +80,11 @@ class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):
 
 
 class UnsupportedArgumentError(MDStormError, NotImplementedError):
-    """An argument of Petastorm has a value that this version does not support."""
+    """A Petastorm argument has a value that this version does not support."""
 
 
 class PetastormImportedError(AlreadyImportedError):
-    """mdstorm cannot replace a Petastorm that has already been imported."""
+    """mdstorm cannot replace Petastorm because it has already been imported."""
 
 
 class ShufflingBufferError(MDStormError, RuntimeError):
@@ -92,7 +92,7 @@ class ShufflingBufferError(MDStormError, RuntimeError):
 
 
 class DecodeFieldError(MDStormError, RuntimeError):
-    """A stored value was not written by the codec of its field."""
+    """A stored value was not written by its field's codec."""
 
 
 class PetastormMetadataError(MDStormError):
@@ -104,7 +104,7 @@ class MetadataNotFoundError(PetastormMetadataError, DatasetNotFoundError):
 
 
 class UnsafePickleError(PetastormMetadataError, UnpicklingError, ValueError):
-    """Metadata holds a pickle that Petastorm would not write; nothing in it was executed."""
+    """Metadata contains a pickle that Petastorm would not write; nothing in it was executed."""
 
 
 class PetastormMetadataGenerationError(MDStormError):
@@ -112,7 +112,7 @@ class PetastormMetadataGenerationError(MDStormError):
 
 
 class UnsortedTimestampsError(MDStormError, NotImplementedError):
-    """N-grams were requested from rows that are not sorted by their timestamps."""
+    """N-grams were requested from rows that are not sorted by timestamp."""
 
 
 class RowArgumentError(ArgumentTypeError, AssertionError):
@@ -120,16 +120,16 @@ class RowArgumentError(ArgumentTypeError, AssertionError):
 
 
 class RowTransformError(TransformError, TypeError):
-    """The function of a row reader's transform returned fields other than the declared ones."""
+    """A row reader's transform function returned fields other than the declared ones."""
 
 
 class NullInRowError(MDStormError, RuntimeError):
-    """A row for TensorFlow holds None, which no tensor can represent."""
+    """A row for TensorFlow contains None, which no tensor can represent."""
 
 
 class UnequalLengthsError(MDStormError, RuntimeError):
-    """Arrays that should be one tensor in TensorFlow have different lengths."""
+    """Arrays that should form one TensorFlow tensor have different lengths."""
 
 
 class WorkerDiedError(MDStormError, RuntimeError):
-    """A worker process ended while a user-defined function ran in it."""
+    """A worker process died while running a user-defined function."""

@@ -1,6 +1,6 @@
-"""Resolve URLs to file systems: the mirror of ``petastorm.fs_utils``.
+"""Resolve URLs to file systems, mirroring ``petastorm.fs_utils``.
 
-The file systems come from fsspec, which has one driver for HDFS, so ``hdfs_driver`` has no effect.
+The file systems come from fsspec, which has only one HDFS driver, so ``hdfs_driver`` has no effect.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: Schemes of URLs whose first part after the slashes is a host rather than a part of the path.
+#: URL schemes where the part after the slashes is a host rather than part of the path.
 _WITH_HOST = frozenset({"file", "hdfs", ""})
 
 
 class FilesystemResolver:
-    """Finds the file system of a URL.
+    """Finds the file system for a URL.
 
     Parameters
     ----------
     dataset_url : str or urllib.parse.ParseResult
-        The URL as a string or parsed.
+        The URL, either as a string or parsed.
     hadoop_configuration, connector, hdfs_driver, user : object
         Not used.
     storage_options : dict, optional
-        Options of the fsspec file system.
+        Options for the fsspec file system.
 
     Raises
     ------
     InvalidArgumentError
         If the URL has no scheme; also ValueError.
     UnsupportedURLError
-        If its scheme is unknown; also ValueError.
+        If the scheme is unknown; also ValueError.
     OSError
-        If it is on HDFS, which cannot be reached.
+        If the URL is on HDFS and HDFS cannot be reached.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class FilesystemResolver:
         return urlparse(self._dataset_url)
 
     def get_dataset_path(self) -> str:
-        """Return the path of the dataset in its file system."""
+        """Return the path of the dataset in the file system."""
         return open_filesystem(normalize_url(self._dataset_url), self._storage_options)[1]
 
     def filesystem(self) -> Any:
@@ -83,7 +83,7 @@ class FilesystemResolver:
 
 
 def get_dataset_path(parsed_url: ParseResult) -> str:
-    """Return the path of a parsed URL, which includes the bucket in object stores."""
+    """Return the path of a parsed URL, including the bucket for object stores."""
     if parsed_url.scheme.lower() in _WITH_HOST:
         return parsed_url.path
     return parsed_url.netloc + parsed_url.path
@@ -95,7 +95,7 @@ def get_filesystem_and_path_or_paths(
     storage_options: dict[str, Any] | None = None,
     filesystem: Any = None,
 ) -> tuple[Any, str | list[str]]:
-    """Return the file system of one or several URLs, and their path or paths in it.
+    """Return the file system for one or more URLs, and their path or paths in it.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def get_filesystem_and_path_or_paths(
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
-        Options of the fsspec file system.
+        Options for the fsspec file system.
     filesystem : object, optional
-        Returned unchanged.
+        A file system to return instead.
 
     Raises
     ------

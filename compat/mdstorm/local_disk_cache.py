@@ -1,4 +1,4 @@
-"""A cache on a local disk: the mirror of ``petastorm.local_disk_cache``."""
+"""A cache on a local disk, mirroring ``petastorm.local_disk_cache``."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ __all__ = [
 __getattr__ = other_names(__name__)
 
 _SUFFIX = ".mdstorm-cached"
-#: All files of a cache, including temporary files, which a killed process may have left.
+#: Matches all files in a cache, including temporary files that a killed process may have left.
 _FILES = f"*{_SUFFIX}*"
 _MAGIC = b"mdstorm cached value 1\n"
 _CHECKSUM_BYTES = 4
-#: Which value a full cache removes first: the one stored, or used, longest ago. With ``none``, a
-#: full cache removes nothing and stores no more.
+#: Which values a full cache removes first. With ``none``, a full cache keeps its values and does
+#: not store any new ones.
 _POLICIES = ("least-recently-stored", "least-recently-used", "none")
 _ROWS_PER_SHARD = 5
 
 
 class LocalDiskCache(CacheBase):
-    """A cache that keeps each value in a file of a local directory, shared by processes.
+    """A cache that stores each value as a file in a local directory, shared between processes.
 
-    Values are pickled. A file that is damaged, or belongs to another user, counts as missing. If
+    Values are pickled. Files that are damaged or owned by another user are treated as missing. If
     the disk is full or read-only, a warning is issued once, and no more values are stored.
 
     Parameters
     ----------
     path : str or None
-        The directory. If it does not exist, it is created with access for this user only. None
-        means a new temporary directory.
+        The directory. If it does not exist, it is created so that only this user can access it.
+        None means a new temporary directory.
     size_limit_bytes : int
-        Largest total size of the files in bytes.
+        Maximum total size of the files in bytes.
     expected_row_size_bytes : int
-        Approximate size of a row in bytes. A limit that is too small for a few rows is an error.
+        Approximate size of a row in bytes. It is an error if a few rows would exceed the limit.
     shards : int
         Number of parts into which Petastorm divides a cache, each with its share of the limit. Used
-        only for the check of the limit.
+        only to check the limit.
     cleanup : bool
         Whether `cleanup` removes the values.
     eviction_policy : str
@@ -87,7 +87,7 @@ class LocalDiskCache(CacheBase):
         self._mdstorm_can_store = True
 
     def get(self, key: str, fill_cache_func: Callable[[], Any]) -> Any:
-        """Return the value of a key; if there is none, call the function and keep its result."""
+        """Return the value for a key; if there is none, call the function and store its result."""
         path = self._mdstorm_directory / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}{_SUFFIX}"
         found = self._mdstorm_read(path)
         if found is None:
@@ -96,9 +96,10 @@ class LocalDiskCache(CacheBase):
         return found[0]
 
     def cleanup(self) -> None:
-        """Remove the values, and the directory if it is then empty.
+        """Remove the values, and then the directory if it is empty.
 
-        Does nothing unless `cleanup` was true. Warns if a file cannot be removed.
+        Does nothing unless the cache was created with ``cleanup=True``. Warns if a file cannot be
+        removed.
         """
         if not self._mdstorm_removes:
             return
@@ -131,7 +132,7 @@ class LocalDiskCache(CacheBase):
         return value
 
     def _mdstorm_store(self, path: Path, value: tuple[Any]) -> None:
-        """Store a value, unless the disk has failed before."""
+        """Store a value, unless an earlier write failed."""
         if not self._mdstorm_can_store:
             return
         try:
@@ -155,7 +156,7 @@ class LocalDiskCache(CacheBase):
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines([_MAGIC, _checksum(data), data])
             with suppress(FileNotFoundError):  # another process removed it to make room
-                os.replace(temporary, path)  # atomic: readers see the whole file or none
+                os.replace(temporary, path)  # atomic, so readers never see a partial file
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise

@@ -1,6 +1,6 @@
-"""`NGram`: read consecutive rows of a sequence as one item.
+"""`NGram`, which reads consecutive rows of a sequence as one item.
 
-Names and rules are the same as in ``petastorm.ngram``.
+The names and rules are the same as in ``petastorm.ngram``.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: A field, or a regular expression for the names of fields.
+#: A field, or a regular expression for field names.
 _FieldOrPattern = UnischemaField | str
 
 
 class NGram(Described):
-    """A description of n-grams of rows, passed to ``make_reader`` as ``schema_fields``.
+    """A specification of n-grams of rows, passed to ``make_reader`` as ``schema_fields``.
 
-    An n-gram is a dict from offset to a row with the fields for that offset. It consists of
-    consecutive rows of one shard, or of one piece of a shard. The timestamp of each row is at most
-    `delta_threshold` after the previous row's.
+    An n-gram is a dict that maps each offset to a row with the fields for that offset. It consists
+    of consecutive rows in one shard or one piece of a shard. Each row's timestamp is at most
+    `delta_threshold` after the previous row's timestamp.
 
     Parameters
     ----------
     fields : dict of int to list of (UnischemaField or str)
-        For each offset, its fields, or regular expressions that match their whole names. An n-gram
-        has all offsets from the first to the last; offsets that are not named here have no fields.
+        For each offset, the fields, or regular expressions that match their full names. An n-gram
+        has all offsets from the first to the last; offsets not listed here have no fields.
     delta_threshold : number or numpy.timedelta64
-        The largest step from one timestamp to the next. If the field holds timestamps, this is a
-        number of microseconds or a `numpy.timedelta64`.
+        The largest allowed difference between consecutive timestamps. For a field of timestamps,
+        this is a number of microseconds or a `numpy.timedelta64`.
     timestamp_field : UnischemaField or str
-        The field by which rows are sorted, or a regular expression that matches only its name.
+        The field that rows are sorted by, or a regular expression that matches only its name.
     timestamp_overlap : bool
-        Whether a row may be part of several n-grams. If not, each n-gram begins after the last
-        timestamp of the previous one.
+        Whether a row can be part of several n-grams. If not, each n-gram begins after the last
+        timestamp of the previous n-gram.
 
     Raises
     ------
     InvalidArgumentError
-        If an argument has another type.
+        If an argument has the wrong type.
 
     Examples
     --------
@@ -88,12 +88,12 @@ class NGram(Described):
 
     @property
     def delta_threshold(self) -> float:
-        """The largest step between timestamps."""
+        """The largest allowed difference between consecutive timestamps."""
         return self._delta_threshold
 
     @property
     def timestamp_field(self) -> _FieldOrPattern:
-        """The field by which rows are sorted."""
+        """The field that rows are sorted by."""
         return self._timestamp_field
 
     def __eq__(self, other: object) -> bool:
@@ -106,12 +106,13 @@ class NGram(Described):
     __hash__ = None  # type: ignore[assignment]  # resolving patterns changes the fields
 
     def resolve_regex_field_names(self, schema: Unischema) -> None:
-        """Replace regular expressions with the fields of a schema that they match, in place.
+        """Replace regular expressions with the matching fields in a schema, in place.
 
         Raises
         ------
         InvalidArgumentError
-            If an expression matches no field, or the timestamp's does not match exactly one field.
+            If an expression matches no field, or the one for the timestamp does not match exactly
+            one field.
         """
         for pattern in {item for fields in self._fields.values() for item in fields}:
             if isinstance(pattern, str) and not match_unischema_fields(schema, [pattern]):
@@ -134,33 +135,33 @@ class NGram(Described):
     def convert_fields(
         self, unischema: Unischema, field_list: Sequence[_FieldOrPattern]
     ) -> list[Any]:
-        """Return the fields of a list, then the fields that its regular expressions match."""
+        """Return the fields in a list, followed by the fields that match its expressions."""
         given = [item for item in field_list if not isinstance(item, str)]
         patterns = [item for item in field_list if isinstance(item, str)]
         return list(dict.fromkeys([*given, *match_unischema_fields(unischema, patterns)]))
 
     def get_field_names_at_timestep(self, timestep: int) -> list[str]:
-        """Return the names of the fields requested at an offset; none for other offsets."""
+        """Return the names of the fields requested at an offset, if any."""
         return [_name(field) for field in self._fields.get(timestep, [])]
 
     def get_field_names_at_all_timesteps(self) -> list[_FieldOrPattern]:
-        """Return the fields requested at any offset, each once."""
+        """Return the fields requested at any offset, without duplicates."""
         return list(dict.fromkeys(field for fields in self._fields.values() for field in fields))
 
     def get_schema_at_timestep(self, schema: Unischema, timestep: int) -> Unischema:
-        """Return the schema of the row at an offset: its fields in the order of `schema`."""
+        """Return the schema for the row at an offset, with fields in the order of `schema`."""
         names = set(self.get_field_names_at_timestep(timestep))
         return schema.create_schema_view([f for f in schema.fields.values() if f.name in names])
 
     def form_ngram(
         self, data: Sequence[Mapping[str, Any]], schema: Unischema
     ) -> list[dict[int, dict[str, Any]]]:
-        """Return the n-grams of consecutive rows that are dicts.
+        """Form n-grams from consecutive rows that are dicts.
 
         Parameters
         ----------
         data : sequence of dict
-            Rows in the order of their timestamps, by field name.
+            Rows as dicts by field name, in timestamp order.
         schema : Unischema
             Schema of the rows.
 
@@ -172,7 +173,7 @@ class NGram(Described):
         Raises
         ------
         UnsortedTimestampsError
-            If timestamps do not ascend.
+            If the timestamps are not in ascending order.
         """
         starts = self._mdstorm_starts([row[self._mdstorm_timestamp_name] for row in data])
         wanted = {
@@ -190,7 +191,7 @@ class NGram(Described):
     def make_namedtuple(
         self, schema: Unischema, ngram_as_dicts: Mapping[int, Mapping[str, Any]]
     ) -> dict[int, Any]:
-        """Return an n-gram from `form_ngram` with a namedtuple at each offset."""
+        """Convert the rows in an n-gram from `form_ngram` to namedtuples."""
         return {
             offset: self.get_schema_at_timestep(schema, offset).make_namedtuple(**row)
             for offset, row in ngram_as_dicts.items()
@@ -201,8 +202,8 @@ class NGram(Described):
     ) -> Iterator[dict[int, Any]]:
         """Yield n-grams with a namedtuple at each offset.
 
-        `columns` are the values of each field and of the timestamp field, row by row in stored
-        order. Raises UnsortedTimestampsError if timestamps do not ascend.
+        `columns` contains the values of each field and of the timestamp field in stored order.
+        Raises UnsortedTimestampsError if the timestamps are not in ascending order.
         """
         starts = self._mdstorm_starts(columns[self._mdstorm_timestamp_name])
         rows = []
@@ -230,7 +231,7 @@ class NGram(Described):
         Raises
         ------
         UnsortedTimestampsError
-            If the timestamps do not ascend, and suffice for an n-gram of several rows.
+            If n-grams have several rows, and the timestamps are not in ascending order.
         InvalidArgumentError
             If the timestamps are strings.
         """
@@ -291,13 +292,13 @@ def _check(fields: Any, delta_threshold: Any, timestamp_field: Any, timestamp_ov
 
 
 def _as_array(timestamps: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return timestamps as an array, of objects if NumPy has no type for them."""
+    """Return timestamps as an array, with dtype object if NumPy has no type for them."""
     array = np.asarray(timestamps)
     return array.astype(object) if array.dtype.kind not in "iufMO" else array
 
 
 def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDArray[np.bool_]:
-    """Return a mask of the steps between rows that an n-gram may contain."""
+    """Return a mask of the steps between rows that are allowed within an n-gram."""
     unsorted = np.flatnonzero(~(stamps[:-1] <= stamps[1:]))
     if len(unsorted):
         first, second = stamps[unsorted[0]], stamps[unsorted[0] + 1]
@@ -316,5 +317,5 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
             # NumPy converts both to a common unit.
             return np.asarray((steps <= threshold) & (steps >= np.timedelta64(0)), np.bool_)
         steps = steps.astype(np.int64)
-    # A step that overflowed its type is negative.
+    # Steps that overflowed their type are negative.
     return np.asarray((steps <= threshold) & (steps >= 0), np.bool_)

@@ -1,8 +1,9 @@
 """Predicates, which select the rows that a reader returns.
 
-A reader evaluates its predicate once for all rows that it reads of a shard. The classes of this
-module use NumPy and Arrow for that; `PredicateBase` explains how your own predicates are called.
-Names, arguments and the buckets of `in_pseudorandom_split` are as in ``petastorm.predicates``.
+A reader evaluates its predicate once for all the rows it reads from a shard. The classes in this
+module use NumPy and Arrow for this; `PredicateBase` explains how your own predicates are called.
+The names, arguments and `in_pseudorandom_split` buckets are the same as in
+``petastorm.predicates``.
 """
 
 from __future__ import annotations
@@ -31,27 +32,27 @@ __all__ = [
 
 
 class PredicateBase(Described, abc.ABC):
-    """Base class of predicates.
+    """Base class for predicates.
 
-    Derive from it to write your own. The row reader calls `do_include` for each row, with a dict of
-    one value per field: NumPy scalars, arrays and Python objects, and None for null. The batch
-    reader calls it for all rows that it reads of a shard, with a `pandas.DataFrame` of the fields;
-    it must then return a boolean Series or array. If it returns anything else, or raises
-    AttributeError, TypeError or ValueError because it cannot take whole columns, it is called for
-    each row, as in the row reader.
+    Subclass it to write your own predicate. The row reader calls `do_include` for each row, with a
+    dict of one value per field (NumPy scalars, arrays, Python objects, or None for null). The batch
+    reader calls it with a `pandas.DataFrame` of all the rows it reads from a shard, and expects a
+    boolean Series or array. If `do_include` returns anything else, or raises AttributeError,
+    TypeError or ValueError because it does not support whole columns, it is called for each row, as
+    in the row reader.
     """
 
     @abc.abstractmethod
     def get_fields(self) -> set[str]:
-        """Return the names of the fields that `do_include` needs."""
+        """Return the names of the fields that `do_include` uses."""
 
     @abc.abstractmethod
     def do_include(self, values: Any) -> Any:
-        """Return whether to keep a row with these values, or each of many such rows."""
+        """Return whether to keep a row with these values, or a mask if there are several rows."""
 
 
 class _OfOneField(PredicateBase):
-    """Base class of predicates on one field."""
+    """Base class for predicates on one field."""
 
     _predicate_field: str
 
@@ -61,7 +62,7 @@ class _OfOneField(PredicateBase):
 
 
 class in_set(_OfOneField):  # noqa: N801  # Petastorm's name, like the other classes'
-    """Selects rows whose field has one of the given values.
+    """Selects rows where a field has one of the given values.
 
     Parameters
     ----------
@@ -82,14 +83,14 @@ class in_set(_OfOneField):  # noqa: N801  # Petastorm's name, like the other cla
 
 
 class in_intersection(_OfOneField):  # noqa: N801
-    """Selects rows whose array holds at least one of the given values.
+    """Selects rows where an array contains at least one of the given values.
 
     Parameters
     ----------
     inclusion_values : iterable
         The values.
     _predicate_field : str
-        The field, which must hold arrays. A null counts as an empty array.
+        The field, which must contain arrays. Nulls are treated as empty arrays.
     """
 
     def __init__(self, inclusion_values: Iterable[Any], _predicate_field: str) -> None:
@@ -103,7 +104,7 @@ class in_intersection(_OfOneField):  # noqa: N801
         Raises
         ------
         InvalidArgumentError
-            If the field does not hold arrays.
+            If the field does not contain arrays.
         """
         array = values[self._predicate_field]
         if array is None:
@@ -124,12 +125,12 @@ class in_lambda(PredicateBase):  # noqa: N801
     Parameters
     ----------
     predicate_fields : list of str
-        The fields whose values the function takes, in this order.
+        The fields to pass to the function, in this order.
     predicate_func : callable
         Called as ``predicate_func(*values)``, or ``predicate_func(*values, state_arg)``.
-        `PredicateBase` explains what it gets and must return in each reader.
+        `PredicateBase` explains the types of its arguments and result in each reader.
     state_arg : object, optional
-        Last argument of the function, unless it is None.
+        Last argument to the function. If None, it is not passed.
 
     Raises
     ------
@@ -169,7 +170,7 @@ class in_lambda(PredicateBase):  # noqa: N801
 
 
 class in_negate(PredicateBase):  # noqa: N801
-    """Selects the rows that another predicate leaves out.
+    """Selects the rows that another predicate excludes.
 
     Parameters
     ----------
@@ -187,25 +188,25 @@ class in_negate(PredicateBase):  # noqa: N801
         self._predicate = predicate
 
     def get_fields(self) -> set[str]:
-        """Return the names of the fields of the other predicate."""
+        """Return the names of the other predicate's fields."""
         return self._predicate.get_fields()
 
     def do_include(self, values: Mapping[str, Any]) -> bool:
-        """Return whether the other predicate leaves the row out."""
+        """Return whether the other predicate excludes the row."""
         return not self._predicate.do_include(values)
 
 
 class in_reduce(PredicateBase):  # noqa: N801
-    """Selects rows for which a function of other predicates' results returns true.
+    """Selects rows by combining the results of other predicates with a function.
 
     Parameters
     ----------
     predicate_list : list of PredicateBase
         The other predicates.
     reduce_func : callable
-        Gets the list of their results; `all` or `any`, for example. Any other function gets
-        booleans in the row reader, and boolean Series in the batch reader; if it cannot take
-        Series, it is called for each row.
+        Function that is called with a list of their results, such as `all` or `any`. Any other
+        function gets booleans in the row reader and boolean Series in the batch reader. If it does
+        not support Series, it is called for each row.
 
     Raises
     ------
@@ -230,36 +231,36 @@ class in_reduce(PredicateBase):  # noqa: N801
         self._reduce_func = reduce_func
 
     def get_fields(self) -> set[str]:
-        """Return the names of the fields of all predicates."""
+        """Return the names of all predicates' fields."""
         return {name for predicate in self._predicate_list for name in predicate.get_fields()}
 
     def do_include(self, values: Mapping[str, Any]) -> Any:
-        """Return the result of the function for the results of all predicates."""
+        """Return the result of calling the function with the results of all predicates."""
         return self._reduce_func([p.do_include(values) for p in self._predicate_list])
 
 
 class in_pseudorandom_split(_OfOneField):  # noqa: N801
-    """Selects one of several subsets of the rows by a hash of a field, the same in every run.
+    """Selects one of several subsets of the rows by a field's hash, the same in every run.
 
     Parameters
     ----------
     fraction_list : sequence of float
-        The share of each subset, such as ``[0.8, 0.2]``. If their sum is less than 1, the remaining
-        rows are in no subset.
+        The fraction of rows in each subset, such as ``[0.8, 0.2]``. If the sum is less than 1, the
+        remaining rows are not in any subset.
     subset_index : int
         Index of the subset; negative numbers count from the end.
     predicate_field : str
-        The field. Rows with equal values are in the same subset.
+        The field to hash. Rows with equal values are in the same subset.
 
     Raises
     ------
     InvalidArgumentError
-        If there is no such subset, a fraction is negative, or their sum is more than 1.
+        If there is no such subset, a fraction is negative, or the sum is greater than 1.
 
     Notes
     -----
-    The position of a value is the MD5 hash of its text, ``str(value)``, modulo `sys.maxsize`. The
-    boundaries of the subsets are the sums of their fractions times ``sys.maxsize - 1``. Petastorm
+    The position of a value is the MD5 hash of ``str(value)`` modulo `sys.maxsize`. The subset
+    boundaries are the cumulative sums of the fractions times ``sys.maxsize - 1``. Petastorm
     computes both in the same way, so rows stay in the same subsets.
 
     Examples
@@ -295,7 +296,7 @@ class in_pseudorandom_split(_OfOneField):  # noqa: N801
         Raises
         ------
         InvalidArgumentError
-            If the field is missing in `values`.
+            If `values` does not contain the field.
         """
         if self._predicate_field not in values:
             raise InvalidArgumentError(
@@ -317,7 +318,7 @@ def _check_derived(predicate: object) -> None:
 
 
 def as_searched(values: Iterable[Any]) -> set[Any] | list[Any]:
-    """Return the values in the form that is fastest to search."""
+    """Return the values as a set if they are hashable, otherwise as a list."""
     found = [_plain(value) for value in values]
     try:
         return set(found)
@@ -329,10 +330,10 @@ def is_among(value: Any, values: set[Any] | list[Any]) -> bool:
     """Whether a value equals one of `values`."""
     if _plain(value) in values:
         return True
-    # NumPy's dates and times equal Python's, but their hashes differ.
+    # NumPy dates and times are equal to Python's, but have different hashes.
     return isinstance(value, np.datetime64) and value.item() in values
 
 
 def _plain(value: Any) -> Any:
-    """Return a NumPy number as a Python number, which can be compared with decimals."""
+    """Convert a NumPy number to a Python number, which can be compared with decimals."""
     return value.item() if isinstance(value, (np.number, np.bool_)) else value

@@ -1,4 +1,4 @@
-"""PyTorch loaders over readers: the mirror of ``petastorm.pytorch``."""
+"""PyTorch loaders over readers, mirroring ``petastorm.pytorch``."""
 
 from __future__ import annotations
 
@@ -39,32 +39,32 @@ _sanitize_pytorch_types = sanitize_pytorch_types
 class DataLoader(loaders.RowLoader, Generic[BatchT]):
     """Batches of a reader's rows as dicts of tensors.
 
-    Over an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
-    blocks of rows, as fast as in a converter's loader. Each iteration is then a complete pass with
-    new permutations, even after a ``break`` or during another iteration, and the loader has a
-    `state_dict`. Over other readers (WeightedSamplingReader, n-grams, objects with Petastorm's
-    ``Reader`` interface), items are taken one at a time. A second pass resets such a reader; some
-    can be reset only at their end.
+    With an unused reader from `make_batch_reader` or `make_reader`, batches are sliced from whole
+    blocks of rows, as fast as in a converter's loader. Each iteration is a complete pass with new
+    permutations, even after a ``break`` or during another iteration, and the loader has a
+    `state_dict`. With other readers (WeightedSamplingReader, n-grams, objects with Petastorm's
+    ``Reader`` interface), items are read one at a time. A second pass resets such a reader; some
+    readers can only be reset at the end.
 
     Booleans become uint8, uint16 becomes int32, uint32 becomes int64, and timestamps become int64
     nanoseconds since 1970 UTC. Strings, binaries, decimals, dates, nested values and arrays with
     different shapes become lists. If the reader yields batches, integers with nulls become
-    float64 with NaN, and other nulls that no tensor can represent are an error. If it yields
-    rows, all nulls except those of floating-point numbers are an error.
+    float64 with NaN, and other nulls that no tensor can represent raise an error. If it yields
+    rows, all nulls except in floating-point columns raise an error.
 
     Parameters
     ----------
     reader : Reader
         The reader, which also sets the number of epochs.
     batch_size : int
-        Rows per batch. A batch may span epochs; only the last one may be shorter. With None, 0 or
-        less, all rows of all epochs are one batch.
+        Rows per batch. A batch can span epochs; only the last one can be shorter. If None, 0 or
+        negative, all rows of all epochs form one batch.
     collate_fn : callable
         Function that builds a batch from a list of rows, which are dicts from column name to value.
-        The default function is not called, because whole columns give the same batches.
+        The default function is never called, because whole columns give the same batches.
     shuffling_queue_capacity : int
-        Rows are shuffled within windows of whole shards with at least this many rows, with the
-        reader's seed. Over other readers, rows are drawn by ``np.random`` from a pool of this size.
+        Rows are shuffled within windows of whole shards with at least this many rows, using the
+        reader's seed. With other readers, rows are drawn by ``np.random`` from a pool of this size.
         0 means no shuffling.
 
     Raises
@@ -72,9 +72,9 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
     InvalidArgumentError
         If an argument is not an integer.
     NullValueError
-        If a null has no value in PyTorch; also TypeError.
+        If PyTorch cannot represent a null; also TypeError.
     RuntimeError
-        If the reader was stopped, or if a pass over another kind of reader failed or is in
+        If the reader was stopped, or if a pass over another kind of reader failed or is still in
         progress.
 
     Notes
@@ -126,7 +126,7 @@ class DataLoader(loaders.RowLoader, Generic[BatchT]):
 
 
 class BatchedDataLoader(loaders.ColumnLoader):
-    """Batches of a reader's rows as dicts of tensors, made by a function of whole columns.
+    """Batches of a reader's rows as dicts of tensors, created from whole columns by a function.
 
     Works like `DataLoader`, except that every column is a tensor.
 
@@ -135,18 +135,18 @@ class BatchedDataLoader(loaders.ColumnLoader):
     reader : Reader
         As in `DataLoader`.
     batch_size : int
-        Rows per batch, at least 1. A batch may span epochs; only the last one may be shorter.
+        Rows per batch, at least 1. A batch can span epochs; only the last one can be shorter.
     transform_fn : callable, optional
-        Function that gets the array of one column, with an unspecified number of rows, and returns
-        a tensor, which may be on another device. By default ``torch.as_tensor``.
+        Function that takes the array of one column, with an unspecified number of rows, and returns
+        a tensor, which can be on another device. The default is ``torch.as_tensor``.
     shuffling_queue_capacity : int
-        As in `DataLoader`, except that over other readers, rows are drawn by ``torch.randperm``.
+        As in `DataLoader`, except that with other readers, rows are drawn by ``torch.randperm``.
 
     Raises
     ------
     UnsupportedTypeError
-        If a column cannot be a tensor: strings, binaries, decimals, dates, nested values, arrays
-        with different shapes; also TypeError.
+        If a column cannot be converted to a tensor (strings, binaries, decimals, dates, nested
+        values, arrays with different shapes); also TypeError.
     InvalidArgumentError, NullValueError, RuntimeError
         As in `DataLoader`.
 
@@ -195,25 +195,23 @@ class BatchedDataLoader(loaders.ColumnLoader):
 class InMemBatchedDataLoader(OwnContext):
     """Batches of rows that are kept in memory.
 
-    The constructor reads the rows, and then stops the reader.
+    The constructor reads the rows and then stops the reader.
 
     Parameters
     ----------
     reader : Reader
-        The reader. It is read up to `rows_capacity` rows, and then stopped.
+        The reader, from which up to `rows_capacity` rows are read.
     batch_size : int
         Rows per batch; the last batch of each epoch may be shorter.
     transform_fn : callable, optional
         As in `BatchedDataLoader`.
     num_epochs : int
-        Number of passes over the rows in one iteration. The next iteration continues with more
-        passes.
+        Number of passes over the rows per iteration. The next iteration continues with more passes.
     seed : int
         With `shuffle`, pass number e is shuffled by ``torch.randperm`` with the seed ``seed + e``,
         as in Petastorm.
     rows_capacity : int
-        Maximum number of rows to keep. A warning is issued if rows of a finite reader were left
-        out.
+        Maximum number of rows to keep. A warning is issued if a finite reader has more rows.
     shuffle : bool
         Whether to shuffle the rows.
 
@@ -273,13 +271,13 @@ class InMemBatchedDataLoader(OwnContext):
         return torch.randperm(rows, generator=torch.Generator().manual_seed(self._seed + epoch))
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        """Do nothing: the constructor has stopped the reader."""
+        """Do nothing, because the constructor has already stopped the reader."""
 
 
 def _load_rows_into_mem(
     reader: Any, transform_fn: Callable[[Any], Any] | None, rows_capacity: int
 ) -> tuple[list[str], list[torch.Tensor]]:
-    """Return the names and tensors of the columns of a reader's first rows, and stop the reader.
+    """Return the column names and tensors of a reader's first rows, and stop the reader.
 
     Private in Petastorm, but used by copies of its loaders.
     """

@@ -1,4 +1,4 @@
-"""Readers of datasets: the mirror of ``petastorm.reader``."""
+"""Dataset readers, mirroring ``petastorm.reader``."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ __all__ = [
     "normalize_dataset_url_or_urls",
 ]
 
-#: ``cache_type`` of readers without a cache.
+#: ``cache_type`` for readers without a cache.
 NULL_CACHE = "null"
-#: ``cache_type`` of readers that cache decoded row groups on a local disk.
+#: ``cache_type`` for readers that cache decoded row groups on a local disk.
 LOCAL_DISK_CACHE = "local-disk"
 __getattr__ = other_names(__name__)
 _Arguments = ParamSpec("_Arguments")
@@ -44,10 +44,11 @@ _Arguments = ParamSpec("_Arguments")
 def _opens_reader(
     *, batched: bool
 ) -> Callable[[Callable[_Arguments, Reader]], Callable[_Arguments, Reader]]:
-    """Return a decorator for functions that open readers and consist only of a declaration.
+    """Return a decorator that implements functions that only declare how a reader is opened.
 
-    The declared body never runs: the reader is opened with all arguments of the signature, which
-    lists the keywords of `AddedReaderKeywords` one by one, with the defaults of `ReaderArguments`.
+    The body of the function never runs. The reader is opened with all arguments in the signature,
+    which is extended with the keywords in `AddedReaderKeywords` and their `ReaderArguments`
+    defaults.
     """
 
     def decorate(declared: Callable[_Arguments, Reader]) -> Callable[_Arguments, Reader]:
@@ -107,25 +108,25 @@ def make_reader(
 ) -> Reader:
     """Open a dataset for reading row by row.
 
-    This reader is for datasets that Petastorm or `materialize_dataset` wrote, whose fields it
-    decodes. Other datasets can also be read, with a schema inferred from their columns and a
-    warning.
+    This reader is for datasets written by Petastorm or `materialize_dataset`, whose fields it
+    decodes. Other datasets can also be read, but mdstorm infers a schema from their columns and
+    issues a warning.
 
     Parameters
     ----------
     schema_fields : iterable of str or of UnischemaField, or NGram, optional
-        As in `make_batch_reader`; an `NGram` joins consecutive rows.
+        As in `make_batch_reader`, or an `NGram` to join consecutive rows.
     pyarrow_serialize : bool
         Has no effect.
     transform_spec : TransformSpec, optional
-        A transform whose function is called with each row, a dict.
+        A transform whose function is called with each row as a dict.
     dataset_url, reader_pool_type, workers_count, results_queue_size, seed, shuffle_rows,
     shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
     zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks,
     check_ranks, on_corrupt, decimals, dtype, decode, size, max_image_bytes, version, timestamp
-        As in `make_batch_reader`; a predicate gets one row at a time.
+        As in `make_batch_reader`, except that a predicate gets one row at a time.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def make_reader(
     DatasetNotFoundError
         If there is no dataset; also OSError.
     UnsafePickleError
-        If the pickled metadata of the dataset is not a schema.
+        If the dataset's pickled metadata is not a schema.
     """
     raise NotImplementedError  # the decorator opens the reader instead
 
@@ -178,75 +179,76 @@ def make_batch_reader(
     convert_early_to_numpy: bool = False,
     **added: Unpack[AddedReaderKeywords],
 ) -> Reader:
-    """Open a dataset for reading in batches: MDS, Parquet with columns of plain types, or Delta.
+    """Open an MDS dataset, Parquet files or a table for reading in batches.
 
     Parameters
     ----------
     dataset_url_or_urls : str, path or list of them
-        URL or path of a directory or file, or a list of several files: Parquet files, or shards of
-        one MDS dataset. The files of a list are read in its order, the files of a directory in the
-        order of their paths. Hive partitions become columns. For a Delta or Iceberg table, the live
-        rows of one version are read.
+        URL or path of a directory or file, or a list of files, which are either Parquet files or
+        shards of one MDS dataset. Files in a list are read in the given order, and files in a
+        directory in path order. Hive partitions become columns. For a Delta or Iceberg table, the
+        live rows in one version are read.
     schema_fields : iterable of str or of UnischemaField, optional
-        Columns to read, as regular expressions that match whole names, or as fields; by default all
-        columns that are not nested. They are yielded in stored order.
+        Columns to read, as regular expressions that match full names, or as fields. By default, all
+        columns that are not nested are read. They are yielded in stored order.
     reader_pool_type : {"thread", "process", "dummy"}
-        Where rows are read and your functions are called. ``thread``: in threads. ``process``:
-        rows are read in threads, and functions are called in processes. ``dummy``: in the caller's
-        thread, when a batch is requested. The order of rows is the same.
+        Where rows are read and your functions are called. With ``thread``, both happen in threads.
+        With ``process``, rows are read in threads, and functions are called in processes. With
+        ``dummy``, both happen in the caller's thread when a batch is requested. The row order is
+        always the same.
     workers_count : int
-        Number of threads or processes; at most one per processor.
+        Number of threads or processes, at most one per processor.
     results_queue_size : int
-        Maximum number of batches to prepare ahead of use.
+        Maximum number of batches to prepare in advance.
     seed : int, optional
-        Seed of all permutations. None, and 0 in the exact order, mean no seed: the reader then uses
-        9176 on all ranks with `cur_shard` and `shard_count`, and a random seed without them. Pass a
-        seed to repeat a trial, or to shuffle several readers in the same way.
+        Seed for all permutations. None, and 0 in the exact order, mean no seed. The reader then
+        uses 9176 on all ranks if `cur_shard` and `shard_count` are set, and otherwise a random
+        seed. Pass a seed to repeat a trial, or to shuffle several readers in the same way.
     shuffle_rows : bool
         Whether to shuffle the rows of each shard or row group, differently in each epoch.
     shuffle_row_groups : bool
         Whether to shuffle the shards or row groups, differently in each epoch.
     shuffle_row_drop_partitions : int
-        Number of pieces into which each row group is cut; the pieces are shuffled.
+        Number of pieces into which each row group is split; the pieces are shuffled.
     predicate : PredicateBase, optional
         Selects the rows to read.
     rowgroup_selector : RowGroupSelectorBase, optional
-        Selects the row groups to read, by a row-group index.
+        Selects the row groups to read, using a row-group index.
     num_epochs : int or None
-        Number of passes over the data; with None the reader is endless.
+        Number of passes over the data. If None, the reader never ends.
     cur_shard, shard_count : int or "auto", optional
-        Rank and number of ranks, which select the share of the rows to read. Shares are divided by
-        rows, not by row groups, so there may be more ranks than row groups. ``cur_shard="auto"``
-        takes both from the process group or the launcher when a pass begins. Without them, every
-        process reads all rows. If there are several processes, mdstorm warns once;
-        ``cur_shard=0, shard_count=1`` silences it.
+        Rank and number of ranks, which determine this rank's share of the rows. Rows, not row
+        groups, are divided among ranks, so there can be more ranks than row groups.
+        ``cur_shard="auto"`` takes both from the process group or the launcher when a pass begins.
+        Without them, every process reads all rows. If there are several processes, mdstorm warns
+        once; ``cur_shard=0, shard_count=1`` silences the warning.
     shard_seed : int, optional
-        Petastorm's former name of `seed`.
+        Petastorm's former name for `seed`.
     cache_type : {"null", "local-disk"}, optional
         Whether to cache decoded row groups on a local disk.
     cache_location : str, optional
-        Directory of the cache. The default is a new directory for temporary files.
+        Cache directory. The default is a new temporary directory.
     cache_size_limit : int, optional
         Maximum size of the cache in bytes.
     cache_row_size_estimate : int, optional
-        Approximate size of a row in bytes. A `cache_size_limit` that is too small for a few rows is
-        an error.
+        Approximate size of a row in bytes. It is an error if a few rows would exceed
+        `cache_size_limit`.
     cache_extra_settings : dict, optional
-        Other arguments of `LocalDiskCache`, such as ``{"cleanup": False}`` for a cache that
+        Other arguments to `LocalDiskCache`, such as ``{"cleanup": False}`` for a cache that
         outlives the reader.
     hdfs_driver, zmq_copy_buffers, convert_early_to_numpy
-        Have no effect, because file systems come from fsspec, and there is only one way to send a
-        batch.
+        Have no effect, because file systems come from fsspec, and there is only one way to send
+        batches.
     transform_spec : TransformSpec, optional
-        A transform whose function is called with each batch, a pandas DataFrame.
+        A transform whose function is called with each batch as a pandas DataFrame.
     filters : list of tuple, or list of list of tuple, optional
         pyarrow-style conditions on columns. Row groups without a match are skipped, and only
         matching rows are returned.
     storage_options : dict, optional
-        Options of the fsspec file system.
+        Options for the fsspec file system.
     filesystem : object, optional
-        An fsspec or pyarrow file system for Parquet files, which takes precedence over the scheme
-        of the URL.
+        An fsspec or pyarrow file system for Parquet files, which takes precedence over the URL
+        scheme.
     order : {"exact", "elastic"}
         ``exact`` yields every row once per epoch across all ranks. ``elastic`` yields rows in
         MosaicML Streaming's order, in batches with as many rows as the largest shard.
@@ -255,43 +257,44 @@ def make_batch_reader(
     null_masks : sequence of str
         Columns for which a boolean column ``<name>_is_null`` is added.
     check_ranks : bool
-        Whether to detect ranks of one process group that read different data, or begin an epoch
-        with different seeds, batch sizes or states. The ranks compare through the group's store,
-        without waiting for each other. Different seeds in the elastic order are an error, other
-        differences a warning.
+        Whether to detect when ranks in a process group read different data, or begin an epoch with
+        different seeds, batch sizes or states. The ranks compare these through the group's store,
+        without waiting for each other. Different seeds in the elastic order raise an error, and
+        other differences issue a warning.
     on_corrupt : {"raise", "skip"}
-        Whether a damaged shard, row group, sample or image is a `CorruptDatasetError`, or its rows
-        are left out of their batches, with a line in the log and a number in ``statistics()`` of a
-        loader. The number of batches stays the same; a batch of damaged rows is empty.
+        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image, or
+        to omit its rows from their batches, log them, and count them in a loader's
+        ``statistics()``. The number of batches stays the same; a batch with only damaged rows is
+        empty.
     decimals : {"float64", "float32", "decimal"}, optional
-        Type in which decimals are returned. ``"float64"`` and ``"float32"`` return the nearest
-        floating-point numbers, also to filters, predicates and functions; arrays of decimals become
-        arrays of numbers. By default, decimals stay `Decimal`: lists in PyTorch, text in
-        TensorFlow, with a warning from a loader over the reader. ``"decimal"`` does the same
+        Type to which decimals are converted. ``"float64"`` and ``"float32"`` return the nearest
+        floating-point numbers, including in filters, predicates and functions; arrays of decimals
+        become numeric arrays. By default, decimals stay `Decimal`. They become lists in PyTorch and
+        text in TensorFlow, and loaders over the reader issue a warning. ``"decimal"`` does the same
         without the warning.
     dtype : {"float32", "float64"}, optional
-        Type in which floating-point scalars and arrays are returned, also to filters, predicates
-        and functions. By default, they keep the types in which they are stored.
+        Type to which floating-point scalars and arrays are converted, including in filters,
+        predicates and functions. By default, they keep their stored types.
     decode : str or list of str, optional
-        Binary columns that hold image files, to return as RGB: uint8 arrays ``(rows, height,
-        width, 3)``. Filters and predicates get the files, `transform_spec` the decoded images.
+        Binary columns of image files to decode to RGB, as uint8 arrays ``(rows, height, width,
+        3)``. Filters and predicates get the files; `transform_spec` gets the decoded images.
     size : int or (int, int), optional
-        Height and width of the decoded images. Each image is resized until it covers the size, and
-        then centre-cropped. By default, all images of a batch must have the same shape.
+        Height and width of the decoded images. Each image is resized to cover this size and then
+        center-cropped. By default, all images in a batch must have the same shape.
     max_image_bytes : int, optional
-        Maximum number of bytes that one image may decode to, by default 256 MiB. The limit is there
-        because a small file can state any size.
+        Maximum decoded size of one image in bytes, 256 MiB by default. This limit exists because
+        a small file can declare any size.
     version : int or str, optional
-        Version of a Delta table to read, or of an Iceberg table the id of a snapshot or the name of
-        a branch or tag; by default the newest one when the reader is created.
+        Version of a Delta table to read, or the snapshot id, branch or tag of an Iceberg table. The
+        default is the latest version when the reader is created.
     timestamp : str or datetime.datetime, optional
-        Time at which the version of a table to read was the newest, in UTC unless it has an
-        offset: ``"2024-05-31T12:00:00+02:00"``.
+        Read the table version that was the latest at this time, in UTC unless it has an offset, as
+        in ``"2024-05-31T12:00:00+02:00"``.
 
     Returns
     -------
     Reader
-        Yields namedtuples with an array per column, one namedtuple for this rank's rows of each row
+        Yields namedtuples with one array per column. Each contains this rank's rows in one row
         group or shard, after predicate and transform. Empty ones are skipped.
 
     Raises
@@ -303,10 +306,10 @@ def make_batch_reader(
     DatasetNotFoundError
         If there is no dataset; also OSError.
     CorruptDatasetError
-        If a file is damaged, or its columns differ from the first file's.
+        If a file is damaged, or its columns differ from those in the first file.
     UnsupportedTableError
-        If it is a table of an unsupported kind, or the output of an unfinished Spark job; also
-        NotImplementedError.
+        If the dataset is an unsupported kind of table, or the output of an unfinished Spark job;
+        also NotImplementedError.
 
     Examples
     --------
@@ -325,7 +328,7 @@ def make_batch_reader(
 
 
 def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
-    """Return URLs without a trailing slash; path objects become URLs.
+    """Return URLs without trailing slashes, converting path objects to URLs.
 
     Raises
     ------
@@ -353,7 +356,7 @@ def _open_reader(
     if pyarrow_serialize:
         warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
     ngram = schema_fields if isinstance(schema_fields, NGram) else None
-    # The fields of an n-gram are known once the dataset is open.
+    # The n-gram's fields are only known once the dataset is open.
     arguments = ReaderArguments(schema_fields=schema_fields if ngram is None else None, **others)
     if ngram is not None:
         _check_ngram(ngram, arguments, batched)

@@ -1,7 +1,7 @@
 """Selectors, which choose row groups by an index from `build_rowgroup_index`.
 
-Names and signatures equal ``petastorm.selectors``. A selector chooses whole row groups, so
-their rows without the value are also returned.
+The names and signatures are the same as in ``petastorm.selectors``. A selector chooses whole row
+groups, so rows without the value are also returned.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ __all__ = [
 
 
 class RowGroupSelectorBase(abc.ABC):
-    """Base class of selectors."""
+    """Base class for selectors."""
 
     @abc.abstractmethod
     def get_index_names(self) -> list[str]:
-        """Return the names of the indexes that `select_row_groups` needs."""
+        """Return the names of the indexes that `select_row_groups` uses."""
 
     @abc.abstractmethod
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the positions of the row groups to read, given the indexers by index name."""
+        """Return the positions of the row groups to read, given a dict of indexers by name."""
 
 
 class SingleIndexSelector(RowGroupSelectorBase):
-    """Selects row groups that hold at least one of the given values.
+    """Selects row groups that contain at least one of the given values.
 
     Parameters
     ----------
     index_name : str
         Name of the index.
     values_list : iterable
-        The values. For a `FieldNotNullIndexer`, a list with any single value.
+        The values. For a `FieldNotNullIndexer`, pass a list with any single value.
     """
 
     def __init__(self, index_name: str, values_list: Iterable[Any]) -> None:
@@ -52,17 +52,17 @@ class SingleIndexSelector(RowGroupSelectorBase):
         self._values_to_select = values_list
 
     def get_index_names(self) -> list[str]:
-        """Return the name of the index, in a list."""
+        """Return a list with the name of the index."""
         return [self._index_name]
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the positions of the row groups that hold one of the values."""
+        """Return the positions of the row groups that contain one of the values."""
         indexer = index_dict[self._index_name]
         return set().union(*map(indexer.get_row_group_indexes, self._values_to_select))
 
 
 class _SeveralSelectors(RowGroupSelectorBase):
-    """Base class of selectors that combine several others."""
+    """Base class for selectors that combine several others."""
 
     def __init__(self, single_index_selectors: list[Any]) -> None:
         selectors = list(single_index_selectors)
@@ -79,17 +79,17 @@ class _SeveralSelectors(RowGroupSelectorBase):
 
 
 class IntersectIndexSelector(_SeveralSelectors):
-    """Selects row groups that all of several selectors select.
+    """Selects row groups that are selected by all of the given selectors.
 
     Parameters
     ----------
     single_index_selectors : list of RowGroupSelectorBase
-        The selectors, at least one.
+        At least one selector.
 
     Raises
     ------
     InvalidArgumentError
-        If there is none, or one is something else.
+        If the list is empty or contains anything other than selectors.
     """
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
@@ -99,17 +99,17 @@ class IntersectIndexSelector(_SeveralSelectors):
 
 
 class UnionIndexSelector(_SeveralSelectors):
-    """Selects row groups that at least one of several selectors selects.
+    """Selects row groups that are selected by at least one of the given selectors.
 
     Parameters
     ----------
     single_index_selectors : list of RowGroupSelectorBase
-        The selectors, at least one.
+        At least one selector.
 
     Raises
     ------
     InvalidArgumentError
-        If there is none, or one is something else.
+        If the list is empty or contains anything other than selectors.
     """
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
@@ -128,7 +128,7 @@ def select_row_groups(
     selector : RowGroupSelectorBase
         The user's selector.
     source : Dataset or ParquetDataset
-        The whole dataset, because indexes hold the positions of all its row groups.
+        The whole dataset, because indexes contain positions among all its row groups.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Read datasets as RDDs of decoded rows: the mirror of ``petastorm.spark_utils``."""
+"""Read datasets as RDDs of decoded rows, mirroring ``petastorm.spark_utils``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def dataset_as_rdd(
 ) -> Any:
     """Return the rows of a Petastorm or MDS dataset as an RDD of namedtuples.
 
-    The executors read the dataset themselves, one partition per row group or shard. They need
-    mdstorm and access to the storage.
+    The executors read the dataset, with one partition per row group or shard. They need to have
+    mdstorm installed and access to the storage.
 
     Parameters
     ----------
@@ -37,24 +37,24 @@ def dataset_as_rdd(
     spark_session : pyspark.sql.SparkSession
         A classic session.
     schema_fields : sequence of UnischemaField or str, optional
-        Fields to read, or regular expressions that match whole names; by default all fields.
+        Fields to read, or regular expressions that match full names; all fields by default.
     hdfs_driver : str
         Not used.
 
     Returns
     -------
     pyspark.RDD
-        Rows as `make_reader` yields them.
+        The same rows as from `make_reader`.
 
     Raises
     ------
     UnsupportedArgumentError
-        If the session has no RDDs: on Spark Connect, serverless or shared compute; also
+        If the session does not support RDDs (Spark Connect, serverless or shared compute); also
         NotImplementedError.
     """
     try:
         parallelize = spark_session.sparkContext.parallelize
-    except Exception as error:  # each kind of session without RDDs raises another error
+    except Exception as error:  # each kind of session without RDDs raises a different error
         raise UnsupportedArgumentError(
             "dataset_as_rdd needs a classic Spark session: Spark Connect, serverless and shared "
             "compute have no RDDs. Read the dataset with make_reader, or the Parquet files with "

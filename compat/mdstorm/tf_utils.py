@@ -1,4 +1,4 @@
-"""Readers as TensorFlow datasets and tensors: the mirror of ``petastorm.tf_utils``."""
+"""Readers as TensorFlow datasets and tensors, mirroring ``petastorm.tf_utils``."""
 
 from __future__ import annotations
 
@@ -26,26 +26,27 @@ __all__ = [
 __getattr__ = other_names(__name__)
 tf: Any = require("tensorflow")
 
-#: Name of the operation that returns the number of rows in the shuffling queue of `tf_tensors`.
+#: Name of the operation that returns the number of rows in the `tf_tensors` shuffling queue.
 RANDOM_SHUFFLING_QUEUE_SIZE = "random_shuffling_queue_size"
 
 
 def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
-    """Return the items of a reader as a TensorFlow dataset.
+    """Return a reader's items as a TensorFlow dataset.
 
-    Over an unused reader from `make_batch_reader` or `make_reader`, each iteration is a complete
-    pass with new permutations: ``repeat``, a second ``for``, and a ``for`` after a ``break`` work.
-    Over other readers, items are taken one at a time. An iteration continues where the previous one
-    stopped, and resets a reader that is at its end.
+    With an unused reader from `make_batch_reader` or `make_reader`, each iteration is a complete
+    pass with new permutations, so ``repeat``, a second ``for``, and a ``for`` after a ``break``
+    work. With other readers, items are read one at a time. An iteration continues where the
+    previous one stopped, and resets a reader that has reached its end.
 
-    Over an unused reader, the dataset has the position, and the reader's `state_dict` raises an
-    error: call ``state_dict()`` and ``load_state_dict(state)`` of the dataset. The state counts
-    the items that Python code took, ``for item in dataset``. Of derived datasets, as by
-    ``batch``, pass the number of this dataset's items: ``state_dict(items=…)``.
+    With an unused reader, the dataset keeps the position, and the reader's `state_dict` raises an
+    error. Call the dataset's ``state_dict()`` and ``load_state_dict(state)`` instead. The state
+    counts the items consumed by Python code in ``for item in dataset``. If you iterate over a
+    derived dataset, such as one from ``batch``, pass the number of items consumed from this
+    dataset: ``state_dict(items=…)``.
 
     Rows are passed to TensorFlow in blocks. ``dataset.batch(n)``, and
-    ``dataset.unbatch().batch(n)`` for a reader that yields batches, slice batches from them, much
-    faster than row by row.
+    ``dataset.unbatch().batch(n)`` for a reader that yields batches, slice batches from these
+    blocks, which is much faster than row by row.
 
     Parameters
     ----------
@@ -55,18 +56,18 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
     Returns
     -------
     tf.compat.v1.data.Dataset
-        For eager and for graph mode. Its elements are namedtuples of tensors: rows, or batches of
-        one shard each. N-grams are dicts from offset to namedtuple. Types and static shapes are
-        the fields of the reader's schema, except that decimals are text, uint16 is int32, and
-        uint32 is int64. Dates and timestamps are int64 since 1970 UTC: nanoseconds in batches; days
-        and microseconds in rows, as in Petastorm.
+        A dataset for both eager and graph mode. Its elements are namedtuples of tensors, either
+        rows or batches from one shard each. N-grams are dicts from offset to namedtuple. Types and
+        static shapes are those in the reader's schema, except that decimals become text, uint16
+        becomes int32, and uint32 becomes int64. Dates and timestamps become int64 since 1970 UTC,
+        in nanoseconds in batches, and in days and microseconds in rows, as in Petastorm.
 
     Raises
     ------
     InvalidArgumentError
         If TensorFlow has no type for a field; also ValueError.
     NullValueError
-        If the reader yields batches, and a column holds nulls for which TensorFlow has no value.
+        If the reader yields batches and a column contains nulls that TensorFlow cannot represent.
 
     Notes
     -----
@@ -90,11 +91,11 @@ def make_petastorm_dataset(reader: Any) -> TFDataset[Row]:
 
 
 def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue: int = 0) -> Any:
-    """Return tensors of a reader's next item, for ``tf.compat.v1.Session.run``.
+    """Return tensors for a reader's next item, to be run by ``tf.compat.v1.Session.run``.
 
-    Call it in a graph, ``with tf.Graph().as_default():``, or after
-    ``tf.compat.v1.disable_eager_execution()``. Otherwise, TensorFlow 2 takes an item at once, and
-    a session finds its graph empty, as with Petastorm. At the end of the reader, running the
+    Call it inside ``with tf.Graph().as_default():`` or after
+    ``tf.compat.v1.disable_eager_execution()``. Otherwise, as with Petastorm, TensorFlow 2 reads an
+    item immediately, and a session finds an empty graph. At the end of the reader, running the
     tensors raises ``tf.errors.OutOfRangeError``.
 
     Parameters
@@ -102,15 +103,15 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     reader : Reader
         The reader.
     shuffling_queue_capacity : int
-        Size of a ``RandomShuffleQueue`` of rows; 0 for none. Its runner is added to the graph:
-        start it with ``tf.compat.v1.train.start_queue_runners``.
+        Size of a ``RandomShuffleQueue`` of rows, or 0 for no queue. Its queue runner is added to
+        the graph and must be started with ``tf.compat.v1.train.start_queue_runners``.
     min_after_dequeue : int
-        Smallest number of rows to keep in the queue.
+        Minimum number of rows to keep in the queue.
 
     Returns
     -------
     namedtuple of tf.Tensor, or dict of int to namedtuple
-        A row or a batch; an n-gram.
+        A row or a batch, or the rows of an n-gram by offset.
 
     Raises
     ------
@@ -157,7 +158,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
 def make_namedtuple_tf_ngram(
     unischema: Unischema, ngram: Any, *args: Any, **kargs: Any
 ) -> dict[int, Any]:
-    """Return values as an n-gram: a dict from offset to namedtuple.
+    """Return values as an n-gram, a dict from offset to namedtuple.
 
     Parameters
     ----------
@@ -168,7 +169,7 @@ def make_namedtuple_tf_ngram(
     *args
         Values in the order of offsets and fields.
     **kargs
-        Instead of `args`: for each offset, as a string, a dict from field to value.
+        An alternative to `args`, with a dict from field to value for each offset (as a string).
     """
     result: dict[int, Any] = {}
     values = iter(args)
@@ -182,7 +183,7 @@ def make_namedtuple_tf_ngram(
 def _shuffled(
     tensors: list[Any], dtypes: list[Any], capacity: int, min_after_dequeue: int
 ) -> list[Any]:
-    """Return the tensors of a ``RandomShuffleQueue`` that is filled from the given tensors."""
+    """Return tensors dequeued from a ``RandomShuffleQueue`` that is filled from the given ones."""
     queue = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, dtypes)
     queue.size(name=RANDOM_SHUFFLING_QUEUE_SIZE)
     runner = tf.compat.v1.train.QueueRunner(queue, [queue.enqueue(tensors)])

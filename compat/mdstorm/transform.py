@@ -1,4 +1,4 @@
-"""`TransformSpec`: a user's function on rows, and how it changes the schema."""
+"""`TransformSpec`, a user-defined function on rows and the schema changes it makes."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: Name, NumPy type, shape (None for a dimension of any size), nullable.
+#: A tuple of name, NumPy type, shape (with None for a dimension of any size), and nullability.
 EditedField = tuple[str, Any, tuple[int | None, ...], bool]
 
 
 def edit_field(
     name: str, numpy_dtype: Any, shape: tuple[int | None, ...], nullable: bool = False
 ) -> EditedField:
-    """Return the declaration of a column that a transform adds or changes, for ``edit_fields``."""
+    """Return an ``edit_fields`` entry for a column that a transform adds or changes."""
     return (name, numpy_dtype, shape, nullable)
 
 
 class TransformSpec(Described):
-    """A function on rows, and the columns that it returns.
+    """A function on rows and the columns it returns.
 
     Parameters
     ----------
     func : callable, optional
-        Gets a pandas DataFrame with rows of one shard, and returns a DataFrame with any number of
-        rows. Each cell of an array column holds a `numpy.ndarray`; strings are Python objects,
-        dates are `datetime.date`, and timestamps are ``datetime64[ns]``. With `mdstorm.make_reader`
-        it gets and returns one row, a dict.
+        Takes a pandas DataFrame with rows from one shard, and returns a DataFrame with any number
+        of rows. Cells in array columns are `numpy.ndarray` objects, strings are Python objects,
+        dates are `datetime.date`, and timestamps are ``datetime64[ns]``. With
+        `mdstorm.make_reader`, it takes and returns one row as a dict.
     edit_fields : sequence of (tuple or UnischemaField), optional
         Columns that `func` adds or changes, each as ``(name, numpy_dtype, shape, nullable)``. A
         codec before `nullable`, as in the fields of a schema, is ignored.
@@ -56,11 +56,11 @@ class TransformSpec(Described):
         If both `removed_fields` and `selected_fields` are given, or an edited field is not such a
         tuple.
     ArgumentTypeError
-        If an argument has another type.
+        If an argument has the wrong type.
 
     Notes
     -----
-    The signature, the attributes and the order of the columns are those of
+    The signature, the attributes and the column order are the same as in
     ``petastorm.transform.TransformSpec``.
 
     Examples
@@ -97,7 +97,7 @@ class TransformSpec(Described):
         self._mdstorm_edited()
 
     def _mdstorm_edited(self) -> dict[str, EditedField]:
-        """Return the declarations of `edit_fields` by name.
+        """Return the declarations in `edit_fields` by name.
 
         Raises
         ------
@@ -130,9 +130,9 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
     Returns
     -------
     Unischema
-        A schema named ``<name>_transformed``: the remaining fields in their order, then the edited
-        fields, which have no codec. With `TransformSpec.selected_fields`, these fields in that
-        order.
+        A schema named ``<name>_transformed`` with the remaining fields in order, followed by the
+        edited fields, which have no codec. With `TransformSpec.selected_fields`, only those fields
+        in that order.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def _edited(field: Any) -> EditedField:
 
 
 def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]) -> None:
-    """Warn about fields that a TransformSpec names but that do not exist."""
+    """Warn about fields that are listed in a TransformSpec but do not exist."""
     unknown = [name for name in fields if name not in names]
     if unknown:
         warn_user(

@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer: train and evaluate on converters, `StreamingDataset` and their loaders.
+"""Train and evaluate with Hugging Face's Trainer on converters, `StreamingDataset` and loaders.
 
 For example::
 
@@ -8,9 +8,9 @@ For example::
 
     MyTrainer(model, args, train_dataset=converter, eval_dataset=other_converter).train()
 
-The Trainer lets subclasses create its loaders, and notifies callbacks of epochs. This module also
-uses private names, because the Trainer has no public ones: ``_train_batch_size``,
-``_set_signature_columns_if_needed`` with ``_signature_columns`` (the columns that a model takes),
+The Trainer lets subclasses create its loaders, and notifies callbacks when epochs begin. This
+module also uses private Trainer attributes that have no public equivalent: ``_train_batch_size``,
+``_set_signature_columns_if_needed`` with ``_signature_columns`` (the columns that a model accepts),
 and ``_get_collator_with_removed_columns``. Tested with transformers 5.23.
 """
 
@@ -44,49 +44,50 @@ else:
 
 
 class StreamingTrainerMixin(_Base):  # type: ignore[misc]
-    """A mixin with which a ``Trainer`` reads converters, `StreamingDataset` and their loaders.
+    """A mixin that lets a ``Trainer`` read converters, `StreamingDataset` and their loaders.
 
-    Put the mixin before ``Trainer`` among the bases. You can then pass these objects as
-    `train_dataset` and `eval_dataset`, as values of a dict of datasets, and to ``evaluate`` and
-    ``predict``. Each row is read once. The Trainer handles any other dataset itself.
+    Put the mixin before ``Trainer`` in the list of base classes. You can then pass these objects as
+    `train_dataset` and `eval_dataset`, as values in a dict of datasets, and to ``evaluate`` and
+    ``predict``. Each row is read once. Other datasets are handled by the Trainer as usual.
 
     A converter is read once per epoch. For training, it is shuffled with the ``data_seed`` or
     ``seed`` of the TrainingArguments. For other options, pass a loader from
     ``make_torch_dataloader(num_epochs=1, …)``, which keeps its own batch size.
 
     Batches are dicts of tensors. ``label`` and ``label_ids`` become ``labels``, and with
-    ``remove_unused_columns`` columns that the model does not take are left out. A `data_collator`
+    ``remove_unused_columns``, columns that the model does not accept are dropped. A `data_collator`
     gets lists of samples.
 
-    With several processes, predictions are returned in the order in which the processes read. To
-    join them with the rows, let the model also return a column that identifies the rows.
+    With several processes, predictions are returned in the order in which the processes read rows.
+    To join them with the rows, have the model also return a column that identifies the rows.
 
-    When training resumes from a checkpoint, the Trainer skips the batches that were trained on. The
-    number of processes and the batch size must be the same as when the checkpoint was written.
+    When training resumes from a checkpoint, the Trainer skips the batches it has already trained
+    on. The number of processes and the batch size must be the same as when the checkpoint was
+    written.
 
     Raises
     ------
     InvalidArgumentError
-        In ``train``, if a checkpoint was written with another number of processes or another batch
-        size.
+        In ``train``, if the checkpoint was written with a different number of processes or a
+        different batch size.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.add_callback(_Resumption)
-        #: Prepared loaders to reuse, by the `id` of their source: loaders that the user passed, and
-        #: evaluation loaders with persistent workers. The source is stored with the loader, so that
-        #: its `id` stays valid.
+        #: Prepared loaders to reuse, by the `id` of their source. These are loaders that the user
+        #: passed, and evaluation loaders with persistent workers. The source is stored with the
+        #: loader so that its `id` stays valid.
         self._kept_loaders: dict[int, tuple[object, DataLoader[Any]]] = {}
 
     def get_train_dataloader(self) -> DataLoader[Any]:
-        """Return the prepared loader of `train_dataset`."""
+        """Return the prepared loader for `train_dataset`."""
         if not _is_ours(self.train_dataset):
             return cast("DataLoader[Any]", super().get_train_dataloader())
         return self._prepared(self.train_dataset, self._train_batch_size, trains=True)
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> DataLoader[Any]:
-        """Return the prepared loader of `eval_dataset`, or of the dataset with that name."""
+        """Return the prepared loader for `eval_dataset`, or for the dataset with that name."""
         chosen: Any = self.eval_dataset if eval_dataset is None else eval_dataset
         if isinstance(chosen, str) and isinstance(self.eval_dataset, Mapping):
             chosen = self.eval_dataset[chosen]
@@ -95,7 +96,7 @@ class StreamingTrainerMixin(_Base):  # type: ignore[misc]
         return self._prepared(chosen, self.args.eval_batch_size)
 
     def get_test_dataloader(self, test_dataset: Any) -> DataLoader[Any]:
-        """Return the prepared loader of a dataset for ``predict``."""
+        """Return the prepared loader for a dataset passed to ``predict``."""
         if not _is_ours(test_dataset):
             return cast("DataLoader[Any]", super().get_test_dataloader(test_dataset))
         return self._prepared(test_dataset, self.args.eval_batch_size)
@@ -162,14 +163,14 @@ class _Keywords:
     Parameters
     ----------
     names : frozenset of str or None
-        The columns that the model takes; None for all.
+        The columns that the model accepts, or None for all.
     """
 
     def __init__(self, names: frozenset[str] | None) -> None:
         self._names = names
 
     def __call__(self, batch: Any) -> Any:
-        """Return the model's keyword arguments; a batch that is not a mapping stays unchanged."""
+        """Return the model's keyword arguments. Batches that are not mappings stay unchanged."""
         if not isinstance(batch, Mapping):
             return batch
         names = self._names
@@ -191,14 +192,14 @@ def _described(shape: Mapping[str, int]) -> str:
 
 
 class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.ExportableState):  # type: ignore[misc]
-    """A callback which ensures that the Trainer skips exactly the batches that were trained on."""
+    """A callback that ensures that the Trainer skips exactly the batches it was trained on."""
 
     def __init__(self) -> None:
         #: Number of processes and batch size, stored in checkpoints; None for other datasets.
         self.shape: dict[str, int] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Raise InvalidArgumentError if the checkpoint has another process count or batch size."""
+        """Raise InvalidArgumentError if the checkpoint's process count or batch size differs."""
         loader: Any = kwargs.get("train_dataloader")
         self.shape = None
         if not _is_ours(loader):
@@ -217,7 +218,7 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
             )
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Set the loader's epoch to the Trainer's epoch, also while the Trainer skips batches."""
+        """Set the loader's epoch to the Trainer's epoch, even while the Trainer skips batches."""
         loader: Any = kwargs.get("train_dataloader")
         if not _is_ours(loader):
             return

@@ -1,6 +1,6 @@
-"""`Unischema`: the fields of a dataset with their NumPy types, shapes and codecs.
+"""`Unischema`, a dataset's fields with their NumPy types, shapes and codecs.
 
-Names, signatures and pickles are the same as in ``petastorm.unischema``.
+The names, signatures and pickles are the same as in ``petastorm.unischema``.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _field_spark_dtype = _schema.spark_type
 _numpy_and_codec_from_arrow_type = _schema.numpy_type_of
 _numpy_to_spark_mapping = _schema.numpy_to_spark_mapping
 
-#: Headings of the table that a notebook shows.
+#: Headings of the table shown in notebooks.
 FIELDS = ("field", "type", "shape", "codec", "may be null")
-#: Maximum number of fields in the one-line form of a schema.
+#: Maximum number of fields in a schema's one-line representation.
 _IN_LINE = 8
-#: Name of a schema that is inferred, as in Petastorm.
+#: Name of inferred schemas, as in Petastorm.
 _INFERRED = "inferred_schema"
 _ELEMENTS = (
     'Elements of "fields" must be either a string (regular expressions) or an instance of '
@@ -51,14 +51,14 @@ _ELEMENTS = (
 class Unischema(Described):
     """An ordered set of fields.
 
-    Every field is also an attribute, such as ``schema.id``, unless the name is taken.
+    Every field is also an attribute, such as ``schema.id``, unless the name is already taken.
 
     Parameters
     ----------
     name : str
-        Name of the schema; rows are namedtuples of the type ``<name>_view``.
+        Name of the schema. Rows are namedtuples of type ``<name>_view``.
     fields : iterable of UnischemaField
-        The fields, in the order of the rows.
+        The fields, in the same order as in the rows.
 
     Examples
     --------
@@ -114,13 +114,13 @@ class Unischema(Described):
         return self._fields
 
     def create_schema_view(self, fields: Iterable[UnischemaField | str]) -> Unischema:
-        """Return a schema with some of the fields, named ``<name>_view``.
+        """Return a schema with a subset of the fields, named ``<name>_view``.
 
         Parameters
         ----------
         fields : iterable of UnischemaField or str
-            Fields of this schema, and regular expressions that match whole names. The given fields
-            come first, then the matches of the expressions, in the order of this schema.
+            Fields in this schema, and regular expressions that match full names. The given fields
+            come first, followed by the fields that match the expressions, in schema order.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Unischema(Described):
         return self._get_namedtuple()(*args, **kwargs)
 
     def _get_namedtuple(self) -> type[tuple[Any, ...]]:
-        """Return the type of the rows, shared by all schemas with the same name and fields."""
+        """Return the row type, which is shared by all schemas with the same name and fields."""
         return row_type(self._name, tuple(self._fields))
 
     def as_spark_schema(self) -> Any:
@@ -163,7 +163,7 @@ class Unischema(Described):
         Raises
         ------
         InvalidArgumentError
-            If a field has no codec, and Spark cannot store its type as it is; also ValueError.
+            If a field has no codec and Spark cannot store its type directly; also ValueError.
         """
         require("pyspark")
         from pyspark.sql.types import StructField, StructType
@@ -175,14 +175,14 @@ class Unischema(Described):
     def from_arrow_schema(
         cls, parquet_dataset: Any, omit_unsupported_fields: bool = True
     ) -> Unischema:
-        """Return a schema inferred from the columns of a Parquet dataset.
+        """Infer a schema from the columns of a Parquet dataset.
 
         Parameters
         ----------
         parquet_dataset : pyarrow.parquet.ParquetDataset, pyarrow.Schema, or ParquetDataset
-            Any object with an Arrow schema in its attribute ``schema`` or ``arrow_schema``.
+            Any object with an Arrow schema in its ``schema`` or ``arrow_schema`` attribute.
         omit_unsupported_fields : bool
-            Whether to leave out columns of unsupported types with a warning.
+            Whether to leave out columns of unsupported types and issue a warning.
 
         Raises
         ------
@@ -205,12 +205,12 @@ class Unischema(Described):
 
 
 def infer_unischema(columns: Iterable[Column], name: str = _INFERRED) -> Unischema:
-    """Return a schema inferred from the columns of a dataset, with `fields_of_columns`."""
+    """Infer a schema from a dataset's columns with `fields_of_columns`."""
     return Unischema(name, _schema.fields_of_columns(columns))
 
 
 def match_unischema_fields(schema: Unischema, field_regex: Sequence[str]) -> list[UnischemaField]:
-    """Return the fields whose whole name matches one of the regular expressions, in order.
+    """Return the fields whose full name matches one of the regular expressions, in schema order.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def match_unischema_fields(schema: Unischema, field_regex: Sequence[str]) -> lis
 
 
 def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> None:
-    """Set missing fields of a row to None, in place.
+    """Set fields missing from a row to None, in place.
 
     Raises
     ------
@@ -249,24 +249,24 @@ def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> Non
 
 
 def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
-    """Encode the values of a row for a Spark DataFrame of ``unischema.as_spark_schema()``.
+    """Encode a row for a Spark DataFrame with the schema ``unischema.as_spark_schema()``.
 
     Parameters
     ----------
     unischema : Unischema
         The schema.
     row_dict : dict of str to object
-        A value for every field; nullable ones may be missing. It is not modified.
+        A value for every field; nullable fields can be missing. The dict is not modified.
 
     Returns
     -------
     pyspark.sql.Row
-        The encoded values, in the order of the schema.
+        The encoded values in schema order.
 
     Raises
     ------
     RowArgumentError
-        If an argument has another type; also TypeError and AssertionError.
+        If an argument has the wrong type; also TypeError and AssertionError.
     InvalidArgumentError
         If fields are missing or unknown; also ValueError.
     EncodingError
@@ -301,7 +301,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: dict[str, Any]) -> Any:
 
 
 def shown_fields(schema: Unischema) -> list[tuple[str, ...]]:
-    """Return the rows of a table of the fields, whose headings are `FIELDS`."""
+    """Return the rows of a table that describes the fields, with `FIELDS` as its headings."""
     return [
         (
             field.name,
@@ -316,14 +316,14 @@ def shown_fields(schema: Unischema) -> list[tuple[str, ...]]:
 
 def _type_name(numpy_dtype: Any) -> str:
     if numpy_dtype is np.bool_:
-        return "bool_"  # NumPy 2 names it "bool"
+        return "bool_"  # NumPy 2 calls it "bool"
     return getattr(numpy_dtype, "__name__", None) or str(numpy_dtype)
 
 
 def warn_of_prefixes(
     names: Collection[str], left_out: Iterable[str], expressions: Iterable[str]
 ) -> None:
-    """Warn about expressions that only match the beginning of a field's name.
+    """Warn about expressions that only match the beginning of a field name.
 
     Parameters
     ----------
@@ -346,7 +346,7 @@ def warn_of_prefixes(
 
 @lru_cache(maxsize=512)
 def row_type(name: str, fields: tuple[str, ...]) -> type[tuple[Any, ...]]:
-    """Return the namedtuple type of a schema's rows; they are pickled with its name and fields.
+    """Return the namedtuple type for a schema's rows, which are pickled with its name and fields.
 
     Raises
     ------

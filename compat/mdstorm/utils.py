@@ -1,4 +1,4 @@
-"""Small helpers: the mirror of ``petastorm.utils``."""
+"""Small helpers, mirroring ``petastorm.utils``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _Result = TypeVar("_Result")
 
 
 def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
-    """Decode the stored values of a row of Parquet files.
+    """Decode the stored values in a row from Parquet files.
 
     Parameters
     ----------
     row : mapping of str to object
-        Stored values by field name. Values of unknown fields are left out.
+        Stored values by field name. Values of unknown fields are ignored.
     schema : Unischema
         The schema.
 
@@ -36,7 +36,7 @@ def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
     Raises
     ------
     DecodeFieldError
-        If a value was not written by the codec of its field; also RuntimeError.
+        If a value was not written by its field's codec; also RuntimeError.
     """
     decoded = {}
     for name, value in row.items():
@@ -65,28 +65,28 @@ def _decoded(field: UnischemaField, value: Any) -> Any:
 
 
 def run_in_subprocess(func: Callable[..., _Result], *args: Any, **kwargs: Any) -> _Result:
-    """Call a function in a new process and return its result, or raise its error.
+    """Call a function in a new process, and return its result or raise its error.
 
-    The function, its arguments and its result are pickled; the process is spawned, not forked.
+    The function, its arguments and its result are pickled. The process is spawned, not forked.
     """
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(func, args, kwargs)
 
 
 def add_to_dataset_metadata(dataset: Any, key: bytes | str, value: bytes | str) -> None:
-    """Add an entry to the file ``_common_metadata`` of a Parquet dataset.
+    """Add an entry to the ``_common_metadata`` file of a Parquet dataset.
 
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
         The dataset.
     key, value : bytes or str
-        The entry, which replaces an existing one with the same key.
+        The entry, which replaces any existing entry with the same key.
 
     Raises
     ------
     ArgumentTypeError
-        If `dataset` is something else.
+        If `dataset` is not one of these types.
     """
     add_metadata(dataset, {_bytes(key): _bytes(value)})
 

@@ -1,4 +1,4 @@
-"""`WeightedSamplingReader`: draw rows or batches at random from several readers."""
+"""`WeightedSamplingReader`, which draws rows or batches at random from several readers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ __all__ = ["WeightedSamplingReader"]
 
 
 class WeightedSamplingReader(OwnContext):
-    """Yields rows or batches from several readers, each drawn with a given probability.
+    """Yields rows or batches from several readers, choosing each with a given probability.
 
-    Iteration ends when one of the readers ends, until that reader is reset. The signature is that
-    of ``petastorm.weighted_sampling_reader``, plus `seed`.
+    Iteration ends as soon as one of the readers ends, and can continue once that reader is reset.
+    The signature is the same as in ``petastorm.weighted_sampling_reader``, plus `seed`.
 
     Parameters
     ----------
     readers : sequence of Reader
-        Two readers or more, which all yield rows or all yield batches, with the same fields.
+        Two or more readers with the same fields, which all yield rows or all yield batches.
         Any iterator with the attributes `batched_output`, `ngram` and `schema` is accepted.
     probabilities : sequence of float
-        One number for each reader; their sum need not be 1.
+        One number per reader. They do not have to sum to 1.
     seed : int, optional
-        Seed of the choice of readers. By default, NumPy's global generator is used, as in
-        Petastorm.
+        Seed for choosing readers. By default, NumPy's global generator is used, as in Petastorm.
 
     Attributes
     ----------
@@ -47,7 +46,7 @@ class WeightedSamplingReader(OwnContext):
 
     Examples
     --------
-    Nine of ten rows are from the first reader:
+    Nine out of ten batches are from the first reader:
 
     >>> import pyarrow as pa
     >>> import pyarrow.parquet as pq
@@ -91,7 +90,7 @@ class WeightedSamplingReader(OwnContext):
         return self
 
     def __next__(self) -> Any:
-        if self.last_row_consumed:  # later calls must not draw another reader
+        if self.last_row_consumed:  # later calls must not draw a different reader
             raise StopIteration
         drawn = self._mdstorm_random.random_sample()
         return next(self._readers[int(np.searchsorted(self._cum_prob, drawn, side="right"))])
@@ -111,7 +110,7 @@ class WeightedSamplingReader(OwnContext):
             reader.stop()
 
     def join(self) -> None:
-        """Wait for the threads of all readers to end."""
+        """Wait for all readers' threads to end."""
         for reader in self._readers:
             reader.join()
 
@@ -151,6 +150,6 @@ def _cumulated(probabilities: Sequence[float]) -> Any:
             f"{probabilities!r}"
         )
     cumulated = np.cumsum(weights / weights.sum())
-    # Rounding may leave the last bound below a drawn number.
+    # Because of rounding, a drawn number could exceed the last bound.
     cumulated[np.flatnonzero(weights)[-1] :] = 1.0
     return cumulated
