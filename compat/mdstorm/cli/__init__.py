@@ -1,8 +1,8 @@
-"""The ``mdstorm`` command, whose sub-commands are loaded on use.
+"""The ``mdstorm`` command, whose subcommands are loaded on first use.
 
-Results go to standard output, messages and progress to standard error. Exit codes: 0 success,
-1 problems were found, 2 the command line is wrong, 3 something could not be read or written,
-130 interrupted.
+Results go to standard output, and messages and progress go to standard error. Exit codes:
+0 success, 1 problems were found, 2 the command line is wrong, 3 something could not be read or
+written, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mdstorm_backend import errors
 
 __all__ = ["main"]
 
-#: Sub-commands in alphabetical order: the module of each, and its one-line help.
+#: Subcommands in alphabetical order, each with its module and one-line help.
 _COMMANDS = {
     "audit": ("mdstorm_migrate.cli.audit", "Report which features of Petastorm are used where."),
     "cache": ("mdstorm.cli.cache", "List or clear cached shards, and copies of DataFrames."),
@@ -59,17 +59,17 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def examples(*lines: str) -> str:
-    """Return the epilog of a command's help: example command lines."""
+    """Return the epilog for a command's help, which lists example command lines."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
 class CommandGroup(click.Group):
-    """A click group that prints mdstorm's and the operating system's errors as one line."""
+    """A click group that prints errors from mdstorm and the operating system as one line."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command; for an unknown name, fail and suggest the most similar command."""
+        """Return the command, or fail for an unknown name and suggest the most similar one."""
         names = self.list_commands(ctx)
         nearest = get_close_matches(args[0], names, n=1)
         if nearest and args[0] not in names:
@@ -77,13 +77,13 @@ class CommandGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; print an error as one line, and exit with its exit code."""
-        # Text that cannot be encoded, such as a path that is not UTF-8, is written as escapes.
+        """Run the command, printing an error as one line and exiting with its exit code."""
+        # Text that cannot be encoded, such as a path that is not valid UTF-8, is escaped.
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            raise  # the output pipe was closed: click handles that
+            raise  # the output pipe was closed, which click handles
         except (errors.MDStormError, OSError) as error:
             click.echo(f"error: {' '.join(str(error).split())}", err=True)
             ctx.exit(_WRONG_COMMAND_LINE if isinstance(error, _OF_ARGUMENTS) else COULD_NOT_READ)
@@ -127,7 +127,7 @@ def main() -> None:
 
 
 def format_option(function: _Function) -> _Function:
-    """Add the option ``--format``, passed as `format_`: ``table`` or ``json``."""
+    """Add the ``--format`` option, passed as `format_` (``table`` or ``json``)."""
     return click.option(
         "--format",
         "format_",
@@ -139,7 +139,7 @@ def format_option(function: _Function) -> _Function:
 
 
 def _directory(ctx: click.Context, parameter: click.Parameter, url: str) -> str:
-    """Return the URL of a dataset's directory; the URL of its index file is also accepted."""
+    """Return the URL of a dataset's directory, given that URL or the URL of its index file."""
     from mdstorm_backend.format import INDEX_NAME  # not loaded for commands without a dataset
 
     if url == INDEX_NAME:
@@ -151,23 +151,23 @@ dataset_argument = click.argument("url", callback=_directory)
 
 
 def columns_option(help_: str) -> Callable[[_Function], _Function]:
-    """Add the option ``--columns``, passed as a list of names or None."""
+    """Add the ``--columns`` option, passed as a list of names or None."""
     return click.option("--columns", metavar="NAMES", callback=_names, help=help_)
 
 
 def dtype_option(help_: str) -> Callable[[_Function], _Function]:
-    """Add the option ``--dtype`` for floating-point numbers."""
+    """Add the ``--dtype`` option for floating-point numbers."""
     return click.option("--dtype", type=click.Choice(["float32", "float64"]), help=help_)
 
 
 def decimals_option(help_: str) -> Callable[[_Function], _Function]:
-    """Add the option ``--decimals``."""
+    """Add the ``--decimals`` option."""
     choice = click.Choice(["float64", "float32", "decimal"])
     return click.option("--decimals", type=choice, help=help_)
 
 
 def threads_option(help_: str) -> Callable[[_Function], _Function]:
-    """Add the option ``--threads``; `help_` describes what the threads do."""
+    """Add the ``--threads`` option. `help_` describes what the threads do."""
     help_ = f"{help_}; by default one per processor, at most 8."
     return click.option("-j", "--threads", type=click.IntRange(min=1), help=help_)
 
@@ -177,38 +177,38 @@ def _names(ctx: click.Context, parameter: click.Parameter, text: str | None) -> 
 
 
 def storage_option(function: _Function) -> _Function:
-    """Add the option ``--storage-option``, passed as a dict of fsspec options."""
+    """Add the ``--storage-option`` option, passed as a dict of fsspec options."""
     return click.option(
         "--storage-option",
         "storage_options",
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parse,
-        help="Option of the fsspec file system, by default none; may be repeated. Values that are "
-        "valid JSON are parsed as JSON.",
+        help="Option for the fsspec file system; can be repeated. Values that are valid JSON are "
+        "parsed as JSON.",
     )(function)
 
 
 def version_options(function: _Function) -> _Function:
-    """Add the options ``--version`` and ``--timestamp`` for Delta and Iceberg tables."""
+    """Add the ``--version`` and ``--timestamp`` options for Delta and Iceberg tables."""
     number = click.option(
         "--version",
         callback=_version,
         metavar="N",
-        help="Version of SRC, if it is a table: the number of a version of Delta; the id of a "
-        "snapshot, or the name of a branch or tag of Iceberg; by default the newest one.",
+        help="Version of SRC if it is a table: a Delta version number, or an Iceberg snapshot id, "
+        "branch or tag. The default is the latest version.",
     )
     time = click.option(
         "--timestamp",
         metavar="TIME",
-        help="Read the version of SRC, if it is a table, that was the newest one then: "
-        "2024-05-31T12:00:00+02:00, or in UTC without the offset; by default now.",
+        help="If SRC is a table, read the version that was the latest at this time, such as "
+        "2024-05-31T12:00:00+02:00 (in UTC without an offset). The default is now.",
     )
     return number(time(function))
 
 
 def _version(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | str | None:
-    """Return a number if the value is an integer, and otherwise the name of a branch or tag."""
+    """Return a number if the value is an integer, otherwise the name of a branch or tag."""
     if value is None or not re.fullmatch(r"-?\d+", value):
         return value
     return int(click.IntRange(min=0)(value, parameter, ctx))
@@ -243,8 +243,8 @@ def write_table(
     *,
     numbers: Collection[str] = (),
 ) -> None:
-    """Write a table to standard output; the columns in `numbers` are right-aligned."""
-    from rich import box  # not loaded for commands that write no table
+    """Write a table to standard output, with the columns in `numbers` right-aligned."""
+    from rich import box  # not loaded for commands that do not write tables
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

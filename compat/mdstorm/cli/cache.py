@@ -22,7 +22,7 @@ __all__ = ["cache"]
 
 
 def _existing(ctx: click.Context, parameter: click.Parameter, directory: str) -> str:
-    """Return a directory as a local path or URL; raise StorageError if it is missing."""
+    """Return a directory as a local path or URL, or raise StorageError if it is missing."""
     location = Location.of(directory)
     if directory != cache_root() and location.describe() is None:
         raise StorageError(f"there is nothing at {location.url}: check the path", url=location.url)
@@ -34,13 +34,14 @@ _directory_option = click.option(
     metavar="DIRECTORY",
     default=cache_root,
     callback=_existing,
-    help="A cache directory, or a directory of them, or a converter's parent cache directory; by "
-    "default MDSTORM_CACHE_DIR, or a directory in the system's directory for temporary files.",
+    help="A cache directory, a directory of cache directories, or a converter's parent cache "
+    "directory. The default is MDSTORM_CACHE_DIR, or a directory in the system's temporary "
+    "directory.",
 )
 
 
 def _copies_below(parent: str) -> list[KeptCopy]:
-    """List the copies below a parent cache directory; raise StorageError if it does not exist."""
+    """List the copies in a parent cache directory, or raise StorageError if it does not exist."""
     url = checked_directory(parent, "parent cache directory")
     if Location.of(url).describe() is None:
         raise StorageError(f"there is nothing at {url}: check the URL", url=url)
@@ -80,15 +81,15 @@ def cache() -> None:
 @click.option(
     "--parent",
     metavar="URL",
-    help="List the finished copies of DataFrames below this parent cache directory of a converter; "
-    "the default is to list shards.",
+    help="List the finished copies of DataFrames in this parent cache directory of a converter, "
+    "instead of shards.",
 )
 @format_option
 def ls(directory: str, parent: str | None, format_: str) -> None:
     """List the datasets with cached shards, least recently used first.
 
     Unfinished copies of DataFrames, left behind by killed jobs, are listed last. With --parent, the
-    finished copies are listed instead, with their keys, and whether a process uses them.
+    finished copies are listed instead, with their keys and whether a process is using them.
     """
     if parent is not None:
         _list_copies(parent, format_)
@@ -117,9 +118,9 @@ def ls(directory: str, parent: str | None, format_: str) -> None:
 @_directory_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(url: str | None, directory: str, yes: bool) -> None:
-    """Remove cached shards: all of them, or only the shards of the dataset at URL.
+    """Remove all cached shards, or only the shards of the dataset at URL.
 
-    Only files that the cache created are removed, and none that another process is downloading.
+    Only files created by the cache are removed, except those that another process is downloading.
     Without URL, unfinished copies of DataFrames, left behind by killed jobs, are also removed.
     """
     wanted = None if url is None else normalize_url(url)
@@ -175,14 +176,14 @@ def _list_copies(parent: str, format_: str) -> None:
     default="0s",
     show_default=True,
     callback=_duration,
-    help="Only copies that have not been used for this long, such as 12h, 7d or 2w.",
+    help="Remove only copies that have not been used for this long, such as 12h, 7d or 2w.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:
-    """Remove the copies of DataFrames that no process uses, also those with a cache_key.
+    """Remove the copies of DataFrames that no process is using, even if they have a cache_key.
 
-    A copy counts as used for five minutes after its last process has ended. Only files that mdstorm
-    wrote are removed.
+    A copy counts as in use for five minutes after the last process using it has ended. Only files
+    that mdstorm wrote are removed.
     """
     if not unused:
         raise InvalidArgumentError("pass --unused to remove the copies that no process uses")

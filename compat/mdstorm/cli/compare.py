@@ -22,7 +22,7 @@ _PROGRAM = "mdstorm.cli.compare.program"
 
 
 class _WithProgram(click.Command):
-    """A command that takes everything after ``--`` as a program and its arguments."""
+    """A command that treats everything after ``--`` as a program and its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments before ``--``."""
@@ -68,18 +68,18 @@ class _WithProgram(click.Command):
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Show up to N rows that only one side has, by default none. The recording needs the same "
-    "option.",
+    help="Show up to N rows that only one side has, none by default. The recording must be made "
+    "with the same option.",
 )
 @click.option(
     "--output",
     metavar="FILE",
-    help="Recording of this run; by default that of RECORDING with .mdstorm before its suffix.",
+    help="Recording of this run. The default is RECORDING with .mdstorm before its suffix.",
 )
 @click.option(
     "--no-full-pass",
     is_flag=True,
-    help="Do not read a complete pass of loaders that the program reads only partly.",
+    help="Do not read a complete pass from loaders that the program reads only partially.",
 )
 @click.pass_context
 def compare(
@@ -91,13 +91,13 @@ def compare(
     output: str | None,
     no_full_pass: bool,
 ) -> None:
-    """Compare what a program reads with a recording of it, loader by loader.
+    """Compare what a program reads with an earlier recording, loader by loader.
 
-    Record the program where Petastorm works, with the file that --recorder prints. Then name the
-    recording here, and after -- the program and its arguments: it runs on mdstorm, also if it
-    imports petastorm. Two recordings compare without running anything.
+    Record the program where Petastorm works, using the file that --recorder prints. Then pass the
+    recording here, followed by -- and the program with its arguments. The program runs on mdstorm,
+    even if it imports petastorm. Two recordings are compared without running anything.
 
-    The exit code is 0 if all loaders are equal, 1 if one differs, and 2 if something could not be
+    The exit code is 0 if all loaders are equal, 1 if any differ, and 2 if something could not be
     compared.
     """
     if recorder:
@@ -144,7 +144,7 @@ def _check_ended(recording: _compare.Recording) -> None:
 def _run(
     old: _compare.Recording, program: Sequence[str], path: str, options: Sequence[str]
 ) -> _compare.Recording:
-    """Run a program on mdstorm, and return its recording."""
+    """Run a program on mdstorm and return its recording."""
     target = program[1] if program[0] == "-m" and len(program) > 1 else program[0]
     if os.path.basename(target) != old.program:
         raise InvalidArgumentError(

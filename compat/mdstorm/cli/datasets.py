@@ -1,4 +1,4 @@
-"""Commands on datasets: ``mdstorm convert``, ``inspect``, ``head``, ``verify``, ``reindex``."""
+"""Dataset commands: ``mdstorm convert``, ``inspect``, ``head``, ``verify`` and ``reindex``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mdstorm_backend.spark import start_session
 from mdstorm_backend.tables import AsOf
 
 __all__ = ["convert", "head", "inspect", "reindex", "verify"]
-#: Longer values are truncated in a table.
+#: Maximum length of values in a table; longer values are truncated.
 _LONGEST = 60
 
 
@@ -35,12 +35,12 @@ _LONGEST = 60
 @click.argument("url", metavar="DST")
 @cli.columns_option("Names of the columns to convert, separated by commas; by default all.")
 @cli.dtype_option("Type of floating-point numbers; by default unchanged.")
-@cli.decimals_option("Type of decimals, and of the elements of arrays of them; by default decimal.")
+@cli.decimals_option("Type of decimals and of elements in decimal arrays; by default decimal.")
 @click.option("--shard-size", metavar="SIZE", help="Maximum size of a shard; 64mb by default.")
 @click.option(
     "--keep-row-groups/--fill-shards",
     default=None,
-    help="Whether each row group becomes a shard; by default for datasets of Petastorm.",
+    help="Whether each row group becomes a shard; by default only for Petastorm datasets.",
 )
 @click.option(
     "--compression",
@@ -60,8 +60,8 @@ _LONGEST = 60
     show_default=True,
     help="Resume an interrupted conversion.",
 )
-@click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's order of rows.")
-@cli.threads_option("Row groups to convert at a time")
+@click.option("--spark", is_flag=True, help="Convert with a Spark job, in Spark's row order.")
+@cli.threads_option("Number of row groups to convert at a time")
 @click.option("-q", "--quiet", is_flag=True, help="Print only errors.")
 @cli.version_options
 @cli.storage_option
@@ -81,7 +81,7 @@ def convert(
     """Convert the Parquet files, table or Petastorm dataset at SRC to an MDS dataset at DST.
 
     A table is a Delta or Iceberg table, or its name in Unity Catalog, such as main.sales.orders.
-    Values and the order of rows are kept. An interrupted conversion resumes when you run it again.
+    Values and row order are kept. An interrupted conversion resumes when you run it again.
     """
     from mdstorm._conversion import convert as convert_dataset
 
@@ -130,7 +130,7 @@ def convert(
         if value is not None
     )
     next_step = f"Compare with: mdstorm verify {given}--against {shlex.quote(source)}"
-    if spark:  # Spark may have changed the order of rows
+    if spark:  # Spark may have changed the row order
         next_step = "Check with: mdstorm verify"
     click.echo(
         f"{dataset.url}: {counted(len(dataset), 'row')} in {counted(shards, 'shard')}, "
@@ -147,7 +147,7 @@ def convert(
 @cli.storage_option
 @cli.format_option
 def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
-    """Describe the dataset at URL: its columns, shards and sizes.
+    """Describe the columns, shards and sizes of the dataset at URL.
 
     Only the index is read.
     """
@@ -161,7 +161,7 @@ def inspect(url: str, storage_options: dict[str, Any], format_: str) -> None:
 
 def _overview(found: maintenance.Inspection) -> list[tuple[str, object]]:
     size, rows, stored = found.shard_bytes, found.shard_rows, found.stored_bytes
-    # Limits in bytes are shown as such, other limits as they are in the index.
+    # Numeric limits are shown in bytes, other limits as stored in the index.
     limits = {
         f"{human_bytes(int(limit))} ({int(limit):,})" if limit.isdecimal() else limit: count
         for limit, count in found.size_limits.items()
@@ -187,7 +187,7 @@ def _overview(found: maintenance.Inspection) -> list[tuple[str, object]]:
 
 
 def _shares(counts: dict[str, int]) -> str:
-    """Format the value that all shards share, or each value with its number of shards."""
+    """Format the value shared by all shards, or each value with its number of shards."""
     if len(counts) == 1:
         return next(iter(counts))
     return ", ".join(f"{value} ({count:,} shards)" for value, count in counts.items())
@@ -222,7 +222,7 @@ def head(
 ) -> None:
     """Show the first rows of the dataset at URL.
 
-    In JSON, binary values, images and pickles are their stored bytes in base64.
+    In JSON, the stored bytes of binary values, images and pickles are encoded in base64.
     """
     found = maintenance.head(url, rows, columns=columns, storage_options=storage_options)
     shown = zip(*found.values(), strict=True)
@@ -240,7 +240,7 @@ def _one_line(value: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON: NaN and infinities become text, as do dates and decimals."""
+    """Convert a value to JSON types. NaN, infinities, dates and decimals become text."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, dict):
@@ -263,16 +263,16 @@ def _plain(value: Any) -> Any:
 )
 @cli.dataset_argument
 @click.option("--quick", is_flag=True, help="Check only that the files exist with the right sizes.")
-@click.option("--against", metavar="SRC", help="Compare the rows with those of SRC, in order.")
+@click.option("--against", metavar="SRC", help="Compare the rows with the rows in SRC, in order.")
 @cli.columns_option(
     "With --against: names of the columns to compare, separated by commas; by default all."
 )
 @cli.dtype_option(
-    "With --against: what floating-point numbers of SRC were converted to; by default nothing."
+    "With --against: type to which floating-point numbers in SRC were converted, if any."
 )
-@cli.decimals_option("With --against: what decimals of SRC were converted to; by default nothing.")
+@cli.decimals_option("With --against: type to which decimals in SRC were converted, if any.")
 @cli.version_options
-@cli.threads_option("Shards to check at a time")
+@cli.threads_option("Number of shards to check at a time")
 @cli.storage_option
 @cli.format_option
 @click.pass_context
@@ -289,10 +289,10 @@ def verify(
     format_: str,
     **compared: Any,
 ) -> None:
-    """Check every file and every value of the dataset at URL.
+    """Check every file and every value in the dataset at URL.
 
-    With --against, check instead that the dataset holds the same rows as the one at SRC, in the
-    same order. Both may be MDS, Parquet, or written by Petastorm; SRC may be a table.
+    With --against, check instead that the dataset contains the same rows as the one at SRC, in the
+    same order. Both can be MDS, Parquet, or written by Petastorm. SRC can also be a table.
 
     Exit codes: 0 success, 1 problems or differences were found, 3 a dataset could not be read.
     """
@@ -365,7 +365,7 @@ def _show_comparison(found: Comparison, format_: str) -> None:
 @click.command(epilog=cli.examples("mdstorm reindex /data/events"))
 @cli.dataset_argument
 @click.option("--force", is_flag=True, help="Replace an existing index.")
-@cli.threads_option("Shards to read at a time")
+@cli.threads_option("Number of shards to read at a time")
 @cli.storage_option
 @cli.format_option
 def reindex(
@@ -373,8 +373,8 @@ def reindex(
 ) -> None:
     """Rebuild the index of the dataset at URL from its shards.
 
-    Reads every shard, writes index.json and removes nothing. Fails if two task attempts wrote the
-    same partition, because only you can know which one is valid.
+    Reads every shard and writes index.json, without removing anything. Fails if two task attempts
+    wrote the same partition, because mdstorm cannot determine which one is valid.
     """
     report = maintenance.reindex(url, force=force, threads=threads, storage_options=storage_options)
     for note in report.notes:

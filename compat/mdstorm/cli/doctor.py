@@ -20,19 +20,19 @@ __all__ = ["doctor"]
     "--cache-dir",
     "url",
     metavar="URL",
-    help="Directory for a round trip: Spark writes a small DataFrame there, this host reads it "
-    "back and compares it by value, and it is deleted. By default no round trip is made.",
+    help="Directory for a round trip. Spark writes a small DataFrame there, this host reads it "
+    "back and compares the values, and it is deleted. By default, there is no round trip.",
 )
 @click.option(
     "--round-trip/--no-round-trip",
     default=True,
     show_default=True,
-    help="With --no-round-trip, only a small file is written to the directory, and removed.",
+    help="With --no-round-trip, only a small file is written to the directory and removed.",
 )
 @format_option
 @click.pass_context
 def doctor(ctx: click.Context, url: str | None, round_trip: bool, format_: str) -> None:
-    """Check whether mdstorm can work here, and print a remedy for each problem.
+    """Check whether mdstorm can work here, and print a fix for each problem.
 
     Checks Python, library versions, Java, the Python of Spark's workers, the caches, the launcher
     and the GPUs. The exit code is 1 if there are problems.

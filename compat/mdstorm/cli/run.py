@@ -27,16 +27,16 @@ __all__ = ["run"]
     "--streaming",
     "also_streaming",
     is_flag=True,
-    help="Also import mdstorm as MosaicML's streaming. Put this before TARGET.",
+    help="Also import mdstorm as MosaicML's streaming. Must come before TARGET.",
 )
 @click.argument("target")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming: bool) -> None:
     """Run a program written for Petastorm on mdstorm, without editing it.
 
-    Everything after TARGET is passed to the program, which runs as under `python TARGET`; its exit
-    code is the command's. Every `import petastorm`, also in its child processes and in Spark's
-    workers, imports mdstorm.
+    Everything after TARGET is passed to the program, which runs as with `python TARGET`. The
+    command exits with the program's exit code. Every `import petastorm`, even in child processes
+    and Spark workers, imports mdstorm.
     """
     sys.argv = [target, *arguments]
     folder = os.getcwd() if is_module else _folder_of_script(target)
@@ -53,7 +53,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
     except SystemExit:
         raise
     except BaseException as error:
-        # The program's errors must not be handled as the command's.
+        # The program's errors must not be handled like errors of this command.
         error.__traceback__ = _without_our_frames(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         if isinstance(error, ModuleNotFoundError) and error.name == "streaming":
@@ -63,7 +63,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
 
 
 def _folder_of_script(path: str) -> str:
-    """Return the folder from which a script imports; a folder or archive itself is returned."""
+    """Return the folder a script imports from, or the path itself for a folder or archive."""
     if not os.path.exists(path):
         raise click.UsageError(f"can't open {path!r}: there is no such file")
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
@@ -76,7 +76,7 @@ def _run_module(name: str) -> None:
     try:
         found = importlib.util.find_spec(name) is not None
     except ModuleNotFoundError as error:
-        # A missing parent package. If another module is missing in it, show that error instead.
+        # A parent package may be missing. Errors about any other missing module are raised.
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise
         found = False
@@ -87,7 +87,7 @@ def _run_module(name: str) -> None:
 
 
 def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Drop the frames above the program: this module's and runpy's."""
+    """Drop the frames above the program, which belong to this module and runpy."""
     while trace is not None and trace.tb_frame.f_globals.get("__name__") in (__name__, "runpy"):
         trace = trace.tb_next
     return trace

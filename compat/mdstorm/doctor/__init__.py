@@ -1,4 +1,4 @@
-"""Check whether mdstorm can work here, and suggest a remedy for each problem.
+"""Check whether mdstorm can work here, and suggest a fix for each problem.
 
 In a notebook::
 
@@ -52,20 +52,20 @@ def check_setup(
     round_trip: bool = True,
     spark: SparkSession | None = None,
 ) -> Report:
-    """Check the setup of this machine and, given a directory, of Spark and the storage.
+    """Check the setup of this machine and, if a directory is given, of Spark and the storage.
 
     Parameters
     ----------
     cache_dir_url : str or path, optional
-        Directory for a round trip: Spark writes a small DataFrame with nulls there. PyTorch and
-        TensorFlow, where installed, read it back, on the GPU if there is one. The values are
-        compared, and the files are deleted. By default, only the configured parent cache directory
-        is checked.
+        Directory for a round trip. Spark writes a small DataFrame with nulls there, and PyTorch and
+        TensorFlow, if installed, read it back, on the GPU if there is one. The values are compared,
+        and the files are deleted. By default, only the configured parent cache directory is
+        checked.
     round_trip : bool
-        Whether to make the round trip.
+        Whether to do the round trip.
     spark : pyspark.sql.SparkSession, optional
-        The session; by default the active one. If there is none, the round trip starts a session
-        and stops it.
+        The session, by default the active one. If there is none, the round trip starts a session
+        and stops it afterward.
 
     Returns
     -------
@@ -74,10 +74,10 @@ def check_setup(
 
     Notes
     -----
-    In a job of several ranks, as torchrun or TorchDistributor start them, each rank checks its
-    host, and no round trip is made.
+    In a job with several ranks, started by torchrun or TorchDistributor for example, each rank
+    checks its own host, and there is no round trip.
 
-    Files written to test a directory are removed, also after Ctrl-C. Nothing else changes.
+    Files written to test a directory are removed, even after Ctrl-C. Nothing else changes.
     """
     setup = Setup(
         url="" if cache_dir_url is None else os.fspath(cache_dir_url),
@@ -99,7 +99,7 @@ def check_setup(
 
 
 def _findings_of(name: str, check: Check, setup: Setup) -> Iterator[Finding]:
-    """Yield the findings of a check; if the check raises, yield a problem instead."""
+    """Yield the findings of a check, or a problem if the check raises."""
     try:
         found = check(setup)
         for one in (found,) if isinstance(found, Finding) else found or ():

@@ -1,4 +1,4 @@
-"""Check Python, this machine's limits and directories, and the launcher of the training job."""
+"""Check Python, this machine's limits and directories, and the training job's launcher."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _REMOTE = ("9p", "afs", "cifs", "fuse", "nfs", "smb", "virtiofs")
 
 
 def check_python(_: Setup) -> Finding:
-    """Check the operating system, and report the version of Python."""
+    """Check the operating system, and report the Python version."""
     found = f"{platform.python_version()} ({sys.executable}) on {platform.system()}"
     if platform.system() not in ("Linux", "Darwin"):
         return problem(found, "use Linux or macOS; on Windows, use WSL")
@@ -38,7 +38,7 @@ def check_python(_: Setup) -> Finding:
 
 
 def check_open_files(_: Setup) -> Finding | None:
-    """Check how many files a process may open."""
+    """Check how many files a process can open."""
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files >= _FEWEST_FILES:
         return None
@@ -49,7 +49,7 @@ def check_open_files(_: Setup) -> Finding | None:
 
 
 def check_shared_memory(_: Setup) -> Finding | None:
-    """Check the size of the shared memory through which worker processes pass batches."""
+    """Check the size of the shared memory that worker processes use to pass batches."""
     shared = Path("/dev/shm")
     size = shutil.disk_usage(shared).total if shared.is_dir() else _SMALLEST_SHARED_MEMORY
     if size >= _SMALLEST_SHARED_MEMORY:
@@ -61,7 +61,7 @@ def check_shared_memory(_: Setup) -> Finding | None:
 
 
 def check_launcher(_: Setup) -> Finding:
-    """Check the rank and address that the launcher gave this process."""
+    """Check the rank and address that the launcher assigned to this process."""
     from mdstorm_backend.order import find_world
 
     world = find_world()
@@ -79,7 +79,7 @@ def check_launcher(_: Setup) -> Finding:
 
 
 def world_of_job() -> World | None:
-    """Return the world of a job with several ranks; None for a single process."""
+    """Return the world of a job with several ranks, or None for a single process."""
     with suppress(InvalidArgumentError, ImportError):
         from mdstorm_backend.order import find_world
 
@@ -89,7 +89,7 @@ def world_of_job() -> World | None:
 
 
 def check_cache(_: Setup) -> Iterator[Finding]:
-    """Check the directory in which local copies of remote shards are kept."""
+    """Check the directory that stores local copies of remote shards."""
     from mdstorm_backend.cache import cache_root, check_cache_root
 
     path = Path(cache_root())
@@ -142,7 +142,7 @@ def check_cache_dir(setup: Setup) -> Iterator[Finding]:
 
 
 def _why_not_shared(location: Location, setup: Setup) -> str:
-    """Return why other machines need a directory of this machine; empty if they do not."""
+    """Explain why other machines need a directory on this machine; empty if they do not."""
     from mdstorm_backend.spark import is_local
 
     if not location.is_local_disk or _kind_of(Path(location.path)).startswith(_REMOTE):
@@ -158,7 +158,7 @@ def _why_not_shared(location: Location, setup: Setup) -> str:
 
 @contextmanager
 def no_new_directories(location: Location) -> Iterator[None]:
-    """On exit, remove directories of a path that are empty and did not exist before."""
+    """On exit, remove directories in a path that are empty and did not exist before."""
     paths = (Path(location.path), *Path(location.path).parents) if location.is_in_file_tree else ()
     missing = [path for path in paths if not path.exists()]
     try:
@@ -174,7 +174,7 @@ def _nearest(path: Path) -> Path:
 
 
 def _kind_of(path: Path) -> str:
-    """Return the type of the file system of a path; empty if unknown."""
+    """Return the file system type of a path, or an empty string if unknown."""
     with suppress(OSError):
         mounts = [line.split() for line in Path("/proc/mounts").read_text("utf-8").splitlines()]
         within = [(len(m[1]), m[2]) for m in mounts if path.is_relative_to(m[1])]

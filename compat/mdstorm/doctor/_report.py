@@ -1,4 +1,4 @@
-"""The input and the report of the checks: `Setup`, `Finding` and `Report`."""
+"""The checks' input and report: `Setup`, `Finding` and `Report`."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 @public("mdstorm.doctor")
 @dataclass(frozen=True)
 class Finding:
-    """One result of a check.
+    """A single result of a check.
 
     Attributes
     ----------
     check : str
         Name of the check, such as ``java``.
     status : {"ok", "note", "warning", "problem"}
-        A problem stops programs that need the checked thing. A warning costs speed, or stops some
-        of them. A note reports something missing that not every program needs.
+        A problem breaks programs that use what was checked. A warning slows them down or breaks
+        some of them. A note reports something missing that not every program needs.
     found : str
-        The finding and its location.
+        What was found, and where.
     remedy : str
-        What to do; empty if nothing has to be done.
+        What to do, or an empty string if nothing needs to be done.
     """
 
     check: str
@@ -39,7 +39,7 @@ class Finding:
     remedy: str = ""
 
 
-#: Make a finding from its text and remedy; the name of the check is added later.
+#: Create a finding from its text and remedy. The name of the check is added later.
 ok = partial(Finding, "", "ok")
 note = partial(Finding, "", "note")
 warning = partial(Finding, "", "warning")
@@ -54,7 +54,7 @@ class Report:
     Attributes
     ----------
     findings : tuple of Finding
-        The findings. A check may yield none or several.
+        The findings. A check can yield none or several.
     """
 
     findings: tuple[Finding, ...]
@@ -65,7 +65,7 @@ class Report:
         return tuple(one for one in self.findings if one.status == "problem")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report as JSON-serialisable values."""
+        """Return the report as JSON-serializable values."""
         found = [asdict(one) for one in self.findings]
         return {"problems": len(self.problems), "findings": found}
 
@@ -83,7 +83,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Setup:
-    """The input of all checks; `world` is None unless this is a job with several ranks."""
+    """The input to all checks. `world` is None unless this is a job with several ranks."""
 
     url: str
     session: SparkSession | None
@@ -94,7 +94,7 @@ Check = Callable[[Setup], Finding | Iterable[Finding] | None]
 
 
 def of_error(error: BaseException) -> Finding:
-    """Return a problem made from an error; the end of the message becomes the remedy."""
+    """Convert an error to a problem, with the end of its message as the remedy."""
     text = " ".join(str(error).split())
     found, _, remedy = text.partition(". ")
     if not remedy and ": " in text:

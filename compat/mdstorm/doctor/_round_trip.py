@@ -3,7 +3,7 @@
 Spark computes the rows with SQL, and this module computes the expected values from the row ids in
 Python, so the comparison does not depend on anything that was stored.
 
-``python -m mdstorm.doctor._round_trip torch URL`` reads the rows, and prints JSON.
+``python -m mdstorm.doctor._round_trip torch URL`` reads the rows and prints JSON.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _PARTITIONS = 3
 _FIRST_TIME_US = 1_600_000_000_000_000
 #: Timeout in seconds for reading with one library.
 _PATIENCE = 300
-#: Columns next to ``id``: the SQL of their values, and a function from a row's id to the value that
-#: both libraries return, with strings decoded.
+#: Columns other than ``id``, each with the SQL for its values and a function that maps a row id to
+#: the value that both libraries return, with strings decoded.
 COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "boolean": ("id % 3 = 0", lambda i: i % 3 == 0),
     "integer": ("CAST(id * 1000 - 5 AS INT)", lambda i: i * 1000 - 5),
@@ -67,7 +67,7 @@ COLUMNS: dict[str, tuple[str, Callable[[int], Any]]] = {
 
 
 def round_trip(setup: Setup) -> Iterator[Finding]:
-    """Write the rows with Spark, and read them in one process per library."""
+    """Write the rows with Spark, and read them back in one process per library."""
     values = (
         f"CASE WHEN id % 7 = 3 THEN NULL ELSE {sql} END AS `{name}`"
         for name, (sql, _) in COLUMNS.items()
@@ -138,10 +138,10 @@ def _session(given: SparkSession | None) -> Iterator[SparkSession]:
         yield given
         return
     started = start_session()
-    with suppress(Exception):  # a session of Spark Connect has no context
+    with suppress(Exception):  # Spark Connect sessions have no context
         started.sparkContext.setLogLevel("ERROR")
     with suppress(ValueError):  # signal handlers cannot be set outside the main thread
-        # Spark's handler cancels jobs over the connection that is in use, which may fail.
+        # Spark's handler cancels jobs over a connection that is already in use, which may fail.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield started
@@ -152,7 +152,7 @@ def _session(given: SparkSession | None) -> Iterator[SparkSession]:
 
 @contextmanager
 def _own_directory(url: str) -> Iterator[Location]:
-    """Yield a new directory below a URL; remove it with its contents on exit."""
+    """Yield a new directory under a URL, and remove it with its contents on exit."""
     directory = Location.of(normalize_url(url)).child(f"mdstorm-doctor-{secrets.token_hex(8)}")
     logger = logging.getLogger("mdstorm")
     level = logger.level
@@ -173,7 +173,7 @@ def is_null(row: int) -> bool:
 
 
 def wrong_values(ids: Iterable[int], found: Mapping[str, Iterable[Any]]) -> dict[str, int]:
-    """Count the wrong values of each column, given the ids of the rows."""
+    """Count the wrong values in each column, given the row ids."""
     rows = list(ids)
     wrong = {}
     for name, values in found.items():
@@ -191,8 +191,8 @@ def _read_rows(library: str, url: str) -> dict[str, Any]:
     Returns
     -------
     dict
-        The ``ids`` of the rows in the order read; ``wrong``, the number of wrong values by column;
-        and the ``device`` of the tensors.
+        The row ``ids`` in the order read, the number of ``wrong`` values by column, and the
+        ``device`` of the tensors.
     """
     converter, names = make_spark_converter(url), list(COLUMNS)
     arguments: dict[str, Any] = {
@@ -224,14 +224,14 @@ def _read_rows(library: str, url: str) -> dict[str, Any]:
 
 
 def _with_nulls(batch: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the values of a column, with None where its null mask is true."""
+    """Return a column's values, with None where its null mask is true."""
     masks = _plain(batch[f"{name}_is_null"])
     values = _plain(batch[name])
     return [None if mask else value for value, mask in zip(values, masks, strict=True)]
 
 
 def _plain(values: Any) -> list[Any]:
-    """Return a column of a batch as Python values, with strings decoded."""
+    """Return a batch column as Python values, with strings decoded."""
     if hasattr(values, "to_list"):  # a RaggedTensor
         return list(values.to_list())
     if not isinstance(values, list):

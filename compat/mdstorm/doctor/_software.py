@@ -1,6 +1,6 @@
-"""Check the libraries, what Spark needs, and whether PyTorch can use the GPUs.
+"""Check the libraries, Spark's requirements, and whether PyTorch can use the GPUs.
 
-Only the libraries' metadata is read: one that cannot be imported must not stop the other checks.
+Only the libraries' metadata is read, so that a broken library does not stop the other checks.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _EXTRAS = {
     "azure": "adlfs",
     "images": "pillow",
 }
-#: Distributions that provide a library under another name.
+#: Distributions that provide a library under a different name.
 _INSTEAD = {
     "tensorflow": ("tensorflow-cpu", "tensorflow-macos", "tensorflow-rocm", "tf-nightly"),
     "pyspark": ("databricks-connect", "pyspark-client"),
 }
-#: Libraries that a file of the same name in the working directory would shadow.
+#: Libraries that could be shadowed by a file with the same name in the working directory.
 _HIDDEN = ("fsspec", "numpy", "pandas", "pyarrow", "pyspark", "tensorflow", "torch", "mdstorm")
-#: Variables that are set where Spark's JVM is not started by this process.
+#: Environment variables that are set where this process does not start Spark's JVM.
 _STARTED_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
 _INSTALL_JAVA = (
     "install Java 17 (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda "
     "install openjdk=17), and set JAVA_HOME to its directory"
 )
-#: Program that the workers' Python runs to report its version and whether it can import mdstorm.
+#: Program run by the workers' Python to report its version and whether it can import mdstorm.
 _ASK_WORKER = """
 import json, sys
 found = {"python": list(sys.version_info[:2])}
@@ -68,19 +68,19 @@ _ASK_TORCH = """
 import json, torch
 print(json.dumps([torch.cuda.is_available(), torch.cuda.device_count(), torch.version.cuda]))
 """
-#: Timeout in seconds for a connection to a server.
+#: Timeout in seconds for connecting to a server.
 _PATIENCE_FOR_SERVER = 5
 #: Timeout in seconds for programs that are run to query this machine.
 _PATIENCE = 60
 
 
 def has(distribution: str) -> bool:
-    """Whether a distribution of this name is installed."""
+    """Whether a distribution with this name is installed."""
     return any(True for _ in metadata.distributions(name=distribution))
 
 
 def installed(library: str) -> Version | None:
-    """Return the version of a library; None if it is not installed."""
+    """Return the version of a library, or None if it is not installed."""
     names = filter(has, (library, *_INSTEAD.get(library, ())))
     return next((Version(metadata.version(name)) for name in names), None)
 
@@ -108,7 +108,7 @@ def check_mdstorm(_: Setup) -> Iterator[Finding]:
 
 
 def check_libraries(setup: Setup) -> Iterator[Finding]:
-    """Check the installed libraries against the requirements of mdstorm and of each other."""
+    """Check the installed libraries against mdstorm's and each other's requirements."""
     if not has("mdstorm"):
         yield warning(
             "pip has not installed mdstorm here, so the versions that it needs are not known",
@@ -137,7 +137,7 @@ def check_libraries(setup: Setup) -> Iterator[Finding]:
 
 
 def _required_by(name: str, extra: str = "") -> set[Requirement]:
-    """Return the requirements of a distribution, with an extra, that apply on this machine."""
+    """Return a distribution's requirements, with an extra, that apply on this machine."""
     stated = map(Requirement, metadata.requires(name) or ())
     return {one for one in stated if one.marker is None or one.marker.evaluate({"extra": extra})}
 
@@ -182,7 +182,7 @@ def _known_conflicts() -> Iterator[Finding]:
 
 
 def check_java(setup: Setup) -> Finding:
-    """Check that there is a Java version with which Spark starts."""
+    """Check that Java is installed in a version that Spark supports."""
     spark = installed("pyspark")
     if spark is None:
         return note(
@@ -243,7 +243,7 @@ def check_workers(setup: Setup) -> Finding | None:
 
 
 def check_spark_home(_: Setup) -> Finding | None:
-    """Check that SPARK_HOME has the version of pyspark."""
+    """Check that the Spark in SPARK_HOME has the same version as pyspark."""
     home, spark = os.environ.get("SPARK_HOME"), installed("pyspark")
     if not home or spark is None:
         return None
@@ -281,8 +281,8 @@ def check_session(setup: Setup) -> Finding | None:
 
 
 def _server_at(remote: str) -> Finding:
-    """Check that a server of Spark Connect accepts connections."""
-    # Parameters, after a semicolon, may hold a token.
+    """Check that a Spark Connect server accepts connections."""
+    # The parameters after a semicolon may contain a token.
     shown, (host, port) = remote.partition(";")[0], _address_of(remote)
     is_behind_proxy = any(map(os.environ.get, ("grpc_proxy", "https_proxy", "http_proxy")))
     if host and not is_behind_proxy:
@@ -298,7 +298,7 @@ def _server_at(remote: str) -> Finding:
 
 
 def _address_of(remote: str) -> tuple[str, int]:
-    """Return host and port of a URL of Spark Connect; no host for ``local``."""
+    """Return the host and port of a Spark Connect URL, with an empty host for ``local``."""
     try:
         parts = urlsplit(remote)
         return (parts.hostname or "" if parts.scheme == "sc" else "", parts.port or 15002)
@@ -371,7 +371,7 @@ def check_gpus(_: Setup) -> Finding:
 
 
 def output_of(*command: str, **how: Any) -> str:
-    """Run a program and return its standard output, without surrounding white space.
+    """Run a program and return its standard output without surrounding whitespace.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Write dataset metadata and index row groups: the mirror of ``petastorm.etl``."""
+"""Write dataset metadata and index row groups, mirroring ``petastorm.etl``."""
 
 from mdstorm._petastorm_names import other_names
 from mdstorm.etl.rowgroup_indexers import RowGroupIndexerBase

@@ -1,4 +1,4 @@
-"""Write datasets with a Unischema, and read the Unischema of existing ones.
+"""Write datasets with a Unischema, and read the Unischema of existing datasets.
 
 The names are the same as in ``petastorm.etl.dataset_metadata``.
 """
@@ -42,13 +42,13 @@ __all__ = [
 __getattr__ = other_names(__name__)
 _SIZE = "parquet.block.size"
 _MIB = 1 << 20
-#: Rows after which Parquet first checks the size of a row group. Rows with images are large.
+#: Number of rows after which Parquet first checks the row group size, because rows can be large.
 _FIRST_CHECK = "3"
 _logger = logging.getLogger(__name__)
 StorageFormat: TypeAlias = Literal["parquet", "mds"]
 #: The size and modification time of each file.
 _FileStates: TypeAlias = dict[str, tuple[int, str]]
-#: Files that Spark writes next to the data.
+#: Files that Spark writes alongside the data.
 _SPARK_FILES = frozenset({"_SUCCESS", "_common_metadata", "_metadata"})
 
 
@@ -63,7 +63,7 @@ def materialize_dataset(
     *,
     storage_format: StorageFormat = "parquet",
 ) -> Iterator[None]:
-    """Add the schema and row groups to the Parquet files that a ``with`` block writes.
+    """Add a schema and row-group metadata to the Parquet files written in a ``with`` block.
 
     ::
 
@@ -73,49 +73,49 @@ def materialize_dataset(
             frame = spark.createDataFrame(rows, HelloWorld.as_spark_schema())
             frame.write.mode("overwrite").parquet(url)
 
-    The files are not modified. At the end of the block, ``_common_metadata`` is written next to
-    them, in the form of Petastorm 0.13.1. Petastorm can therefore read the dataset, and so can
-    `make_reader` and Spark: you can migrate writers first and readers later, or the other way
-    round.
+    The files are not modified. At the end of the block, ``_common_metadata`` is written alongside
+    them, in the format of Petastorm 0.13.1. The dataset can then be read by Petastorm as well as by
+    `make_reader` and Spark, so you can migrate writers first and readers later, or the other way
+    around.
 
-    A block that appends files extends the dataset. A block that writes nothing renews the metadata
-    of existing files, even if it was damaged. Blocks of several processes may end at the same time.
-    If the block raises, the metadata stays as it was. Row-group indexes are deleted when the row
-    groups change: build them after the block.
+    A block that appends files extends the dataset. A block that writes nothing regenerates the
+    metadata of existing files, even if it was damaged. Blocks in several processes can end at the
+    same time. If the block raises, the metadata is left unchanged. Row-group indexes are deleted
+    when the row groups change, so build them after the block.
 
-    With ``storage_format="mds"``, the rows become an MDS dataset with a shard for each row group,
-    and the Parquet files that the block wrote are removed. Readers return the same rows.
+    With ``storage_format="mds"``, the rows become an MDS dataset with one shard per row group, and
+    the Parquet files that the block wrote are removed. Readers return the same rows.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession or None
-        The session whose settings are changed during the block, if it allows that, and restored at
-        its end.
+        The session. If it allows changing settings, they are changed during the block and restored
+        at the end.
     dataset_url : str
-        Directory of the dataset; with a `filesystem_factory`, it may be a path. This process must
-        be able to see the files that the executors write there.
+        Directory of the dataset. With a `filesystem_factory`, it can be a path. This process must
+        be able to access the files that the executors write there.
     schema : Unischema
-        The schema that encodes the rows. With Parquet, its codecs are Petastorm's own.
+        The schema that encodes the rows. With Parquet, only Petastorm's own codecs are supported.
     row_group_size_mb : int, optional
-        Maximum size of a row group in MiB. None and 0 leave it to Spark.
+        Maximum size of a row group in MiB. None and 0 use Spark's setting.
     use_summary_metadata : bool
-        Whether to write ``_metadata`` as well, a summary of all footers. It has no effect on MDS.
+        Whether to also write ``_metadata``, a summary of all footers. Has no effect for MDS.
     filesystem_factory : callable, optional
-        Returns the fsspec or pyarrow file system with which this process reads `dataset_url`.
+        Returns the fsspec or pyarrow file system that this process uses to read `dataset_url`.
     storage_format : {"parquet", "mds"}, keyword-only
         Format of the dataset.
 
     Raises
     ------
     InvalidArgumentError
-        If the URL has no scheme, an argument is invalid, or Petastorm's metadata cannot hold a
-        codec of the schema. The error is raised before the block runs.
+        If the URL has no scheme, an argument is invalid, or Petastorm's metadata cannot represent a
+        codec in the schema. The error is raised before the block runs.
     DatasetNotFoundError
         If there are no Parquet files at the end of the block; also OSError.
     DatasetExistsError
         If an existing MDS dataset was not replaced; also OSError.
     PetastormMetadataGenerationError
-        If the files do not match the schema, or were appended to files of another schema.
+        If the files do not match the schema, or were appended to files with a different schema.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def get_schema(dataset: Any) -> Unischema:
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset, ParquetDataset or Dataset
-        Parquet files of Petastorm, opened by pyarrow or by mdstorm, or an MDS dataset.
+        Parquet files written by Petastorm and opened by pyarrow or mdstorm, or an MDS dataset.
 
     Raises
     ------
@@ -189,18 +189,18 @@ def get_schema_from_dataset_url(
     storage_options: dict[str, Any] | None = None,
     filesystem: Any = None,
 ) -> Unischema:
-    """Return the Unischema that the dataset behind a URL was written with.
+    """Return the Unischema that the dataset at a URL was written with.
 
     Parameters
     ----------
     dataset_url_or_urls : str or list of str
-        Directory of a dataset of Petastorm or of MDS.
+        Directory of a Petastorm or MDS dataset.
     hdfs_driver : str
         Not used.
     storage_options : dict, optional
-        Options of the fsspec file system.
+        Options for the fsspec file system.
     filesystem : fsspec or pyarrow file system, optional
-        File system to read from, which takes precedence over the scheme of the URL.
+        File system to read from, which takes precedence over the URL scheme.
 
     Raises
     ------
@@ -223,7 +223,7 @@ def get_schema_from_dataset_url(
 
 
 def infer_or_load_unischema(dataset: Any) -> Unischema:
-    """Return the Unischema of a dataset, stored or inferred from its columns.
+    """Return a dataset's stored Unischema, or infer one from its columns.
 
     Parameters
     ----------
@@ -246,18 +246,17 @@ def infer_or_load_unischema(dataset: Any) -> Unischema:
 
 
 def load_row_groups(dataset: Any) -> Sequence[Any]:
-    """Return the row groups of a Parquet dataset, in the order of the paths of its files.
+    """Return the row groups in a Parquet dataset, ordered by file path.
 
     Parameters
     ----------
     dataset : pyarrow.parquet.ParquetDataset or ParquetDataset
-        The dataset. Row groups are counted in the footers of its files; its metadata is not used.
+        The dataset. Row groups are read from its file footers; its metadata is not used.
 
     Returns
     -------
     list
-        mdstorm's `RowGroup` objects, or for a pyarrow dataset, its fragments with one row group
-        each.
+        mdstorm's `RowGroup` objects or, for a pyarrow dataset, fragments with one row group each.
     """
     if isinstance(dataset, ParquetDataset):
         return list(dataset.row_groups)
@@ -279,10 +278,10 @@ def _no_unischema(url: str) -> PetastormMetadataError:
 
 @contextmanager
 def _parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[None]:
-    """Make Spark write row groups of a given size, and no summary files, in a ``with`` block.
+    """Make Spark write row groups of a given size and no summary files in a ``with`` block.
 
-    The previous settings are restored at the end of the block, also if it raises. Sessions of Spark
-    Connect have no Hadoop options; they pass their own conf on to Parquet.
+    The previous settings are restored at the end of the block, even if it raises. Spark Connect
+    sessions have no Hadoop configuration, but pass their own conf on to Parquet.
     """
     settings = {
         "parquet.block.size.row.check.min": _FIRST_CHECK,
@@ -318,8 +317,8 @@ def _parquet_settings(spark: Any, row_group_size_mb: int | None) -> Iterator[Non
 
 
 def _hadoop_configuration(spark: Any) -> Any:
-    """Return the Hadoop configuration of a classic session; None for other sessions."""
-    with suppress(Exception):  # each kind of session without a SparkContext raises another error
+    """Return the Hadoop configuration of a classic session, or None for other sessions."""
+    with suppress(Exception):  # sessions without a SparkContext raise various errors
         return spark.sparkContext._jsc.hadoopConfiguration()
     return None
 
@@ -327,10 +326,10 @@ def _hadoop_configuration(spark: Any) -> Any:
 def _finish(
     location: Location, before: _FileStates, schema: Unischema, format_: str, with_summary: bool
 ) -> None:
-    """Make a dataset of a directory's Parquet files; `before` lists those that existed earlier.
+    """Turn a directory's Parquet files into a dataset; `before` lists the files before the block.
 
-    They are given Petastorm's metadata. Or they are converted to MDS; after the index is written,
-    the new ones are removed, together with the files that Spark wrote next to them.
+    For Parquet, Petastorm's metadata is added. For MDS, the files are converted. Once the index is
+    written, the new Parquet files are removed, together with the files Spark wrote alongside them.
     """
     if location.exists(INDEX_NAME):  # readers would read it instead of the files
         raise errors.DatasetExistsError(
@@ -373,7 +372,7 @@ def _file_states(location: Location) -> _FileStates:
 
 
 def _remove_spark_files(location: Location, names: Iterable[str]) -> None:
-    """Remove Parquet files and what Spark wrote next to them, and directories that become empty."""
+    """Remove Parquet files, Spark's files alongside them, and directories that become empty."""
     removed = [
         name
         for name in names

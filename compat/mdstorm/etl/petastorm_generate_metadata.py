@@ -1,6 +1,6 @@
-"""Add Petastorm's metadata to existing datasets: ``generate_petastorm_metadata``.
+"""Add Petastorm's metadata to existing datasets with ``generate_petastorm_metadata``.
 
-Also a command: ``python -m mdstorm.etl.petastorm_generate_metadata --dataset_url …``.
+Also available as a command: ``python -m mdstorm.etl.petastorm_generate_metadata --dataset_url …``.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def generate_petastorm_metadata(
     use_summary_metadata: bool = False,
     hdfs_driver: str = "libhdfs3",
 ) -> None:
-    """Write the schema of an existing dataset to its metadata; the rows are not changed.
+    """Write a schema to the metadata of an existing dataset, without changing the rows.
 
-    For Parquet files, the schema is written to ``_common_metadata``, with the number of row groups
-    of each file, in the form of Petastorm: see `materialize_dataset`. For an MDS dataset, it is
-    written to the index. An existing schema is replaced.
+    For Parquet files, the schema is written to ``_common_metadata`` in Petastorm's format, together
+    with the number of row groups in each file (see `materialize_dataset`). For an MDS dataset, it
+    is written to the index. Any existing schema is replaced.
 
     Parameters
     ----------
@@ -48,23 +48,24 @@ def generate_petastorm_metadata(
     dataset_url : str
         Directory of the dataset.
     unischema_class : str, optional
-        Dotted path of a `Unischema` object, such as ``"package.module.MySchema"``; by default the
-        existing schema of the dataset.
+        Dotted path of a `Unischema` object, such as ``"package.module.MySchema"``. The default is
+        the dataset's existing schema.
     use_summary_metadata : bool
-        Whether to write ``_metadata`` as well, a summary of the footers of all Parquet files.
+        Whether to also write ``_metadata``, a summary of the footers of all Parquet files.
     hdfs_driver : str
         Not used.
 
     Raises
     ------
     InvalidArgumentError
-        If `unischema_class` does not name a Unischema, or the URL has no scheme; also ValueError.
+        If `unischema_class` is not the path of a Unischema, or the URL has no scheme; also
+        ValueError.
     PetastormMetadataError
         If `unischema_class` is not passed, and the dataset has no schema.
     MissingColumnError
-        If the dataset does not have a field of the schema.
+        If the dataset is missing a field in the schema.
     PetastormMetadataGenerationError
-        If a column cannot hold its field, or a summary cannot be written.
+        If a column cannot store its field, or a summary cannot be written.
     """
     dataset_url = checked_urls(dataset_url)
     schema = None if unischema_class is None else _located(unischema_class)
@@ -93,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--dataset_url", required=True, help="URL of the dataset's directory")
     parser.add_argument("--unischema_class", help="dotted path of a Unischema object")
-    parser.add_argument("--use-summary-metadata", action="store_true", help="write _metadata, too")
+    parser.add_argument("--use-summary-metadata", action="store_true", help="also write _metadata")
     parser.add_argument("--master", help="not used: no Spark session is needed")
     parser.add_argument("--spark-driver-memory", default="4g", help="not used")
     parser.add_argument("--hdfs-driver", default="libhdfs3", help="not used")

@@ -1,4 +1,4 @@
-"""Row group indexers: the mirror of ``petastorm.etl.rowgroup_indexers``."""
+"""Row-group indexers, mirroring ``petastorm.etl.rowgroup_indexers``."""
 
 from mdstorm._petastorm_names import other_names
 from mdstorm._selection.row_group_index import (

@@ -1,4 +1,4 @@
-"""Build and load row group indexes: the mirror of ``petastorm.etl.rowgroup_indexing``."""
+"""Build and load row-group indexes, mirroring ``petastorm.etl.rowgroup_indexing``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __getattr__ = other_names(__name__)
 
 
 class PieceInfo(NamedTuple):
-    """A row group, as Petastorm's index jobs identify it.
+    """A row group, as identified by Petastorm's index jobs.
 
     Attributes
     ----------
     piece_index : int
         Index of the row group in the dataset.
     path : str
-        Path of its file.
+        Path of the file.
     row_group : int
         Index of the row group in the file.
     partition_keys : sequence of tuple
@@ -47,7 +47,7 @@ class PieceInfo(NamedTuple):
     partition_keys: Any
 
 
-#: Key of the row-group indexes in the metadata of a dataset.
+#: Key of the row-group indexes in a dataset's metadata.
 ROWGROUPS_INDEX_KEY = ROW_GROUPS_INDEX_KEY
 
 
@@ -59,16 +59,16 @@ def build_rowgroup_index(
 ) -> None:
     """Index the row groups of a Parquet dataset, or the shards of an MDS dataset.
 
-    Indexes of a Parquet dataset are written to ``_common_metadata``, where Petastorm also finds
-    them; indexes of an MDS dataset are written to a file ``_rowgroup_index`` next to the shards.
-    Existing indexes are replaced.
+    For a Parquet dataset, indexes are written to ``_common_metadata``, where Petastorm also finds
+    them. For an MDS dataset, they are written to a file named ``_rowgroup_index`` alongside the
+    shards. Existing indexes are replaced.
 
     Parameters
     ----------
     dataset_url : str
         Directory of the dataset.
     spark_context : pyspark.SparkContext or None
-        Not used: threads of this process read the indexed fields.
+        Not used, because threads in this process read the indexed fields.
     indexers : sequence of SingleFieldIndexer or FieldNotNullIndexer
         The indexes to build; selectors refer to them by name.
     hdfs_driver : str
@@ -77,9 +77,9 @@ def build_rowgroup_index(
     Raises
     ------
     ArgumentTypeError
-        If an indexer is of another class.
+        If an indexer is not an instance of these classes.
     InvalidArgumentError
-        If there is no indexer, two have the same name, or one is for a field that does not exist.
+        If there are no indexers, two have the same name, or one is for a field that does not exist.
     """
     found = _checked(indexers)
     stored = open_urls(dataset_url)
@@ -102,7 +102,7 @@ def build_rowgroup_index(
 
 
 def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
-    """Return the row-group indexes of a dataset by name.
+    """Return a dataset's row-group indexes by name.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def get_row_group_indexes(dataset: Any) -> dict[str, Indexer]:
     Raises
     ------
     ArgumentTypeError
-        If `dataset` is something else; also TypeError.
+        If `dataset` is not one of these types; also TypeError.
     InvalidArgumentError
         If the dataset has no indexes; also ValueError.
     """
@@ -149,7 +149,7 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
 def _indexed(
     source: SampleSource, number: int, fields: list[str], indexers: Sequence[Any]
 ) -> list[Any]:
-    """Return the input of each indexer for one row group: a column's values, or rows as dicts."""
+    """Return each indexer's input for one row group (a column's values, or rows as dicts)."""
     rows = np.arange(source.shard_sizes[number])
     batch = source.shard(number).read(rows, fields, exact_nulls=True)
     return [
@@ -161,12 +161,12 @@ def _indexed(
 
 
 def _takes_values(indexer: Any) -> bool:
-    """Whether an indexer takes a column's values: its class does not override `build_index`."""
+    """Whether an indexer takes a column's values, as its class does not override `build_index`."""
     return type(indexer).build_index is SingleFieldIndexer.build_index  # both classes inherit it
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the values of a column or of its arrays, without repetition where that is fast."""
+    """Return the values in a column or its arrays, without duplicates where that is fast."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [element for value in values for element in row_group_index.elements_of(value)]

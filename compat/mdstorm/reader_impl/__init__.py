@@ -1,4 +1,4 @@
-"""Buffers used by copies of Petastorm's loaders: the mirror of ``petastorm.reader_impl``."""
+"""Buffers used by copies of Petastorm's loaders, mirroring ``petastorm.reader_impl``."""
 
 from mdstorm._petastorm_names import other_names
 

@@ -14,11 +14,11 @@ __all__ = ["NoopShufflingBuffer", "RandomShufflingBuffer", "ShufflingBufferBase"
 
 
 class ShufflingBufferBase:
-    """Base class of the buffers, which may return items in another order; not thread-safe."""
+    """Base class for buffers, which can return items in a different order. Not thread-safe."""
 
 
 class NoopShufflingBuffer(ShufflingBufferBase):
-    """A buffer that returns items in the order in which they were added.
+    """A buffer that returns items in the order they were added.
 
     Attributes
     ----------
@@ -44,11 +44,11 @@ class NoopShufflingBuffer(ShufflingBufferBase):
         return self.store.popleft()
 
     def can_add(self) -> bool:
-        """Return True: the buffer has no limit."""
+        """Return True, because the buffer is unbounded."""
         return True
 
     def can_retrieve(self) -> bool:
-        """Whether the buffer holds any items."""
+        """Whether the buffer contains any items."""
         return bool(self.store)
 
     @property
@@ -57,7 +57,7 @@ class NoopShufflingBuffer(ShufflingBufferBase):
         return len(self.store)
 
     def finish(self) -> None:
-        """Do nothing: all items can always be retrieved."""
+        """Do nothing, because all items can always be retrieved."""
 
 
 class RandomShufflingBuffer(ShufflingBufferBase):
@@ -66,11 +66,11 @@ class RandomShufflingBuffer(ShufflingBufferBase):
     Parameters
     ----------
     shuffling_buffer_capacity : int
-        Items can be added while the buffer holds fewer than this.
+        Items can be added while the buffer contains fewer items than this.
     min_after_retrieve : int
-        Items can be retrieved while the buffer holds at least this many, or after `finish`.
+        Items can be retrieved while the buffer contains at least this many, or after `finish`.
     extra_capacity : int
-        Number of items by which a single `add_many` may exceed the capacity.
+        Number of items by which a single `add_many` call can exceed the capacity.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         Raises
         ------
         ShufflingBufferError
-            If too few items are left; also RuntimeError.
+            If the buffer contains too few items; also RuntimeError.
         """
         if not self.can_retrieve():
             raise ShufflingBufferError(
@@ -132,7 +132,7 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         return self.size < self._mdstorm_capacity and not self._done_adding
 
     def can_retrieve(self) -> bool:
-        """Whether the buffer holds enough items or, after `finish`, any."""
+        """Whether the buffer contains enough items or, after `finish`, any items."""
         return self.size >= (1 if self._done_adding else max(self._mdstorm_least, 1))
 
     @property
@@ -141,5 +141,5 @@ class RandomShufflingBuffer(ShufflingBufferBase):
         return len(self._items)
 
     def finish(self) -> None:
-        """Allow all items to be retrieved, and no more to be added."""
+        """Allow all items to be retrieved, and do not allow any more to be added."""
         self._done_adding = True

@@ -1,4 +1,4 @@
-"""Spark DataFrames for training: the mirror of ``petastorm.spark``."""
+"""Spark DataFrames for training, mirroring ``petastorm.spark``."""
 
 from mdstorm._petastorm_names import other_names
 from mdstorm.spark import spark_dataset_converter

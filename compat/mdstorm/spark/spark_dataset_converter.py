@@ -1,4 +1,4 @@
-"""Converting Spark DataFrames: the mirror of ``petastorm.spark.spark_dataset_converter``."""
+"""Convert Spark DataFrames, mirroring ``petastorm.spark.spark_dataset_converter``."""
 
 from mdstorm._petastorm_names import other_names
 from mdstorm._spark.context_managers import TFDatasetContextManager, TorchDatasetContextManager
