@@ -120,7 +120,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, cur_shard="0", shard_count=2), ValueError, "must be ints"),
     # functions, predicates, filters
     (lambda p, m: torch_batch(m, transform_spec=print), TypeError, "TransformSpec(function)"),
-    (lambda p, m: torch_batch(m, transform_spec=TransformSpec(len)), ValueError, "return the Data"),
+    (
+        lambda p, m: torch_batch(m, transform_spec=TransformSpec(len)),
+        ValueError,
+        "returning the Data",
+    ),
     (lambda p, m: torch_batch(m, predicate=bool), ValueError, "wrap a function in mdstorm.pred"),
     (lambda p, m: torch_batch(m, predicate=in_lambda(["no"], bool)), ValueError, "(id, x, s)"),
     (lambda p, m: torch_batch(m, filters=[("no", "=", 1)]), ValueError, "among ['id', 'x', 's']"),
@@ -132,7 +136,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),
     (lambda p, m: loader(m, data_loader_fn=3), TypeError, "data_loader_fn must be a func"),
     (lambda p, m: loader(m, data_loader_fn=list, labels="x"), ValueError, "makes the batches"),
-    (lambda p, m: loader(m, features=[]), ValueError, "features=[] must name"),
+    (lambda p, m: loader(m, features=[]), ValueError, "features=[] must list"),
     (lambda p, m: loader(m, features={"x"}), TypeError, "a list of names, found {'x'}"),
     (lambda p, m: loader(m, sample_weights="x"), ValueError, "labels=…"),
     (lambda p, m: loader(m, labels="x", sample_weights=0.5), TypeError, "names, found 0.5"),
@@ -209,7 +213,7 @@ def test_error_for_struct_columns_names_schema_fields(tmp_path: Path) -> None:
     pq.write_table(pa.table({"point": [{"x": 1}] * 4}), tmp_path / "a.parquet")
     loader = make_spark_converter(tmp_path).make_torch_dataloader(num_epochs=1)
     left_out = pytest.warns(UserWarning, match="'point' has an unsupported field type")
-    with left_out, pytest.raises(RuntimeError, match=r"you name them: pass schema_fields=\['poin"):
+    with left_out, pytest.raises(RuntimeError, match=r"you list them: pass schema_fields=\['poin"):
         next(iter(loader))
     named = make_spark_converter(tmp_path).make_torch_dataloader(schema_fields=["point"])
     assert next(iter(named))["point"][0] == {"x": 1}

@@ -113,7 +113,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(p, rowgroup_selector="i"), ValueError, "one of mdstorm.selectors"),
     (lambda p, m: rows(p, rowgroup_selector=SingleIndexSelector("i", [1])), ValueError, "build it"),
     (lambda p, m: UnionIndexSelector([3]), ValueError, "a list of one selector or more, found [3]"),
-    (lambda p, m: rows(p, transform_spec=TransformSpec(print)), TypeError, "return the row at its"),
+    (lambda p, m: rows(p, transform_spec=TransformSpec(print)), TypeError, "by returning the row"),
     (lambda p, m: rows(p, transform_spec=TransformSpec(one)), ValueError, "a row without ['s', 'x"),
     (lambda p, m: rows(p, transform_spec=TransformSpec(more)), TypeError, "keyword argument 'q'"),
     (lambda p, m: rows(p, transform_spec=PAIR), ValueError, "must be the shape (2,), found (3,)"),
