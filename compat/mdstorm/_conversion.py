@@ -201,8 +201,8 @@ def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> N
     """Raise an error for sources and options that conversion with Spark does not support."""
     if parquet.table_version is not None:
         raise errors.UnsupportedTableError(
-            f"{parquet.url} is a table of Delta or Iceberg. Tables are converted without spark: "
-            "leave spark out, or pass the DataFrame that Spark reads to make_spark_converter",
+            f"{parquet.url} is a Delta or Iceberg table. Tables are converted without spark: "
+            "leave out spark, or pass the DataFrame that Spark reads to make_spark_converter",
             url=parquet.url,
         )
     if keep_row_groups:
@@ -249,7 +249,7 @@ def _check_no_parquet(target: Location) -> None:
         if name.endswith(".parquet") and not is_hidden(name):
             raise errors.DatasetExistsError(
                 f"Directory is not empty: {target.url} holds Parquet files, such as {name}, which "
-                "readers would ignore next to an MDS dataset. Choose another directory"
+                "readers would ignore alongside an MDS dataset. Choose another directory"
             )
 
 
@@ -344,7 +344,7 @@ def _recoded(values: pa.Array, field: DecodedField) -> pa.Array:
         name = field.column.name
         raise errors.DecodeFieldError(
             f'Decoding field "{name}" failed: {error}. Encode its values with '
-            "dict_to_spark_row(schema, row); a codec of your own must return values of its field"
+            "dict_to_spark_row(schema, row); a custom codec must return values that fit the field"
         ) from error
 
 

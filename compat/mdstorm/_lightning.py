@@ -102,8 +102,8 @@ class ConverterLoaders(Described):
                 )
             if arguments.get("data_loader_fn") is not None:
                 raise InvalidArgumentError(
-                    "data_loader_fn creates a loader of another kind, whose position no checkpoint "
-                    "stores: leave it out, or override train_dataloader of your own "
+                    "data_loader_fn creates a different kind of loader, whose position is not "
+                    "stored in checkpoints: leave it out, or override train_dataloader in your own "
                     "LightningDataModule"
                 )
         self._converters = {split: found for split, found in given.items() if found is not None}

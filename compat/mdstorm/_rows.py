@@ -192,7 +192,7 @@ def _nanoseconds(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if beyond_nanoseconds(values) is not None:
         raise InvalidArgumentError(
             f"column {name!r} holds a timestamp that would result in out of bounds timestamp: "
-            "batches count nanoseconds, which cover the years 1677 to 2262. Leave the column out "
+            "batches use nanoseconds, which cover the years 1677 to 2262. Leave the column out "
             "with schema_fields, or store it as a number"
         )
     return values.astype("datetime64[ns]")

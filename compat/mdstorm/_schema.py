@@ -324,7 +324,7 @@ def spark_type(field: UnischemaField) -> Any:
     if field.shape:
         raise InvalidArgumentError(
             f"An instance of non-scalar UnischemaField {field.name!r} has codec set to None. Don't "
-            "know how to guess a Spark type for it; give it NdarrayCodec() or a codec of your own"
+            "know how to guess a Spark type for it; give it NdarrayCodec() or a custom codec"
         )
     dtype = field.numpy_dtype
     name = _SPARK_TYPES.get(dtype.type if isinstance(dtype, np.dtype) else dtype)

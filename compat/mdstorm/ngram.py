@@ -128,7 +128,7 @@ class NGram(Described):
             raise InvalidArgumentError(
                 f"timestamp_field was matched to {'more than one' if matched else 'no'} unischema "
                 f"field: {self._timestamp_field!r} matches {[field.name for field in matched]} of "
-                f"{list(schema.fields)}. Name one field"
+                f"{list(schema.fields)}. Pass a single field"
             )
         self._timestamp_field = matched[0]
 
@@ -309,7 +309,7 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
         )
     if isinstance(stamps[0], (str, bytes)):
         raise InvalidArgumentError(
-            f"timestamp_field {name} holds {stamps[0]!r}: name a field of numbers or of times"
+            f"timestamp_field {name} holds {stamps[0]!r}: pass a field of numbers or times"
         )
     steps = np.diff(stamps)
     if steps.dtype.kind == "m":

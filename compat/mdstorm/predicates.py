@@ -152,7 +152,7 @@ class in_lambda(PredicateBase):  # noqa: N801
     ) -> None:
         if not isinstance(predicate_fields, list):
             raise InvalidArgumentError(
-                f"Predicate fields should be a list, found {predicate_fields!r}: put them in one"
+                f"Predicate fields should be a list, found {predicate_fields!r}: pass a list"
             )
         check_function("predicate_func", predicate_func)
         self._predicate_fields = predicate_fields
@@ -282,8 +282,8 @@ class in_pseudorandom_split(_OfOneField):  # noqa: N801
             )
         if min(fraction_list) < 0 or sum(fraction_list) > 1 + 1e-6:
             raise InvalidArgumentError(
-                "fraction_list must hold fractions of the rows, such as [0.8, 0.2], none of them "
-                f"negative and with a sum of at most 1; found {fraction_list!r}"
+                "fraction_list must contain non-negative fractions with a sum of at most 1, such "
+                f"as [0.8, 0.2]; found {fraction_list!r}"
             )
         first = subset_index % count
         self._predicate_field = predicate_field

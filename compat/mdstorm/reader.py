@@ -388,7 +388,7 @@ def _open_reader(
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:
     if batched:
         raise errors.UnsupportedArgumentError(
-            "ngrams are not supported by ArrowReaderWorker: n-grams are made of rows, use "
+            "ngrams are not supported by ArrowReaderWorker: n-grams consist of rows, use "
             "make_reader"
         )
     if not ngram.timestamp_overlap and arguments.shuffle_row_drop_partitions != 1:
@@ -398,6 +398,6 @@ def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> Non
         )
     if arguments.shuffle_rows or arguments.is_elastic:
         raise errors.UnsupportedArgumentError(
-            "n-grams are made of consecutive rows: leave out shuffle_rows and order, and shuffle "
+            "n-grams consist of consecutive rows: leave out shuffle_rows and order, and shuffle "
             "with shuffle_row_groups, or in the loader"
         )

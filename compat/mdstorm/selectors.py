@@ -68,7 +68,7 @@ class _SeveralSelectors(RowGroupSelectorBase):
         selectors = list(single_index_selectors)
         if not selectors or not all(isinstance(s, RowGroupSelectorBase) for s in selectors):
             raise InvalidArgumentError(
-                f"{type(self).__name__} takes a list of one selector or more, found "
+                f"{type(self).__name__} takes a list of at least one selector, found "
                 f"{single_index_selectors!r}"
             )
         self._single_index_selectors = selectors

@@ -161,7 +161,7 @@ def _edited(field: Any) -> EditedField:
     if not is_whole or not isinstance(field[2], (tuple, list)):
         raise InvalidArgumentError(
             f"edit_fields holds {field!r}: pass each field as a tuple (name, NumPy type, shape, "
-            "nullable), such as edit_field(name, numpy_dtype, shape, nullable) returns; the shape "
+            "nullable), as returned by edit_field(name, numpy_dtype, shape, nullable); the shape "
             "of a scalar is ()"
         )
     name, numpy_dtype, shape, *_, nullable = field  # a codec may precede nullable

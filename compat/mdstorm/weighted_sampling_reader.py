@@ -67,7 +67,7 @@ class WeightedSamplingReader(OwnContext):
         if len(readers) < 2:
             raise InvalidArgumentError(
                 f"Two or more readers must be specified. Got {len(readers)}. Iterate over a single "
-                "reader itself"
+                "reader directly"
             )
         if len(readers) != len(probabilities):
             raise InvalidArgumentError(
@@ -126,7 +126,7 @@ def _check_alike(readers: Sequence[Any]) -> None:
         if reader.batched_output != first.batched_output:
             raise InvalidArgumentError(
                 "All readers passed to WeightedSamplingReader should have the same value of "
-                '"batched_output" attribute: make all of them with make_reader, or all with '
+                '"batched_output" attribute: create all of them with make_reader, or all with '
                 "make_batch_reader"
             )
         if set(reader.schema.fields) != set(first.schema.fields):
@@ -146,7 +146,7 @@ def _cumulated(probabilities: Sequence[float]) -> Any:
     weights = np.asarray(probabilities, np.float64)
     if weights.ndim != 1 or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
         raise InvalidArgumentError(
-            f"probabilities must be numbers of at least 0 whose sum is positive, found "
+            f"probabilities must be non-negative numbers with a positive sum, found "
             f"{probabilities!r}"
         )
     cumulated = np.cumsum(weights / weights.sum())

@@ -163,8 +163,8 @@ def test_program_that_needs_arguments_prints_one_sentence_and_exits_with_2(tmp_p
     assert (code, out) == (2, "")
     assert "the following arguments are required: --data" in err, "the program's own message"
     assert err.splitlines()[-1] == (
-        "error: train.recording.mdstorm.json: the program ended with exit code 2, so only a part "
-        "of it was recorded. Does it need arguments? Make it run to its end, and record it again"
+        "error: train.recording.mdstorm.json: the program ended with exit code 2, so the recording "
+        "is incomplete. Does it need arguments? Let it run to the end, and record it again"
     )
 
 

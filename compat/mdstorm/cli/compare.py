@@ -106,7 +106,7 @@ def compare(
     program: list[str] = ctx.meta[_PROGRAM]
     if len(recordings) != 1 + (not program):
         raise click.UsageError(
-            "name either a recording and, after --, the program, or two recordings. To record a "
+            "pass either a recording and, after --, the program, or two recordings. To record a "
             "program: mdstorm compare --recorder > record.py"
         )
     old = _compare.read_recording(recordings[0])
@@ -136,8 +136,8 @@ def _path_of_run(recording: str) -> str:
 def _check_ended(recording: _compare.Recording) -> None:
     if recording.ended is not None:
         raise InvalidArgumentError(
-            f"{recording.path}: the program ended with {recording.ended}, so only a part of it was "
-            "recorded. Does it need arguments? Make it run to its end, and record it again"
+            f"{recording.path}: the program ended with {recording.ended}, so the recording is "
+            "incomplete. Does it need arguments? Let it run to the end, and record it again"
         )
 
 
@@ -148,7 +148,7 @@ def _run(
     target = program[1] if program[0] == "-m" and len(program) > 1 else program[0]
     if os.path.basename(target) != old.program:
         raise InvalidArgumentError(
-            f"{old.path} is a recording of {old.program}, not of {target}: name the same program"
+            f"{old.path} is a recording of {old.program}, not of {target}: pass the same program"
         )
     if old.ranks > 1:
         raise InvalidArgumentError(

@@ -298,7 +298,9 @@ def verify(
     """
     if against is not None:
         if quick:
-            raise click.UsageError("--quick reads no rows: leave out either --quick or --against")
+            raise click.UsageError(
+                "--quick does not read rows: leave out either --quick or --against"
+            )
         from mdstorm._conversion import open_compared
 
         first, second = open_compared(
@@ -309,10 +311,10 @@ def verify(
         ctx.exit(0 if comparison.is_same else cli.PROBLEMS_FOUND)
     if any(value is not None for value in compared.values()):
         raise click.UsageError(
-            "--columns, --dtype and --decimals need --against: name the other dataset"
+            "--columns, --dtype and --decimals need --against: pass the other dataset"
         )
     if version is not None or timestamp is not None:
-        raise click.UsageError("--version and --timestamp need --against: name the table")
+        raise click.UsageError("--version and --timestamp need --against: pass the table")
     report = maintenance.verify(url, quick=quick, threads=threads, storage_options=storage_options)
     if format_ == "json":
         cli.write_json(report.to_json())
@@ -334,7 +336,7 @@ def _show(report: maintenance.VerifyReport, quick: bool) -> None:
     elif report.has_hashes:
         verdict = "is unchanged since it was written"
     else:
-        verdict = "everything can be read; without hashes, changed values cannot be seen"
+        verdict = "everything can be read; without hashes, changed values cannot be detected"
     counts = f"{counted(report.shards, 'shard')}, {counted(report.rows, 'row')}"
     click.echo(f"{report.url}: {verdict} ({counts}, {human_bytes(report.bytes)})")
 

@@ -67,7 +67,7 @@ def _folder_of_script(path: str) -> str:
     if not os.path.exists(path):
         raise click.UsageError(f"can't open {path!r}: there is no such file")
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
-        raise click.UsageError(f"{path!r} is a directory without __main__.py: name the program")
+        raise click.UsageError(f"{path!r} is a directory without __main__.py: pass the program")
     real = os.path.realpath(path)
     return real if os.path.isdir(real) or zipfile.is_zipfile(real) else os.path.dirname(real)
 

@@ -90,7 +90,7 @@ def check_setup(
             findings += _findings_of(name, check, setup)
     if setup.url and round_trip:
         has_problems = any(one.status == "problem" for one in findings)
-        why = "because of the problems above" if has_problems else "in a job of several ranks"
+        why = "because of the problems above" if has_problems else "in a job with several ranks"
         if has_problems or setup.world is not None:
             findings.append(Finding("round-trip", "note", f"not made {why}"))
         else:
@@ -111,7 +111,7 @@ def _findings_of(name: str, check: Check, setup: Setup) -> Iterator[Finding]:
         yield replace(
             problem(
                 f"this could not be checked: {text}",
-                "install mdstorm and its libraries again in a fresh environment",
+                "reinstall mdstorm and its libraries in a fresh environment",
             ),
             check=name,
         )

@@ -55,7 +55,7 @@ def check_shared_memory(_: Setup) -> Finding | None:
     if size >= _SMALLEST_SHARED_MEMORY:
         return None
     return warning(
-        f"/dev/shm has {size >> 20} MiB, through which worker processes pass batches",
+        f"/dev/shm has {size >> 20} MiB, which worker processes use to pass batches",
         "start the container with `--shm-size=4g` or `--ipc=host`, or use num_workers=0",
     )
 
@@ -93,7 +93,7 @@ def check_cache(_: Setup) -> Iterator[Finding]:
     from mdstorm_backend.cache import cache_root, check_cache_root
 
     path = Path(cache_root())
-    remedy = "let MDSTORM_CACHE_DIR name a directory of yours on a local disk"
+    remedy = "set MDSTORM_CACHE_DIR to a directory that you own on a local disk"
     nearest = _nearest(path)
     try:
         check_cache_root()
@@ -152,7 +152,7 @@ def _why_not_shared(location: Location, setup: Setup) -> str:
     if setup.session is not None:
         return "" if is_local(setup.session) else "Spark's executors are on other machines"
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
-        return "a cluster of Databricks has several machines"
+        return "a Databricks cluster has several machines"
     return ""
 
 

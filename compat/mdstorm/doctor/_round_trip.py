@@ -83,7 +83,7 @@ def round_trip(setup: Setup) -> Iterator[Finding]:
         except Exception as error:  # each kind of session has its own errors
             yield of_error(error)
             return
-        where = f"{len(converter.file_urls)} shards below {normalize_url(setup.url)}"
+        where = f"{len(converter.file_urls)} shards under {normalize_url(setup.url)}"
         yield ok(f"Spark wrote {len(converter)} rows in {where}")
         for library in filter(installed, ("torch", "tensorflow")):
             found = _read_in(library, str(converter.cache_dir_url))
@@ -111,7 +111,7 @@ def _read_in(library: str, url: str) -> dict[str, Any]:
         ) from None
     except OSError as error:
         raise MDStormError(
-            f"{library} failed: {error}. See whether `import {library}` works here"
+            f"{library} failed: {error}. Check whether `import {library}` works here"
         ) from None
     found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found

@@ -111,7 +111,7 @@ def check_libraries(setup: Setup) -> Iterator[Finding]:
     """Check the installed libraries against mdstorm's and each other's requirements."""
     if not has("mdstorm"):
         yield warning(
-            "pip has not installed mdstorm here, so the versions that it needs are not known",
+            "mdstorm was not installed by pip here, so its required versions are unknown",
             "run `pip install .` in its directory, or install the wheel",
         )
         return
@@ -176,7 +176,7 @@ def _known_conflicts() -> Iterator[Finding]:
         )
     if spark and spark.major < 4 and not has("setuptools") and find_spec("distutils") is None:
         yield problem(
-            f"pyspark {spark} imports distutils, which this Python has only with setuptools",
+            f"pyspark {spark} imports distutils, which this Python only has with setuptools",
             "pip install setuptools",
         )
 
@@ -186,12 +186,12 @@ def check_java(setup: Setup) -> Finding:
     spark = installed("pyspark")
     if spark is None:
         return note(
-            "pyspark is not installed: files can be read, and Spark DataFrames not converted",
+            "pyspark is not installed: files can be read, but Spark DataFrames cannot be converted",
             'if you use Spark here, pip install "mdstorm[spark]", and Java 17 or newer',
         )
     elsewhere = next((name for name in _STARTED_ELSEWHERE if os.environ.get(name)), None)
     if setup.session is not None or elsewhere or has("databricks-connect"):
-        return ok(f"not needed here: {elsewhere or 'Spark runs already'}")
+        return ok(f"not needed here: {elsewhere or 'Spark is already running'}")
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home, "bin", "java")) if home else "java")
     if java is None:
@@ -294,7 +294,7 @@ def _server_at(remote: str) -> Finding:
                 "start the server (sbin/start-connect-server.sh of Spark), correct SPARK_REMOTE, "
                 "or unset it for a classic session",
             )
-    return note(f"SPARK_REMOTE={shown}: sessions are of Spark Connect")
+    return note(f"SPARK_REMOTE={shown}: sessions use Spark Connect")
 
 
 def _address_of(remote: str) -> tuple[str, int]:

@@ -137,7 +137,7 @@ def materialize_dataset(
     size = row_group_size_mb
     if size is not None and not (isinstance(size, (int, float)) and size >= 0):
         raise errors.InvalidArgumentError(
-            f"row_group_size_mb must be a number, not negative, found {size!r}"
+            f"row_group_size_mb must be a non-negative number, found {size!r}"
         )
     check_one_of("storage_format", storage_format, get_args(StorageFormat))
     if storage_format == "parquet":

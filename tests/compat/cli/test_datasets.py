@@ -112,7 +112,7 @@ def test_verify_reports_unchanged_values_only_if_index_has_hashes(tmp_path: Path
         file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
         result = run("verify", dataset)
         assert result.exit_code == bool(hashes)
-        assert ("changed values cannot be seen" in result.stdout) != bool(hashes)
+        assert ("changed values cannot be detected" in result.stdout) != bool(hashes)
 
 
 def test_verify_json_contains_the_report(dataset: Path) -> None:

@@ -52,7 +52,7 @@ MISTAKES = [
     ("cache ls --directory CSV/a.csv", 3, "cannot be read"),
     ("run", 2, "Missing argument 'TARGET'"),
     ("run /nope.py", 2, "there is no such file"),
-    ("run CSV", 2, "is a directory without __main__.py: name the program"),
+    ("run CSV", 2, "is a directory without __main__.py: pass the program"),
     ("migrate /nope", 2, "/nope does not exist"),
     ("migrate --explain PM999", 2, "there is no rule PM999; see --list-rules"),
     ("migrate --select PM9 CSV", 2, "no rule is called PM9; see --list-rules"),

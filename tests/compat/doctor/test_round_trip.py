@@ -34,7 +34,7 @@ def test_distributed_rank_skips_round_trip(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.set(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2, MASTER_ADDR="localhost")
     *_, last = setup.doctor("--cache-dir", f"file://{tmp_path}/cache")
-    assert (last["check"], last["found"]) == ("round-trip", "not made in a job of several ranks")
+    assert (last["check"], last["found"]) == ("round-trip", "not made in a job with several ranks")
 
 
 @pytest.mark.long

@@ -60,7 +60,7 @@ def test_converter_and_conversion_read_requested_snapshot(table: Table, tmp_path
     assert sorted(batch["n"].tolist()) == list(range(6))
     assert len(convert(url, str(tmp_path / "new"))) == 4
     assert len(convert(url, str(tmp_path / "old"), version=first)) == 6
-    with pytest.raises(UnsupportedTableError, match="is a table of Delta or Iceberg"):
+    with pytest.raises(UnsupportedTableError, match="is a Delta or Iceberg table"):
         convert(url, str(tmp_path / "by-spark"), spark=object())  # type: ignore[arg-type]
 
 

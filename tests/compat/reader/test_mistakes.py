@@ -112,7 +112,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(p, predicate=by.in_set([1], "no")), ValueError, "predicate (no)"),
     (lambda p, m: reader(p, rowgroup_selector="i"), ValueError, "one of mdstorm.selectors"),
     (lambda p, m: rows(p, rowgroup_selector=SingleIndexSelector("i", [1])), ValueError, "build it"),
-    (lambda p, m: UnionIndexSelector([3]), ValueError, "a list of one selector or more, found [3]"),
+    (
+        lambda p, m: UnionIndexSelector([3]),
+        ValueError,
+        "a list of at least one selector, found [3]",
+    ),
     (lambda p, m: rows(p, transform_spec=TransformSpec(print)), TypeError, "by returning the row"),
     (lambda p, m: rows(p, transform_spec=TransformSpec(one)), ValueError, "a row without ['s', 'x"),
     (lambda p, m: rows(p, transform_spec=TransformSpec(more)), TypeError, "keyword argument 'q'"),
@@ -121,7 +125,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: NGram({"a": ["id"]}, 1, "id"), ValueError, "are integers; found 'a'"),
     (lambda p, m: ngrams(p, "id", "ts"), ValueError, "'ts' matches [] of ['id', 'x', 's']"),
     (lambda p, m: ngrams(p, "no", "id"), ValueError, "'no', which matches none of ['id', 'x', 's'"),
-    (lambda p, m: ngrams(p, "id", "s"), ValueError, "name a field of numbers or of times"),
+    (lambda p, m: ngrams(p, "id", "s"), ValueError, "pass a field of numbers or times"),
     (lambda p, m: ngrams(p, "id", "id", shuffle_rows=True), RuntimeError, "leave out shuffle_rows"),
     (lambda p, m: reader(p, schema_fields=NGram({0: []}, 1, "id")), RuntimeError, "use make"),
     # loaders over readers

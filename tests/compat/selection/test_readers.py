@@ -258,9 +258,9 @@ def test_weighted_sampling_reader_has_its_readers_attributes() -> None:
     [
         ([Rows(1), Rows(2, ngram=NGram({0: ["a"]}, 1, "a"))], [1, 1], "same ngram spec"),
         ([Rows(1), Rows(2, batched_output=True)], [1, 1], 'same value of "batched_output"'),
-        ([Rows(1), Rows(2)], [0, 0], "whose sum is positive"),
-        ([Rows(1), Rows(2)], [float("nan"), 2], "at least 0"),
-        ([Rows(1), Rows(2)], [float("inf"), 2], "whose sum is positive"),
+        ([Rows(1), Rows(2)], [0, 0], "with a positive sum"),
+        ([Rows(1), Rows(2)], [float("nan"), 2], "non-negative numbers"),
+        ([Rows(1), Rows(2)], [float("inf"), 2], "with a positive sum"),
     ],
 )
 def test_weighted_sampling_with_mismatched_readers_or_bad_weights_raises_error(

@@ -75,7 +75,7 @@ def test_wrong_or_incomplete_storage_options_raise_error(options: dict[str, Any]
 
 
 def test_frame_with_storage_options_raises_error(spark: Any, tmp_path: Any) -> None:
-    with pytest.raises(InvalidArgumentError, match="storage_options are for a path"):
+    with pytest.raises(InvalidArgumentError, match="storage_options apply to a path"):
         make_spark_converter(
             spark.range(3),
             parent_cache_dir_url=f"file://{tmp_path}",
