@@ -184,8 +184,8 @@ def storage_option(function: _Function) -> _Function:
         multiple=True,
         metavar="KEY=VALUE",
         callback=_parse,
-        help="Option for the fsspec file system; can be repeated. Values that are valid JSON are "
-        "parsed as JSON.",
+        help="Option for the fsspec file system, none by default; can be repeated. Values that are "
+        "valid JSON are parsed as JSON.",
     )(function)
 
 

@@ -81,8 +81,8 @@ def cache() -> None:
 @click.option(
     "--parent",
     metavar="URL",
-    help="List the finished copies of DataFrames in this parent cache directory of a converter, "
-    "instead of shards.",
+    help="List the finished copies of DataFrames in this parent cache directory of a converter. By "
+    "default, shards are listed.",
 )
 @format_option
 def ls(directory: str, parent: str | None, format_: str) -> None:

@@ -268,9 +268,11 @@ def _plain(value: Any) -> Any:
     "With --against: names of the columns to compare, separated by commas; by default all."
 )
 @cli.dtype_option(
-    "With --against: type to which floating-point numbers in SRC were converted, if any."
+    "With --against: type to which floating-point numbers in SRC were converted; by default none."
 )
-@cli.decimals_option("With --against: type to which decimals in SRC were converted, if any.")
+@cli.decimals_option(
+    "With --against: type to which decimals in SRC were converted; by default none."
+)
 @cli.version_options
 @cli.threads_option("Number of shards to check at a time")
 @cli.storage_option
