@@ -144,7 +144,7 @@ def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
     command = ["train.recording.json", "--output", "partial.json", "--", *program]
     code, out, err = compare(*command, cwd=folder)
     assert (code, out) == (2, "")
-    assert "error: partial.json: the program ended with ValueError, so only a part" in err
+    assert "error: partial.json: the program ended with ValueError, so the" in err
     assert "ValueError: no space\n" in err, "the program's own message"
     (run,) = json.loads((folder / "partial.json").read_text())["runs"]
     assert run["ended"] == "ValueError"

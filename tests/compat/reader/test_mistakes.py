@@ -97,7 +97,7 @@ MISTAKES: list[Row] = [
         "not both",
     ),
     (lambda p, m: selecting(p, "idd"), RuntimeError, "edit_fields adds: did you mean id? Choose"),
-    (lambda p, m: TransformSpec(len, [("y", "f4")]), ValueError, "such as edit_field(name,"),
+    (lambda p, m: TransformSpec(len, [("y", "f4")]), ValueError, "by edit_field(name,"),
     (lambda p, m: TransformSpec(len, ("y", "f4", (), False)), ValueError, "edit_fields holds 'y'"),
     (lambda p, m: TransformSpec(len, [("y", "f4", 3, False)]), ValueError, "the shape of a scalar"),
     (lambda p, m: by.in_lambda("id", bool), ValueError, "should be a list, found 'id'"),
