@@ -1,4 +1,4 @@
-"""How Sphinx makes a site of these pages: `make docs`.
+"""Sphinx's configuration: `make docs` builds these pages into a site.
 
 Nothing is fetched. Libraries that are only needed to run mdstorm, not to read its docstrings, are
 imitated, so that the environment of the site has neither PyTorch, TensorFlow nor PySpark.

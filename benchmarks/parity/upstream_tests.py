@@ -37,8 +37,8 @@ ENVIRONMENTS = HERE.parent / ".environments"
 #: The Python in an environment that has pip.
 PIP = HERE.parents[1] / ".venv-uv" / "bin" / "python"
 MOSAIC = "mosaicml-streaming==0.13.0"
-#: Replacements in the tests: names that NumPy and Python have since removed, and Petastorm's
-#: private setting for the field order, which the tests do not need.
+#: Text that is replaced in the tests: names that NumPy and Python have since removed, and
+#: Petastorm's private setting for the field order, which the tests do not need.
 REPLACED = {
     r"\bnp\.string_\b": "np.bytes_",
     r"\bnp\.unicode_\b": "np.str_",

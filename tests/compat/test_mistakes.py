@@ -89,7 +89,7 @@ Y, Y3 = ("y", np.float32, (), False), ("y", np.float32, (3,), False)
 
 ODD = in_lambda(["id"], lambda id: id % 2 == 1)
 
-#: Each row has an invalid call (given a Parquet and an MDS URL), its built-in error and message.
+#: Invalid calls (given a Parquet and an MDS URL), the built-in errors they raise, and messages.
 MISTAKES: list[Row] = [
     # arguments of loaders
     (lambda p, m: torch_batch(m, batch_size="32"), ValueError, "integer or None, found '32'"),

@@ -49,7 +49,7 @@ def test_gather_for_metrics_gives_each_row_once(
     # Each row is also read once without padding.
     assert run.recorded("uneven").rows == each_once(ROWS)
     assert len(set(run.recorded("uneven").steps)) == 1
-    # MosaicML's order repeats rows if their number does not divide evenly.
+    # MosaicML's order repeats rows if the ranks cannot share them evenly.
     elastic = run.recorded("all-elastic").rows
     assert set(elastic) == set(range(ROWS))
     assert elastic.total() < ROWS + processes

@@ -207,7 +207,7 @@ class Cells:
         #: evenly.
         self._filled = ceil_div(num_samples, canonical_nodes)
         self._padding = -self._filled % max(nodes_per_row, 1)
-        #: Index of the cell of a row that the first padding cell repeats.
+        #: Index, within a row, of the cell that the first padding cell repeats.
         self._first_copied = self._filled - self._padding - nodes_per_row + 1
         #: Whether there are fewer samples than rows, or as many as rows but fewer than physical
         #: nodes.

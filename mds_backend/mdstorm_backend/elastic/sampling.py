@@ -78,7 +78,7 @@ class StreamShape:
 
     @property
     def weighting(self) -> str | None:
-        """Name of the weight that is given; None if there is none."""
+        """Name of the weighting argument that was passed, or None."""
         return next((name for name in _WEIGHTS if getattr(self, name) is not None), None)
 
 

@@ -165,7 +165,7 @@ def read_state(
 def _checked_position(
     position: Position, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
 ) -> Position:
-    """Return a position in the exact order, with this rank's rows if samples have no numbers.
+    """Check and return a position in the exact order; a row count is the one for this rank.
 
     Raises
     ------
@@ -434,7 +434,7 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
 
 
 def damaged(what: str) -> StateMismatchError:
-    """Return the error for a damaged state: no loader or dataset has returned such a state."""
+    """Return the error for a state that no loader or dataset can have returned."""
     return StateMismatchError(
         f"the state cannot be continued: {what}. Load the state exactly as state_dict() returned "
         "it, or start again without it"

@@ -162,7 +162,7 @@ class Plan(Protocol):
         """Return the position once the pass's end is requested; `begin` if it never ends."""
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
-        """Return where a worker process resumes after a batch, and its part after that."""
+        """Return where a worker process resumes after a batch, and which part it then reads."""
         return self.position(offset), self.num_parts - 1
 
     def num_batches(self) -> int | None:

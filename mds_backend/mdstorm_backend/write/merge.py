@@ -210,7 +210,7 @@ class Part:
 
 
 def merge_parts(parts: Sequence[Part], url: str) -> Index:
-    """Return the index over `parts`, in order; errors mention `url`.
+    """Return an index that combines `parts`, in order; error messages mention `url`.
 
     Raises
     ------

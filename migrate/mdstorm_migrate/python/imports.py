@@ -139,7 +139,7 @@ def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Ref
 
 @lru_cache(maxsize=1)
 def _references(module: PythonModule) -> Mapping[tuple[str, Scope], Sequence[Reference]]:
-    """Return the reads of each name, by name and by a scope to which it may belong."""
+    """Return the reads of names, keyed by name and by a scope that may own it."""
     found: dict[tuple[str, Scope], list[Reference]] = {}
     for name, references in module.scopes.references.items():
         for reference in references:
@@ -308,7 +308,7 @@ def is_annotation(module: PythonModule, string: ast.Constant) -> bool:
 
 @lru_cache(maxsize=1)
 def is_named_in_strings(module: PythonModule) -> bool:
-    """Whether the old name must stay bound, because strings may be code that uses it.
+    """Whether the old name must stay bound because code in strings may use it.
 
     Such strings are evaluated code, keys of namespaces, and types outside of annotations, as in
     ``Rows = List["petastorm.Reader"]``. A false positive only costs

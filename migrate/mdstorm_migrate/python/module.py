@@ -242,7 +242,7 @@ class PythonModule:
         }
 
     def logical_line(self, offset: int) -> tuple[int, int]:
-        """Return the span of the statement around a character; only its head if it has a body.
+        """Return the span of the statement at a character; for a compound statement, its header.
 
         Only statements at the start of a line count: for either part of ``if x: y``, it is the
         ``if``.

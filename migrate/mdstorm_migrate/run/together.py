@@ -61,7 +61,7 @@ def run(
 def examine(
     paths: Sequence[Path], settings: Settings, jobs: int = 1, others: Sequence[Path] = ()
 ) -> list[FileOutcome]:
-    """Return the outcomes of all files that mention Petastorm, including effects on each other.
+    """Return the outcome for each file that mentions Petastorm; files may affect each other.
 
     Each file is examined as if it were alone. Files that others affect, and files that require or
     install packages, are examined again.

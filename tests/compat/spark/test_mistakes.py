@@ -53,7 +53,7 @@ MISTAKES: list[Row] = [
     (lambda s, u: materialized(s, "data", SCHEMA), ValueError, "write file:///"),
     (lambda s, u: materialized(u, s, SCHEMA), ValueError, "directory url must be a string, found"),
     (lambda s, u: materialized(s, u, [1]), TypeError, "schema must be a Unischema, found list"),
-    (lambda s, u: materialized(s, u, SCHEMA, "32"), ValueError, "row_group_size_mb must be a numb"),
+    (lambda s, u: materialized(s, u, SCHEMA, "32"), ValueError, "row_group_size_mb must be a non-"),
     (lambda s, u: materialized(s, f"{u}/n", SCHEMA), OSError, "nor a directory of Parquet files"),
     (lambda s, u: build_rowgroup_index(u, s, INDEXER), TypeError, "put it in a list"),
     (lambda s, u: write(s.range(1), u, {"no": "int64"}), ValueError, "Leave it out of columns, or"),

@@ -387,7 +387,7 @@ def test_result_computed_ahead_is_kept_until_a_different_one_is_requested() -> N
     assert ahead.get("one", lambda: "recreated") == "recreated"
 
 
-def test_failed_computation_ahead_runs_once_and_raises_error_on_request() -> None:
+def test_failed_precomputation_runs_once_and_raises_error_when_requested() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     calls = []
 

@@ -1,4 +1,4 @@
-"""Records that are interrupted by Ctrl-C, or changed by multiple threads or nested calls."""
+"""Changes of records by several threads, in nested calls, or interrupted by Ctrl-C."""
 
 import _weakrefset
 import os

@@ -366,7 +366,7 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
 @in_either_order
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("first", list(FIRST))
-def test_iteration_advances_the_epoch_from_its_second_batch_or_its_end(
+def test_epoch_advances_with_the_second_batch_or_the_end_of_an_iteration(
     url: str, launch: Launch, order: str, first: str, ranks: int
 ) -> None:
     if ranks == 1 and "afterwards" in first:

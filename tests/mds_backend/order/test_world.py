@@ -163,7 +163,7 @@ def test_ranks_that_read_the_same_samples_count_as_one_rank(
 
 
 @pytest.mark.parametrize("replication", [0, -1, 3])
-def test_replication_that_does_not_divide_the_world_raises_error(replication: int) -> None:
+def test_replication_that_does_not_divide_world_size_raises_error(replication: int) -> None:
     with pytest.raises(
         InvalidArgumentError, match=f"replication={replication} does not divide the 4 ranks"
     ):
