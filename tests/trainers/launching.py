@@ -189,9 +189,12 @@ def fork(
         ranks[-1].start()
     for process in ranks:
         process.join(_TIMEOUT_SECONDS)
+    codes = [process.exitcode for process in ranks]
+    for process in ranks:
         process.kill()
     output = "".join(path.read_text() for path in at.glob("*.output"))
-    assert any(process.exitcode for process in ranks) is fails, output
+    assert None not in codes, f"has not ended:\n{output}"
+    assert any(codes) is fails, output
     _check_warnings(at, warning)
     return Run(at, output)
 
