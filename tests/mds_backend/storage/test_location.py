@@ -228,8 +228,19 @@ def test_unlistable_directory_raises_error_rather_than_omitting_files(
         location.list_names()
 
 
-def test_file_removed_while_listing_its_directory_is_not_listed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def remove(entry: "os.DirEntry[str]") -> dict[str, Any]:
+    os.unlink(entry)
+    raise FileNotFoundError(entry.path)
+
+
+def describe_as_directory(entry: "os.DirEntry[str]") -> dict[str, Any]:
+    """Describe a file as if it had replaced a directory after that was described."""
+    return {"type": "directory"}
+
+
+@pytest.mark.parametrize("describe_changed", [remove, describe_as_directory])
+def test_file_that_changes_during_listing_is_left_out_and_hides_no_other_files(
+    describe_changed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in "abc":
         (tmp_path / name).touch()
@@ -237,26 +248,8 @@ def test_file_removed_while_listing_its_directory_is_not_listed(
 
     def info(fs: LocalFileSystem, path: Any, **options: Any) -> dict[str, Any]:
         if isinstance(path, os.DirEntry) and path.name == "b":
-            os.unlink(path)
-            raise FileNotFoundError(path.path)
+            return dict(describe_changed(path))
         return dict(describe(fs, path, **options))
-
-    monkeypatch.setattr(LocalFileSystem, "info", info)
-    assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
-
-
-def test_directory_replaced_by_file_during_listing_hides_no_other_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in "abc":
-        (tmp_path / name).touch()
-    describe = LocalFileSystem.info
-
-    def info(fs: LocalFileSystem, path: Any, **options: Any) -> dict[str, Any]:
-        described = dict(describe(fs, path, **options))
-        if isinstance(path, os.DirEntry) and path.name == "b":
-            described["type"] = "directory"  # as if listed before the replacement
-        return described
 
     monkeypatch.setattr(LocalFileSystem, "info", info)
     assert Location.of(str(tmp_path)).list_names() == ["a", "c"]
