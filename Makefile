@@ -69,19 +69,22 @@ test: java
 		test-refusing test-spark test-peers
 
 # Long tests draw examples or repeat a matrix, which says little of other versions: the lowest ones run
-# all of the others. Tests share the cores with those of three more processes, and may take longer.
+# all of the others. Tests share the cores with those of three more processes, and may take longer. A
+# part that fails does not stop the parts after it, but the exit code says so.
 test-all: export MDSTORM_TEST_SECONDS ?= 900
 test-all:
-	+$(MAKE) test GATE="not cluster" LOWEST_GATE="not long and not newest" \
+	+@status=0; \
+	$(MAKE) --keep-going test GATE="not cluster" LOWEST_GATE="not long and not newest" \
 		LOWEST_TESTS="tests --ignore=tests/trainers --ignore=tests/cluster" \
 		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
 		REFUSING_KINDS="refusing-connect refusing" \
-		PYTEST_ARGS="--hypothesis-profile=random $(PYTEST_ARGS)"
-	+$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark
-	+$(MAKE) test-runtime
-	+$(MAKE) test-cluster
-	+$(MAKE) test-databricks
-	+$(MAKE) docs
+		PYTEST_ARGS="--hypothesis-profile=random $(PYTEST_ARGS)" || status=1; \
+	$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark \
+		|| status=1; \
+	for part in test-runtime test-cluster test-databricks docs; do \
+		$(MAKE) $$part || status=1; \
+	done; \
+	exit $$status
 
 # The tests in every folder of that name, without Spark.
 quick: $(DEV)/.complete
