@@ -133,10 +133,14 @@ class ElasticOrder:
         num_nodes : int
             Number of nodes in the (replicated) world in which the first epoch begins.
         """
-        per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
-        canonical = self.num_canonical_nodes or num_nodes * per_node
+        canonical = self.canonical_nodes_for(num_nodes)
         block = self.shuffle_block_size or max(4_000_000 // canonical, 1 << 18)
         return replace(self, num_canonical_nodes=canonical, shuffle_block_size=block)
+
+    def canonical_nodes_for(self, num_nodes: int) -> int:
+        """Return the number of canonical nodes if the first epoch begins on `num_nodes` nodes."""
+        per_node = 64 if self.shuffle_algo in ("py1s", "py2s") else 1
+        return self.num_canonical_nodes or num_nodes * per_node
 
     def weights(self, streams: Sequence[StreamShape]) -> tuple[sampling.StreamWeight, ...]:
         """Return each stream's part of an epoch: see `mdstorm_backend.elastic.sampling.weigh`."""

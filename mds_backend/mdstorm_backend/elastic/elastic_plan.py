@@ -96,13 +96,12 @@ class ElasticShare:
 
     def state_keys(self, position: Position) -> dict[str, Any]:
         """Return the state entries that MosaicML Streaming defines."""
-        order, nodes = (
-            self.resumed(position),
-            self.world.replicated(self.order.replication).num_nodes,
-        )
+        order = self.order
+        nodes = self.world.replicated(order.replication).num_nodes
+        canonical = position.num_canonical_nodes or order.canonical_nodes_for(nodes)
         return {
-            "num_canonical_nodes": order.num_canonical_nodes,
-            "shuffle_seed": order.shuffle_seed,
+            "num_canonical_nodes": canonical,
+            "shuffle_seed": order.shuffle_seed if position.seed is None else position.seed,
             "initial_physical_nodes": position.initial_physical_nodes or nodes,
         }
 
