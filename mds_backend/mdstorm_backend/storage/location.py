@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
@@ -215,7 +216,8 @@ class Location:
             fs.invalidate_cache(root)
             try:
                 return dict(fs.info(root))
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError) as error:
+                _release_frames(error)
                 return None
 
     @_repeated_after_expiry
@@ -265,7 +267,8 @@ class Location:
         """Whether the file `name` exists in this directory, even as a link to itself."""
         try:
             self.stat(name)
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError) as error:
+            _release_frames(error)
             return False
         except OSError as error:
             if error.errno != errno.ELOOP:
@@ -283,7 +286,8 @@ class Location:
         """Return the size of a file in bytes; None if there is no such file."""
         try:
             return int(self.stat(name)["size"])
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            _release_frames(error)
             return None
 
     def modified(self, name: str) -> str:
@@ -436,6 +440,19 @@ class Location:
             for directory, _, _ in os.walk(path, topdown=False):
                 with suppress(OSError):
                     os.rmdir(directory)
+
+
+def _release_frames(error: BaseException) -> None:
+    """Clear the variables in the frames of a handled error, and of the errors that caused it.
+
+    Clients and fsspec refer to an error in a variable of a frame of its own traceback. Such a cycle
+    keeps the variables of all callers, such as the shard that a writer is about to store, until
+    Python collects garbage, which depends on the number of objects and not on their size.
+    """
+    found: BaseException | None = error
+    while found is not None:
+        traceback.clear_frames(found.__traceback__)
+        found = found.__cause__ or found.__context__
 
 
 def modification_of(info: Mapping[str, Any]) -> str:

@@ -1,8 +1,10 @@
 """The same operations on every store, using its real protocol."""
 
+import gc
 import os
 import pickle
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -44,6 +46,33 @@ def write(location: Location, compression: str | None = None) -> Index:
     format_ = ShardFormat(6000, compression)
     reports = write_shards(TABLE.to_batches(), location, schema, format_, "part-00000-0")
     return publish(location, schema, reports)
+
+
+class Content:
+    """What a caller holds while it checks for a file; referenced weakly."""
+
+
+@pytest.mark.parametrize(
+    "check",
+    [Location.exists, Location.size, lambda location, _: location.describe()],
+    ids=["exists", "size", "describe"],
+)
+def test_check_for_missing_file_does_not_keep_callers_variables(
+    store: Store, check: Callable[[Location, str], object]
+) -> None:
+    if store.url.startswith("dbfs:/data"):
+        pytest.skip("Databricks' client keeps errors that it handles itself")
+
+    def caller() -> "weakref.ref[Content]":
+        content = Content()
+        assert not check(store.location, "missing")
+        return weakref.ref(content)
+
+    gc.disable()  # Python collects garbage only after many allocations, whatever their size
+    try:
+        assert caller()() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
