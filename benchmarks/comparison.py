@@ -82,7 +82,7 @@ def compare(
     output: Path,
     **settings: object,
 ) -> bool:
-    """Print and save the medians over all rounds, each a dict of results by library.
+    """Print and save the medians over all `rounds`, each of which maps libraries to results.
 
     Returns whether every target was met.
     """
@@ -108,7 +108,7 @@ def compare(
 
 
 def flatten(prefix: str, value: Any) -> Figures:
-    """Return all numbers by dotted name; a reading speed is reduced to its median."""
+    """Return all numbers, keyed by dotted name; a reading speed is reduced to its median."""
     if isinstance(value, dict):
         if "rows_per_s" in value:
             return {prefix: value["rows_per_s"]}
@@ -121,7 +121,7 @@ def flatten(prefix: str, value: Any) -> Figures:
 
 
 def flat_rounds(rounds: list[dict[str, dict[str, Any]]]) -> list[Figures]:
-    """Return all libraries' figures for each round, by dotted name."""
+    """Return all libraries' figures for each round, keyed by dotted name."""
     return [
         {k: v for library, r in one.items() for k, v in flatten(library, r).items()}
         for one in rounds
@@ -148,14 +148,14 @@ def judge(target: Target, figures: Figures, rounds: list[Figures]) -> Outcome:
 
 
 def times_better(ours: str, theirs: str, figures: Figures) -> float:
-    """Divide so that a larger ratio is better for mdstorm, for rows per second and for seconds."""
+    """Return the ratio of two speeds or times, where a larger ratio is better for mdstorm."""
     seconds = ours.endswith("_s") and not ours.endswith("rows_per_s")
     return figures[theirs] / figures[ours] if seconds else figures[ours] / figures[theirs]
 
 
 def show(outcomes: list[Outcome], figures: Figures) -> None:
     """Print the figures of each library, then the targets."""
-    # In files and logs, make lines wide enough for the names.
+    # When the output is a file or a log, make lines wide enough for the names.
     console = Console(width=None if sys.stdout.isatty() else 140)
     measured = Table("figure", "median", title="Measured (seconds, rows/s, MiB)")
     for name, figure in figures.items():

@@ -1,4 +1,4 @@
-"""PyTorch batches created in several ways: dicts, matrices, maps, an array column, samples.
+"""The speed of creating PyTorch batches: dicts, matrices, maps, an array column, and samples.
 
     python benchmarks/measure_batches.py [--batch-size 1024] [--rows 500000]
 
@@ -35,7 +35,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 COLUMNS = [f"float_{number:02d}" for number in range(26)]
 ROUNDS = 7
 PASS_SECONDS = 0.5
-#: Minimum ratios to the rows per second of dict batches; for samples, minimum rows per second.
+#: Minimum speed relative to dict batches; for samples, minimum rows per second.
 TARGETS = {
     "stack": 1.5,
     "batch_map": 0.5,
@@ -45,7 +45,7 @@ TARGETS = {
 
 
 def write(folder: Path, rows: int) -> tuple[str, str]:
-    """Write the table, and again with all columns but the last as an array; return both paths."""
+    """Write a table, and a copy with all columns but the last in one array; return both paths."""
     values = np.random.default_rng(0).random((rows, len(COLUMNS)), np.float32)
     table = pa.table(dict(zip(COLUMNS, values.T, strict=True)))
     features = pa.FixedSizeListArray.from_arrays(values[:, :-1].ravel(), len(COLUMNS) - 1)
@@ -73,7 +73,7 @@ def rows_of_pair(batch: tuple[torch.Tensor, torch.Tensor]) -> int:
 def ways(
     columns: str, arrays: str, batch_size: int
 ) -> dict[str, tuple[Callable[[], Any], Callable[..., int]]]:
-    """Return functions that create each loader and count the rows in its batches."""
+    """Return each loader's functions: one creates it, and one counts the rows in its batches."""
 
     def dataset(local: str = columns) -> StreamingDataset:
         return StreamingDataset(local=local, batch_size=batch_size)

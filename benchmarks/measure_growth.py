@@ -1,4 +1,4 @@
-"""How the order, state, index and first requests grow with ranks, rows and shards.
+"""Measure how the order, state, index and first requests grow with ranks, rows and shards.
 
     python benchmarks/measure_growth.py [order] [state] [index] [requests]
 
@@ -41,7 +41,7 @@ RANKS_PER_HOST = 8
 BATCH_SIZE = 256
 WINDOW = 100_000
 COLUMNS = 10
-#: Ranks, rows, shards.
+#: Numbers of ranks, rows and shards in each case.
 SIZES = [
     (8, 10**6, 10**2),
     (8, 10**9, 10**4),
@@ -51,8 +51,8 @@ SIZES = [
     (4096, 10**10, 10**6),
 ]
 SHARDS = [10**2, 10**4, 10**5, 10**6]
-#: Maximum time in seconds for an order that is measured, and the estimated seconds per row on the
-#: rank's own node and on other nodes.
+#: An order is measured only if its estimated time in seconds is below this limit. The estimate is
+#: based on the seconds per row on the rank's own node and on other nodes.
 _LIMIT, _PER_SAMPLE, _PER_DRAW = 60, 250e-9, 15e-9
 #: GET requests per second that S3 serves for one prefix.
 _REQUESTS_OF_S3 = 5500
@@ -108,7 +108,7 @@ def index(ranks: int, rows: int, shards: int) -> dict[str, float]:
 
 
 def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
-    """Measure mid-epoch states of both orders, also after changing the world size twice."""
+    """Measure mid-epoch states of both orders, and of the exact one after world size changes."""
     with tempfile.TemporaryDirectory() as folder:
         content = index_of(rows, shards, folder)
         Path(folder, "index.json").write_bytes(content)
@@ -196,7 +196,7 @@ def read_first_batch(endpoint: str, local: str) -> None:
 
 
 def measured(work: Callable[[], object]) -> dict[str, float]:
-    """Return the CPU seconds that a call takes, and by how many bytes it raises peak memory."""
+    """Return the CPU seconds that a call takes, and the number of bytes it adds to peak memory."""
     before, start = peak(), time.process_time()
     work()
     return {"seconds": time.process_time() - start, "bytes_more": peak() - before}

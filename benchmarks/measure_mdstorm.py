@@ -32,7 +32,7 @@ from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 IMPORT_ATTEMPTS = 5
 LONG_EPOCHS = 10
-#: Size of the shuffle buffer for Parquet files, in rows, the same as for Petastorm.
+#: Shuffle buffer size for Parquet files, in rows; the same as for Petastorm.
 SHUFFLE_BUFFER_ROWS = 100_000
 
 

@@ -89,7 +89,7 @@ def filled(text: str, lines: int) -> str:
 
 
 def measured(arguments: list[object]) -> tuple[float, int]:
-    """Return the time that the command takes in seconds, and its processes' peak memory."""
+    """Return the seconds that the command takes, and the peak memory of its processes."""
     command = [sys.executable, "-m", "mdstorm", "migrate", *map(str, arguments)]
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -30,7 +30,7 @@ from mdstorm_backend import StreamingDataLoader, StreamingDataset
 ROUNDS = 7
 PASS_SECONDS = 0.5
 LENGTH, WIDTH = 4, 8
-#: Minimum ratios to the rows per second for the same numbers in flat arrays.
+#: Minimum speed relative to the same numbers in flat arrays.
 TARGETS = {"write": 0.8, "read": 0.8}
 
 

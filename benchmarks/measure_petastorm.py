@@ -53,7 +53,7 @@ def main() -> None:
     """Measure and print one line of JSON."""
     options = arguments(__doc__)
     rows, batch_size = options.rows, options.batch_size
-    # Otherwise, printing hundreds of pyarrow deprecation warnings would be part of the time.
+    # Otherwise, the measured time would include printing hundreds of pyarrow warnings.
     warnings.simplefilter("ignore")
 
     with tempfile.TemporaryDirectory() as folder:

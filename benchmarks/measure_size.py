@@ -1,4 +1,4 @@
-"""How opening time, time to the first batch and memory grow with the size of a dataset.
+"""Measure how opening time, time to first batch and memory grow with the size of a dataset.
 
     python benchmarks/measure_size.py [shards] [rows] [columns]
 
@@ -37,8 +37,8 @@ BATCH_SIZE = 1024
 ROWS_OF_SMALL_SHARD, ROWS_OF_SHARD = 100, 1_000_000
 #: Number of rows in a wide table and in its batches. A batch with 10,000 columns takes 10 MB.
 WIDE_ROWS, WIDE_BATCH = 1024, 256
-#: Maximum number of links, because common file systems allow fewer links to a file than the largest
-#: index has shards.
+#: Maximum number of hard links to the shard. Common file systems allow fewer links to a file than
+#: the largest index has shards.
 MOST_LINKS = 1000
 SECONDS_BETWEEN_LOOKS = 0.002
 

@@ -85,7 +85,7 @@ def read(loader: Any) -> int:
 
 
 def rates_of(passes: dict[str, Callable[[], object]], rows: int) -> dict[str, float]:
-    """Return the median rows per second of each loader. They run in turn, after a warm-up."""
+    """Run the loaders in turn, and return each one's median rows per second after a warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in passes}
     for _ in range(1 + PASSES):
         for name, run in passes.items():

@@ -122,7 +122,7 @@ def rows_per_cpu_second(
     expected_rows: int,
     seconds: float = 1.0,
 ) -> float:
-    """Return the rows per CPU second of 1, 2, 4… passes, enough to use `seconds` of CPU time.
+    """Return the rows per CPU second, measured over enough passes to use `seconds` of CPU time.
 
     Unlike wall-clock time, CPU time allows comparing libraries that use one thread with those that
     use several processes, and is hardly affected by other programs on the machine. The passes are
@@ -168,7 +168,7 @@ def in_a_process(measure: Callable[..., _Measured], *arguments: Any) -> _Measure
 
 
 def peak_memory(open_epoch: Callable[[], Loader], epochs: int = 5) -> dict[str, float]:
-    """Measure peak MiB after the first epoch, and its growth until the end of the last epoch.
+    """Measure peak memory in MiB after the first epoch, and its growth by the end of the last one.
 
     Must run in a new process, because earlier measurements would raise the peak.
     """

@@ -20,7 +20,7 @@ DOCS = HERE.parent / "docs"
 PAGE = DOCS / "benchmarks.md"
 IMAGE = DOCS / "images" / "benchmarks.svg"
 
-# Sizes of the image in pixels.
+# Width of the image and sizes of its parts, in pixels.
 WIDTH, LABELS, VALUES, ROW, BAR = 1000, 610, 70, 23, 13
 #: The scale is logarithmic, and its limits lie beyond the largest loss and the largest gain.
 _LEAST, _MOST = 0.3, 3_000

@@ -27,7 +27,7 @@ LIBRARIES = ("mdstorm", "mosaic")
 def against_mosaic(
     name: str, figure: str, promised: float | None, theirs: str | None = None
 ) -> Target:
-    """Return a target that compares the same figure, or two figures, of both libraries."""
+    """Return a target that compares a figure with Mosaic's, which may have a different name."""
     return Target(name, f"mdstorm.{figure}", f"mosaic.{theirs or figure}", promised)
 
 
@@ -51,7 +51,7 @@ def s3_server(folder: Path) -> Iterator[dict[str, str]]:
     import boto3
     from moto.server import ThreadedMotoServer
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # no line for every request
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # do not log every request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     try:

@@ -104,8 +104,8 @@ def main() -> None:
     write(folder, "images", {"image": "jpeg", "label": "int"}, images())
     write(folder, "numbers", {f"c{i:02}": "int32" for i in range(NUMBER_COLUMNS)}, numbers())
     write(folder, "stored", {"blob": "bytes"}, blobs(STORED), size_limit=STORED_SHARD_BYTES)
-    # The limit has room for the header and for this number of eight-byte samples with their
-    # offsets.
+    # The limit leaves room for the header and for `SAMPLES_PER_SHARD` eight-byte samples with
+    # their offsets.
     header = len(
         '{"column_encodings": ["int"], "column_names": ["id"], "column_sizes": [8], "compression": '
         'null, "format": "mds", "hashes": [], "size_limit": 999, "version": 2}'

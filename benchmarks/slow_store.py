@@ -1,4 +1,4 @@
-"""An object store with latency and limited bandwidth. It implements the part of S3 for reading.
+"""An object store with latency and limited bandwidth, which implements the reading part of S3.
 
     python slow_store.py FOLDER LATENCY LINK CONNECTION
 
@@ -38,7 +38,7 @@ class Pace:
 
 
 class SlowStore:
-    """Responds after `latency` seconds at `link` bytes/s in total, `connection` per connection."""
+    """A server with a latency in seconds and limits in bytes/s: in total, and per connection."""
 
     def __init__(self, folder: str, latency: float, link: float, connection: float) -> None:
         self._folder = Path(folder)

@@ -116,7 +116,7 @@ def append(
     partition_by: Sequence[str] = (),
     **options: bool,
 ) -> None:
-    """Append a file with the block of rows from `start`, and rebuild the row group index."""
+    """Append a file with the block of rows that starts at `start`, and rebuild the index."""
     described, url = schema(), target.as_uri()
     numbers = range(start, start + ROWS_PER_BLOCK)
     rows = [unischema.dict_to_spark_row(described, row(i, described)) for i in numbers]

@@ -24,7 +24,7 @@ else:
     from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
 ROWS = 1_000
-# Divides neither one epoch nor two, so a batch spans both epochs and the last batch is short.
+# Does not divide the rows in one or two epochs: one batch spans both, and the last one is short.
 BATCH_SIZE = 96
 NUMBERS = [
     "hash(id) as an_int",

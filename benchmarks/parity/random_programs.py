@@ -32,7 +32,7 @@ MOSAIC = HERE.parent / ".environments" / "mosaic" / "bin" / "python"
 
 
 def play(library: str, script: str, data: Path, numbers: range) -> dict[str, Any]:
-    """Return each program's result, by its number."""
+    """Return the programs' results, keyed by program number."""
     results = data / f"{library}.json"
     python = {**PYTHONS, "mosaic": MOSAIC}[library]
     command = [python, HERE / script, library, data, results, *map(str, numbers)]

@@ -16,7 +16,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.conformance.describing import describe
 
-#: A program that runs longer is considered to hang, and the whole run ends with a traceback.
+#: A program that runs longer than this is considered to hang, and the whole run ends with a
+#: traceback.
 _LONGEST_SECONDS = 300
 
 
@@ -56,7 +57,7 @@ def sorted_rows(items: list[Any]) -> list[str]:
 
 
 def play_all(play: Callable[[int, Path], Any]) -> None:
-    """Run the programs numbered on the command line; write the result or error of each."""
+    """Run the programs whose numbers are on the command line; write the result or error of each."""
     warnings.simplefilter("ignore")
     _, _, _, results, *numbers = sys.argv
     found = {}

@@ -76,13 +76,14 @@ class Program:
         self.loader = {"num_workers": choose([0, 0, 2]), "drop_last": self.draw.random() < 0.3}
 
     def play(self) -> Any:
-        """Write, read two epochs, and resume in the second with a different world size."""
+        """Write datasets, read an epoch and part of the next, and resume with a new world size."""
         written = [self.write(number) for number in range(self.draw.randint(1, 3))]
         first, then = self.worlds
         begun, resumed = self.ranks(first, None), None
         # At the end of an epoch, MosaicML Streaming would resume with an empty epoch.
         if not any(rank.pop("is_over") for rank in begun):
-            # With workers, it uses the previous number of nodes only in the resumed epoch.
+            # With workers, MosaicML Streaming uses the previous number of nodes only in the resumed
+            # epoch.
             if then[0] != first[0]:
                 self.loader["num_workers"] = 0
             resumed = self.ranks(then, json.dumps(begun[0]["state"]))
@@ -128,13 +129,13 @@ class Program:
             iterator = iter(batches)
             second = list(islice(iterator, stop))
             after = {k: v for k, v in batches.state_dict().items() if k != "mdstorm"}
-            is_over = not list(iterator)  # to the end, so that threads and workers end
+            is_over = not list(iterator)  # read to the end, so that threads and workers end
             result = {"passes": [first, second], "state": after, "len": len(batches)}
             found.append({**result, "is_over": is_over})
         return found
 
     def dataset(self, nodes: int, ranks: int, rank: int) -> Any:
-        """Create one rank's dataset, replacing MosaicML Streaming's world to avoid waiting."""
+        """Create one rank's dataset; MosaicML Streaming's world is replaced to avoid waiting."""
         paths = sorted(self.folder.glob("data*"))
         streams = [{"local": str(path)} for path in paths]
         if self.weight is not None:

@@ -39,7 +39,7 @@ Command: TypeAlias = list[str | Path]
 
 
 def notebook(name: str, folder: Path) -> Command:
-    """Write a notebook's source with its directory replaced."""
+    """Write a copy of a notebook's source that uses a cache directory in `folder`."""
     text = (BEFORE / f"{name}.py").read_text("utf-8")
     assert text.count(DIRECTORY) == 1, f"{name} names {DIRECTORY} {text.count(DIRECTORY)} times"
     program = folder / f"{name}.py"
@@ -95,7 +95,7 @@ def run(python: Path, command: Command, folder: Path, expected: tuple[int, ...] 
 
 
 def compared(name: str, folder: Path) -> list[dict[str, Any]]:
-    """Return the report on each loader of an example."""
+    """Record an example, compare it, and return the report on each loader."""
     command = EXAMPLES[name](name, folder)
     recording = folder / "recording.json"
     run(PETASTORM / "bin" / "python", [RECORDER, "--output", recording, *command], folder)
@@ -123,7 +123,7 @@ def line(name: str, loader: dict[str, Any]) -> str:
 
 
 def reports(names: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Compare the examples one after another, and yield each of their loaders."""
+    """Compare the examples one after another, and yield the report on each loader."""
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             for loader in compared(name, Path(folder)):

@@ -23,7 +23,7 @@ SIZE = 28
 
 
 def digits() -> list[tuple[int, np.ndarray]]:
-    """Return pairs of label and picture in MNIST's format."""
+    """Return pairs of a label and a picture in MNIST's format."""
     from sklearn.datasets import load_digits
 
     found = load_digits()
@@ -56,7 +56,7 @@ def write(folder: Path) -> None:
 
 
 def read(folder: Path) -> None:
-    """Run the examples. The TensorFlow examples were written for graph mode."""
+    """Run the examples. TensorFlow runs in graph mode, for which its examples were written."""
     import tensorflow as tf
     from examples.hello_world.external_dataset import python_hello_world as external_python
     from examples.hello_world.external_dataset import pytorch_hello_world as external_torch

@@ -121,7 +121,7 @@ def _module(node: ast.Import | ast.ImportFrom) -> str | None:
 
 
 def results(package: Path) -> dict[str, str]:
-    """Run the tests, and return each test's outcome by file and name."""
+    """Run the tests, and return the outcomes, keyed by file and test name."""
     report = package.parent / "report.xml"
     path = [package.parent, HERE / "upstream", os.environ.get("PYTHONPATH", "")]
     environment = {

@@ -1,4 +1,4 @@
-"""A placeholder for names that a test imports and mdstorm does not have."""
+"""A placeholder for names that a test imports but mdstorm does not have."""
 
 
 class Missing:

@@ -10,7 +10,7 @@ from streaming import MDSWriter
 
 
 class SequenceDataset:
-    """Samples with an id as text and a multiple of three."""
+    """Samples that contain an id as text and a multiple of three."""
 
     def __init__(
         self, size: int = 100, column_names: Sequence[str] = ("id", "sample"), offset: int = 0
@@ -42,7 +42,7 @@ class SequenceDataset:
 
 
 class NumberAndSayDataset:
-    """Samples with a random number and its digits as words."""
+    """Samples that contain a random number and its digits as words."""
 
     words = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
