@@ -118,12 +118,12 @@ class _Files:
 
     @property
     def mixes_units(self) -> bool:
-        """Whether the files contain times in several units, which may not fit into a single one."""
+        """Whether the files contain times in several units, so that one may not fit all values."""
         return self._dtype.kind in "mM" and len({header.dtype for header in self._headers}) > 1
 
     def matrix(self) -> npt.NDArray[Any]:
         """Return all arrays stacked as one."""
-        if len(self._headers) > 1:  # equal shapes, in both C and Fortran order
+        if len(self._headers) > 1:  # arrays of equal shape, some in Fortran order
             return np.stack(self._arrays())
         if not self._headers or not self._headers[0].size:
             return np.empty((len(self._starts), *(size or 0 for size in self._shape)), self._dtype)

@@ -157,7 +157,7 @@ def convert(
     as_of = AsOf(version, timestamp)
     parquet = open_parquet(given, storage_options=read_with, as_of=as_of, keep_row_groups=True)
     if name is not None or parquet.table_version is not None:
-        # The directory of a table that was specified by its name or its metadata.
+        # Check the directory of a table whose name or metadata file was given.
         _check_apart(parquet.location.url, target)
     if spark is not None:
         _check_for_spark(parquet, keep_row_groups)
@@ -219,7 +219,7 @@ def _plan(
     dtype: str | None,
     decimals: str | None,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the columns to read, and keyword arguments for storing them as in `mds_plan`."""
+    """Return the columns to read, and the keyword arguments for storing them; see `mds_plan`."""
     fields = engine.chosen_fields(parquet.arrow_schema, columns)
     if columns is not None and not 0 < len(set(columns)) == len(columns):
         raise errors.InvalidArgumentError(

@@ -96,9 +96,9 @@ class ConverterLoaders(Described):
         for arguments in (training, evaluating):
             if arguments["num_epochs"] is None:
                 raise InvalidArgumentError(
-                    "num_epochs=None never ends, but an epoch of a Trainer is one pass over its "
-                    "loader: leave num_epochs out, and set the length of training with "
-                    "Trainer(max_epochs=…) or Trainer(max_steps=…)"
+                    "with num_epochs=None the loader never ends, but an epoch of a Trainer is one "
+                    "pass over its loader: leave num_epochs out, and set the length of training "
+                    "with Trainer(max_epochs=…) or Trainer(max_steps=…)"
                 )
             if arguments.get("data_loader_fn") is not None:
                 raise InvalidArgumentError(
@@ -176,10 +176,11 @@ class ConverterLoaders(Described):
         loader = self._loader("train")
         is_same = state_dict["is_counted"] and state_dict["world_size"] == self._world_size
         loader._mdstorm.has_length = is_same
-        position = state_dict.get("train")  # checkpoints of early versions do not have it
+        position = state_dict.get("train")  # missing in checkpoints of early versions
         if position is None:
             return
-        # Within an epoch, Lightning loads the same state again and raises if it does not fit.
+        # Within an epoch, Lightning loads the same state again, and raises an error if it does not
+        # fit.
         if load_position(loader, position):
             self._resumed = (state_dict.get("progress"), loader._mdstorm.of(loader).num_remaining())
 

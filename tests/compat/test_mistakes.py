@@ -132,7 +132,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: torch_batch(m, filters=[("id", "=", "a")]), ValueError, "the column's type"),
     (lambda p, m: in_pseudorandom_split([0.5, 0.5], 2, "id"), ValueError, "2 for 2 fractions"),
     # creating the loader
-    (lambda p, m: loader(m, batch_size=None), ValueError, "num_epochs=None never ends"),
+    (lambda p, m: loader(m, batch_size=None), ValueError, "never ends with num_epochs=None"),
     (lambda p, m: loader(m, num_epochs=0), ValueError, "found num_epochs=0"),
     (lambda p, m: loader(m, data_loader_fn=3), TypeError, "data_loader_fn must be a func"),
     (lambda p, m: loader(m, data_loader_fn=list, labels="x"), ValueError, "makes the batches"),

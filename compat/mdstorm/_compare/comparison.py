@@ -15,7 +15,7 @@ EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
 #: Arguments that take a user function that computes values.
 _FUNCTIONS = ("transform_spec", "transform_fn", "collate_fn", "data_loader_fn", "batch_map")
 _FLOATS = ("float16", "float32", "float64", "float")
-#: Relative tolerance for computed floats, by whether they may be narrower than float64.
+#: Relative tolerance for computed floats, keyed by whether they may be narrower than float64.
 _TOLERANCE = {False: 1e-12, True: 3e-7}
 
 
@@ -146,7 +146,7 @@ def _of_passes(
 ) -> Iterator[Difference]:
     """Compare the number of passes the program made, and how much of each one it read."""
     if old.is_share or new.is_share:
-        return  # shares have different numbers of batches
+        return  # a share and the full data have different numbers of batches
     if again is not None and again.passes != old.passes:
         verdict.remarks.append("the number of batches that the program reads is random")
         return
@@ -165,7 +165,7 @@ def _of_passes(
 
 
 def _has_rows(old: Loader, new: Loader) -> bool:
-    """Whether the hashed passes have the same number of rows; `_of_data` reports if they do not.
+    """Whether the hashed passes have equal row counts; `_of_data` reports unequal row counts.
 
     Also true if neither pass could be hashed, so that only row counts are known.
     """

@@ -32,7 +32,7 @@ class Case:
         return (old, new) if old is not None and new is not None else None
 
     def has(self, *arguments: str) -> bool:
-        """Whether all of these arguments were passed and are neither None nor False."""
+        """Whether all of these arguments were passed, with values other than None, False and 0."""
         return all(self.old.arguments.get(name) not in (None, False, 0) for name in arguments)
 
 
@@ -147,7 +147,7 @@ DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
 
 
 def section_of(case: Case) -> tuple[str, str] | None:
-    """Return the docs/differences.md section about a difference, with its summary, or None."""
+    """Return the docs/differences.md section about a difference and its summary, if it exists."""
     for section, reason, is_case in DOCUMENTED:
         if is_case(case):
             return section, reason

@@ -52,11 +52,11 @@ import numpy as np
 FORMAT = 1
 #: Maximum number of distinct shapes to list for a column.
 LISTED = 8
-#: Recorded in place of the shapes if a column has more than that.
+#: Recorded in place of the shapes if a column has more than `LISTED` shapes.
 SEVERAL = "several"
 #: Number of rows from a row reader that are hashed together.
 ROWS_TOGETHER = 512
-#: Maximum number of bytes of words that are hashed at once.
+#: Maximum size, in bytes, of the words that are hashed at once.
 BYTES_TOGETHER = 1 << 23
 
 # --- 1. Digests ----------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def _row_of(value: Any) -> Rows:
 
 def _name_of_type(value: Any) -> str:
     if isinstance(value, datetime.timedelta):
-        return "timedelta"  # also for a pandas.Timedelta
+        return "timedelta"  # the same name for a pandas.Timedelta
     name = type(value).__name__.rstrip("_")  # the type of NumPy strings is str_
     return "bytes" if name == "bytearray" else name
 
@@ -402,7 +402,7 @@ class Pass:
             self._keep(whole, columns)
 
     def _keep(self, hashes: Any, columns: dict[str, Any]) -> None:
-        """Keep the rows with the smallest hashes, so the same rows are kept for any order."""
+        """Keep the rows with the smallest hashes, which do not depend on the order of the rows."""
         plain = {name: _plain(values) for name, values in columns.items()}
         for row in np.argsort(hashes[:, 0], kind="stable")[: self._examples]:
             shown = {name: _shown(values[row]) for name, values in plain.items()}
@@ -428,7 +428,7 @@ def _shown(value: Any) -> str:
 
 
 def _columns_of(item: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the columns of a batch by name; items of nested dicts and tuples are ``name.name``."""
+    """Yield the columns of a batch by name. Items of nested dicts and tuples are ``name.name``."""
     if hasattr(item, "_fields"):
         item = {field: getattr(item, field) for field in item._fields}
     elif isinstance(item, tuple) or (isinstance(item, list) and not name):
@@ -516,10 +516,10 @@ class Loader:
     number: int
     is_batched: bool
     is_used_by_loader: bool = False
-    #: For each pass: batches, rows, and whether it is complete.
+    #: For each pass: the numbers of batches and rows, and whether the pass is complete.
     passes: list[list[Any]] = field(default_factory=list)
     data: Pass | None = None
-    #: The number of epochs of a pass if `data` describes only one of them, otherwise 1.
+    #: The number of epochs in a pass if `data` describes only one of them, otherwise 1.
     times: int = 1
     note: str = ""
     _current: Pass | None = None
@@ -573,7 +573,7 @@ class Loader:
         return None if None in found else functools.reduce(operator.mul, found)
 
     def read_full_pass(self) -> None:
-        """Read a complete pass if the program has not: the files may be deleted later."""
+        """Read a complete pass if the program has not, because the files may be deleted later."""
         if self.data is not None or self.note or self.is_used_by_loader:
             return
         found = Pass(self.is_batched, RECORDER.examples)
@@ -618,7 +618,7 @@ class Loader:
 
 @contextlib.contextmanager
 def kept_random_states() -> Iterator[None]:
-    """Restore random states on exit, so that the recorder does not change the program's numbers."""
+    """Restore random states on exit, so that the program's random numbers do not change."""
     states: list[tuple[Callable[[Any], Any], Any]] = [
         (random.setstate, random.getstate()),
         (np.random.set_state, np.random.get_state()),
@@ -635,7 +635,7 @@ def kept_random_states() -> Iterator[None]:
 
 @contextlib.contextmanager
 def own_graph() -> Iterator[None]:
-    """Use a separate graph in TensorFlow graph mode, because the program's may be finalized."""
+    """In TensorFlow graph mode, use a separate graph, because the program's may be finalized."""
     tf: Any = sys.modules.get("tensorflow")
     if tf is None or tf.executing_eagerly():
         yield
@@ -805,7 +805,7 @@ def _next(loader: Loader, take: Callable[[], Any]) -> Any:
 
 
 def _iterate(loader: Loader, begin: Callable[[], Any]) -> Any:
-    """Begin a pass over a loader; a reader is its own iterator."""
+    """Begin a pass over a loader, and record its items unless its iterator already does so."""
     iterator = begin()
     is_recorded = loader.is_used_by_loader or RECORDER.loader_of(iterator) is loader
     return iterator if is_recorded else _items(loader, iterator)
@@ -903,7 +903,7 @@ def _delegate(given: Any, dataset: Any) -> None:
 
 
 def _values_of(column: Any, arrays: Iterator[Any]) -> Any:
-    """Return the values of a tensor; for a ragged tensor, the next arrays are its splits."""
+    """Return the values in the next array, split by the arrays after it if the tensor is ragged."""
     values = next(arrays)
     for _ in getattr(column, "nested_row_splits", ()):
         values = np.split(values, next(arrays)[1:-1])
@@ -919,7 +919,7 @@ POOL = "reader_pool_type"
 def _making(
     kind: str, original: Callable[..., Any], again: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return a function that creates and records a loader; `again` creates one like it."""
+    """Return a function that creates and records a loader; `again` creates a similar loader."""
     signature = inspect.signature(original)
     # Petastorm's thread pool may finish before it has read all rows.
     is_pool = original.__module__.startswith("petastorm") and POOL in signature.parameters
@@ -1115,7 +1115,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="do not read a complete pass of loaders that the program reads only partly",
     )
-    add("--append", action="store_true", help=argparse.SUPPRESS)  # record one further run
+    add("--append", action="store_true", help=argparse.SUPPRESS)  # record one more run
     add("-m", dest="module", nargs=argparse.REMAINDER, help="run a module, as python -m does")
     add("program", nargs=argparse.REMAINDER, help="the program and its arguments")
     return parser

@@ -137,7 +137,8 @@ class Loader:
     function: str
     call: int
     arguments: Mapping[str, Any]
-    #: For each pass that the program made: batches, rows, and whether it was complete.
+    #: For each pass that the program made: the numbers of batches and rows, and whether the pass
+    #: was complete.
     passes: Sequence[tuple[int, int, bool]]
     data: Data | None
     note: str = ""
@@ -306,8 +307,8 @@ def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader
     sites: dict[tuple[str, str, str], list[_Shares]] = {}
     ranks: dict[tuple[str, str, str, int], int] = {}
     for loader in loaders:
-        # All loaders of a rank precede the next rank's, so the number of times that a key has
-        # occurred is the rank.
+        # All loaders of a rank precede the next rank's, so the number of earlier loaders with the
+        # same key is the rank.
         rank = ranks[loader.key] = ranks.get(loader.key, -1) + 1
         shard = loader.arguments.get("cur_shard")
         token = (0, shard) if isinstance(shard, int) else (1 + loader.call, rank)

@@ -186,7 +186,7 @@ def _cast_arrays(values: mds.Values, dtype: np.dtype[Any]) -> mds.Values:
 
 
 def _shaped(values: mds.Values, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> mds.Values:
-    """Restore booleans, and the shapes of arrays with nulls, which the engine does not store."""
+    """Restore what the engine does not store: booleans, and the shapes of arrays with nulls."""
     if isinstance(values, np.ndarray) or shape is None:
         return _cast_arrays(values, dtype)
     rows = column_to_numpy(values, None)

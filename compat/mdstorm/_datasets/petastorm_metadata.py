@@ -40,9 +40,9 @@ UNISCHEMA_EXTRA = "unischema"
 
 #: Key of the schema description that Arrow itself adds.
 _ARROW_KEY = b"ARROW:schema"
-#: Maximum number of attempts to write metadata listing all files, because other blocks may add
-#: files at the same time. A limit is safe because the block that adds the last file writes
-#: metadata afterwards.
+#: Maximum number of attempts to write metadata that lists all files. One attempt may not suffice,
+#: because other blocks may add files at the same time. A limit is safe because the block that adds
+#: the last file writes metadata afterwards.
 _MOST_ROUNDS = 20
 #: Number of attempts to read the footer of a file that another process may still be writing.
 _FOOTER_ROUNDS = 3

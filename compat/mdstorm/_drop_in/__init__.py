@@ -74,7 +74,7 @@ def install_as_petastorm() -> None:
 
 
 def keep_refused_confs(module: ModuleType) -> None:
-    """Patch a module's conf class once, to keep our keys that a session refuses."""
+    """Patch a module's conf class once, to keep values of our keys that a session refuses."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):
         return

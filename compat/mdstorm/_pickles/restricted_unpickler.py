@@ -192,7 +192,7 @@ def read_pickle(data: bytes) -> Any:
             f"A pickle of {len(data)} bytes is not loaded: Petastorm's metadata takes kilobytes"
         )
     with damage_refused(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # damaged strings cause them
+        warnings.simplefilter("ignore", DeprecationWarning)  # damaged strings cause warnings
         check_instructions(data)
         # In Python 2, str was bytes.
         return _Unpickler(io.BytesIO(data), encoding="latin-1").load()

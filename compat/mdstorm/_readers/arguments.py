@@ -125,7 +125,7 @@ class ReaderArguments:
         check_float_dtype(self.dtype)
         self._check_classes()
         self._check_share()
-        _ = self.as_of, self.cache  # these properties check their arguments
+        _ = self.as_of, self.cache  # reading these properties checks their arguments
 
     def _check_classes(self) -> None:
         if not isinstance(self.transform_spec, (TransformSpec, NoneType)):
@@ -364,8 +364,8 @@ def rows_of_batch(
         return int(batch_size)
     if num_epochs is None:
         raise InvalidArgumentError(
-            f"batch_size={batch_size!r} puts all rows into one batch, and num_epochs=None never "
-            "ends: pass a batch_size, or a number of epochs"
+            f"batch_size={batch_size!r} puts all rows into one batch, which never ends with "
+            "num_epochs=None: pass a batch_size, or a number of epochs"
         )
     if is_elastic:
         return max(dataset_size, 1)
@@ -376,7 +376,7 @@ _NOT_OURS = "leave it out"
 _OF_TABLES = (
     "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
 )
-#: Keywords of other loaders, and mdstorm's equivalent where a function has it.
+#: Keywords of other loaders, and mdstorm's equivalents, which only some functions accept.
 _INSTEAD = {
     "collate_fn": ("batch_map", "a function that turns a batch into the model's inputs"),
     "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
@@ -444,7 +444,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
 
 
 def _instead(name: str, known: Collection[str]) -> str:
-    """Return the end of the message about another loader's keyword; empty for other keywords."""
+    """Return the end of the message about an unknown keyword; empty if no other loader has it."""
     instead, how = _INSTEAD.get(name, ("", ""))
     if instead in known:
         return f": use {instead}, {how}"

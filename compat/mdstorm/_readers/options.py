@@ -1,4 +1,4 @@
-"""Translate reader arguments into the engine's options for which data to read, in which order."""
+"""Translate reader arguments into engine options: which data to read, and in which order."""
 
 from __future__ import annotations
 
@@ -408,7 +408,7 @@ def _seed(arguments: ReaderArguments, is_shared: bool) -> int | None:
 
 
 class KeptShares:
-    """A cache for rows of parts of shards after a reader has read and transformed them.
+    """A cache for the transformed rows that a reader has read from parts of shards.
 
     Parameters
     ----------

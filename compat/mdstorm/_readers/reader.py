@@ -1,4 +1,4 @@
-"""`Reader`, which iterates over the rows or batches of a dataset, and passes for its loaders."""
+"""`Reader`, which iterates over rows or batches, and the passes that loaders make over its data."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Reader(Described, OwnContext):
                 "rows, or the predicate, filters or selector exclude all of its row groups"
             )
         self._mdstorm_untouched = True
-        #: First epoch of a new loader, because every pass has its own permutations.
+        #: First epoch of the next loader over this reader. Every pass has its own permutations.
         self._mdstorm_next_epoch = options.first_epoch()
         #: Name of the loader that reads this reader's data; None while the reader is iterated
         #: directly.
@@ -230,7 +230,7 @@ class Reader(Described, OwnContext):
         self.stopped = True
         transform = self._mdstorm_cursor.options.transform
         if isinstance(transform, ProcessTransform):
-            transform.close()  # first, because other threads may be waiting for it
+            transform.close()  # close first, because other threads may be waiting for it
         with self._mdstorm_lock:
             self._mdstorm_cursor.end()
         self.dataset.release()
@@ -357,7 +357,7 @@ def _cursor(
     """Return a cursor over a reader's items, reading one shard per batch."""
     convert = each_batch(make_items)
     one_by_one = loaders.plan_of(options.in_world(), loaders.Batching(1))
-    _ = one_by_one.rows_per_epoch  # raises an error for more ranks than rows
+    _ = one_by_one.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     batching = loaders.Batching(rows, by_shard=True)
     loader = loaders.Loader(options, batching, may_peek=False, recorders=recorders)
@@ -424,7 +424,7 @@ def starts_over(reader: Any, *, has_begun: bool) -> bool:
 
 
 class ReaderPasses:
-    """Complete passes over the data of a reader, each independent of the others.
+    """Complete passes over a reader's data, each independent of the others.
 
     Parameters
     ----------

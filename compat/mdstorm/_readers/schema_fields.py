@@ -92,7 +92,7 @@ def _plain_columns(schema: Schema) -> list[str]:
                 if pa.types.is_list(column.arrow_type)
                 else "Ignoring..."
             )
-            warnings.warn(  # with this line as its location, so that it is shown once per process
+            warnings.warn(  # located at this line, so that Python shows it once per process
                 f"Column {column.name!r} has an unsupported field type. {reason} for field "
                 f"{column.name!r}. It is kept in the dataset; list it in schema_fields to read it"
                 f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}",

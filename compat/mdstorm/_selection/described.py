@@ -99,7 +99,7 @@ def _attributes(thing: Any) -> list[str]:
 
 
 def _named(values: dict[str, Any]) -> list[str]:
-    """Describe plain values, and functions by name only, because they may call each other."""
+    """Describe plain values, and functions only by name, because functions may call each other."""
     found = {
         name: name_of(value) if callable(value) else text_of(value) if _is_plain(value) else None
         for name, value in values.items()

@@ -214,7 +214,7 @@ def _boolean(result: Any, count: int) -> Mask | None:
 
 
 def _by_distinct_value(predicate: Any, rows: FieldRows) -> Mask:
-    """Call a predicate on a single field once per distinct value."""
+    """Call a predicate that uses a single field, once for each distinct value."""
     name = predicate._predicate_field
     found, codes = distinct_cells(rows.batch[name], rows.schema.get(name))
     answers = (predicate.do_include({name: value}) for value in found)

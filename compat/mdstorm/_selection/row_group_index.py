@@ -216,7 +216,7 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
         name: StoredIndex(kind, name, indexer.column_names[0], indexer._index_data)
         for name, indexer in indexers.items()
         for kind, class_ in _CLASSES.items()
-        if isinstance(indexer, class_)  # including subclasses
+        if isinstance(indexer, class_)  # subclasses are stored as their base class
     }
     pickled = dump_indexes(stored)
     if isinstance(dataset, ParquetDataset):

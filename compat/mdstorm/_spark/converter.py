@@ -390,7 +390,7 @@ class SparkDatasetConverter(Described):
         if self._mdstorm_is_deleted:
             return replace(found, line=[line[0], "deleted"])
         facts = [*found.facts, ("data", "the user's own" if self._mdstorm_is_given else "a copy")]
-        if found.headings:  # from the index, which may list more files
+        if found.headings:  # the headings describe the index, which may list more files
             return replace(found, line=line, facts=facts)
         facts += [("rows", f"{self.dataset_size:,}"), ("files", f"{files:,}")]
         if self._mdstorm_known is None or not full:

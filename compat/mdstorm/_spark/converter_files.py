@@ -263,7 +263,7 @@ class ReadFiles:
         return replace(self, begins=reading.first_epoch(self.arguments, self.directory))
 
     def warn_of_decimals(self, options: ReaderOptions, framework: reading.Framework) -> None:
-        """Warn once about used decimal columns if the user did not choose a type for them."""
+        """Warn once if decimal columns are used and the user did not choose a type for them."""
         used = self.inputs.columns(options.output_columns)
         names = reading.undecided_decimals(options, self.arguments, used)
         reading.warn_of_decimals(options.dataset.url, names, framework)

@@ -118,8 +118,8 @@ def _file_version(url: str) -> list[Any]:
     try:
         info = Location.of(directory).stat(name)
     except Exception:
-        # Each store raises its own errors if a driver, credentials or the file are missing. Compare
-        # only the name in this case.
+        # Each store raises its own errors if a driver, credentials or the file are missing. In this
+        # case, only the URL is compared.
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
 

@@ -20,7 +20,8 @@ from mdstorm_backend.storage import Location, seconds_of
 
 _NOTES = "_mdstorm_cache_key_"
 _CLAIMS = "_mdstorm_converting_"
-#: Seconds to wait before reading a claim back, to outlast a write by a process that saw no claim.
+#: Seconds to wait before reading a claim back, so that another process that has seen no claim can
+#: finish writing its own.
 _SETTLE_SECONDS = 0.5
 _POLL_SECONDS = 1.0
 #: Maximum number of seconds to wait while another process is converting the same source.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-#: 32 MiB, Petastorm's default; in mdstorm the maximum shard size.
+#: 32 MiB, which is Petastorm's default. In mdstorm, this is the maximum shard size.
 DEFAULT_ROW_GROUP_SIZE_BYTES = 32 << 20
 
 #: Petastorm's compression codecs, and the corresponding MDS codecs.

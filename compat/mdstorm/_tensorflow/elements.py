@@ -58,7 +58,7 @@ class Elements:
     _begun: bool = False
     #: The items that the latest iteration has read.
     _queue: ReadAhead = field(default_factory=ReadAhead)
-    #: The position of a loaded state, and the number of rows already taken from the block there.
+    #: The position in a loaded state, and the number of rows already taken from the next block.
     _loaded: tuple[Any, int] = (None, 0)
 
     def read(self) -> Iterator[Any]:
@@ -144,7 +144,7 @@ class Elements:
         self._queue = ReadAhead()
 
     def _taken_before(self, passes: ReaderPasses) -> int:
-        """Return the number of rows in the next block taken before the state was saved."""
+        """Return how many rows of the next block were taken before the state was saved."""
         begins, taken = self._loaded
         return taken if passes.begins == begins else 0
 
@@ -225,7 +225,7 @@ def _values(row: Any, specs: Sequence[ColumnSpec]) -> Iterator[Any]:
 
 
 def _from_its_place(reader: Any) -> Iterator[Any]:
-    """Yield a reader's remaining items; if it is at its end, reset it and yield all items."""
+    """Yield a reader's remaining items, or all items after a reset if none remain."""
     if getattr(reader, "last_row_consumed", False):
         reader.reset()
     yield from reader

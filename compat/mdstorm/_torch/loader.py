@@ -34,7 +34,7 @@ from mdstorm_backend.read import Block
 _logger = logging.getLogger(__name__)
 #: Number of rows that are converted together if a reader yields single rows.
 ROWS_AT_A_TIME = 1024
-#: Rows that a buffer may hold beyond its capacity, large enough for any batch from a reader.
+#: Number of rows that a buffer may hold beyond its capacity, enough for any batch from a reader.
 _ANY = sys.maxsize // 4
 
 
@@ -183,7 +183,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self._mdstorm_resumable().load_state_dict(state)
 
     def _mdstorm_loop(self) -> loaders.Loader | None:
-        """Return the object that has the loader's position; None if it takes the reader's items."""
+        """Return the object that has the position; None if the loader takes the reader's items."""
         passes = self._mdstorm_own_passes()
         return None if passes is None else passes.loader
 

@@ -164,7 +164,7 @@ def series_to_values(series: pd.Series[Any], expected: pa.DataType | None) -> md
 
 
 def _microseconds(durations: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert durations like day-time intervals; NaT makes the column float64 with NaN."""
+    """Convert durations to microseconds, as int64, or as float64 with NaN if any are NaT."""
     values = durations.astype("timedelta64[us]")
     numbers = values.astype(np.int64)
     missing = np.isnat(values)
@@ -286,7 +286,7 @@ def _listed(cell: Any) -> list[Any] | None:
 
 
 def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Values:
-    """Concatenate non-empty arrays, or return an empty array of the expected type for none."""
+    """Concatenate non-empty arrays; for no arrays, return an empty array of the expected type."""
     if arrays:
         dtype = np.result_type(*[array.dtype for array in arrays])
         if dtype.kind == "M" and dtype != "datetime64[D]":

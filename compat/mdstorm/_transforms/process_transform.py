@@ -27,7 +27,7 @@ from mdstorm.errors import MissingDependencyError, WorkerDiedError
 from mdstorm_backend.format import Batch
 from mdstorm_backend.read import Transform
 
-#: Run by a fresh interpreter, which does not need to import the program's main module again.
+#: Code that a fresh interpreter runs, so that it need not import the program's main module again.
 _PROGRAM = (
     "import json, sys; "
     "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "
@@ -133,7 +133,7 @@ class ProcessTransform:
             result, error, traceback = worker.call(batch)
         except (EOFError, OSError) as closed:
             raise self._discard(worker) from closed
-        except BaseException:  # such as Ctrl-C, while the result is pending
+        except BaseException:  # such as KeyboardInterrupt, while the result is pending
             self._discard(worker)
             raise
         with self._free:
@@ -147,7 +147,7 @@ class ProcessTransform:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of batches consumed, produced and in progress."""
+        """Numbers of batches consumed, produced and in progress."""
         return {
             "items_consumed": self._returned,
             "items_produced": self._returned,
@@ -174,7 +174,7 @@ class ProcessTransform:
             return worker
 
     def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
-        """End a worker and return the error that reports it."""
+        """End a worker, and return the error that reports its end."""
         with self._free:
             if self._closed:
                 return _ended()
@@ -205,7 +205,7 @@ def _leave_workers() -> None:
     for pool in _pools:
         while pool.alive:
             worker = pool.alive.pop()
-            worker.process.returncode = 0  # not our child; prevents Popen's warning
+            worker.process.returncode = 0  # not our child; a return code prevents Popen's warning
             worker.channel.close()
         pool._begin()
 
@@ -336,7 +336,7 @@ def pickle_function(function: Any) -> bytes:
 
 
 def unpickle_function(pickled: bytes) -> Any:
-    """Load an object that `pickle_function` pickled in this, the parent or a worker process."""
+    """Load an object that `pickle_function` pickled in this process, its parent or a worker."""
     return pickle.loads(pickled)  # noqa: S301  # never from a dataset
 
 
