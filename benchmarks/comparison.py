@@ -39,7 +39,8 @@ class Target:
     name: str
     ours: str
     theirs: str | None
-    # The minimum ratio to the other library's figure (None: no target), or the bound in seconds.
+    # The minimum ratio to the other library's figure, or the upper bound in seconds. None if there
+    # is no target.
     promised: float | None
 
 

@@ -55,7 +55,7 @@ logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 class _Missing:
-    """The last import finder, whose error for a missing module suggests the replacement."""
+    """The last import finder. Its error for a missing module suggests a replacement."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:

@@ -185,7 +185,7 @@ class ConverterLoaders(Described):
             self._resumed = (state_dict.get("progress"), loader._mdstorm.of(loader).num_remaining())
 
     def mdstorm_count_steps(self) -> int | None:
-        """Return the number of steps in all epochs of a resumed run, as Lightning estimates it.
+        """Return the number of steps in all epochs of a resumed run, for Lightning's estimate.
 
         This is the sum of the steps before the checkpoint, the remaining steps in its epoch with
         the current world size, and the steps in the following epochs, or None if unknown.

@@ -1,4 +1,4 @@
-"""Petastorm's names, where mdstorm defines them, and which ones it does not provide."""
+"""Petastorm's names: where mdstorm defines them, and which ones mdstorm does not provide."""
 
 from __future__ import annotations
 

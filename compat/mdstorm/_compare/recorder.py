@@ -805,7 +805,7 @@ def _next(loader: Loader, take: Callable[[], Any]) -> Any:
 
 
 def _iterate(loader: Loader, begin: Callable[[], Any]) -> Any:
-    """Begin a pass over a loader, and record its items unless its iterator already does so."""
+    """Begin a pass over a loader, and record its items unless they are recorded elsewhere."""
     iterator = begin()
     is_recorded = loader.is_used_by_loader or RECORDER.loader_of(iterator) is loader
     return iterator if is_recorded else _items(loader, iterator)

@@ -71,7 +71,7 @@ KNOWN = frozenset(
     }
 )
 
-#: Other names of packages and modules, and their names in Petastorm 0.13, Python 3 and NumPy 1.
+#: Other names of packages and modules, mapped to those in Petastorm 0.13, Python 3 and NumPy 1.
 _RENAMED = {
     "__builtin__.": "builtins.",
     "av.experimental.deepdrive.dataset_toolkit.": "petastorm.",
@@ -80,7 +80,8 @@ _RENAMED = {
     "mdstorm.": "petastorm.",
     "numpy._core.": "numpy.core.",
 }
-#: Petastorm's metadata takes kilobytes; an index with millions of values takes megabytes.
+#: Maximum size of a pickle in bytes. Petastorm's metadata takes kilobytes; an index with millions
+#: of values takes megabytes.
 MAX_BYTES = 1 << 28
 #: Maximum number of arguments to a field's constructor.
 _MOST_ARGUMENTS = 5
@@ -106,7 +107,8 @@ _HASHED = {
     "DICT": slice(0, None, 2),
     "ADDITEMS": slice(1, None),
 }
-#: Petastorm's pickles nest at most 13 levels deep, at the unit of a timestamp in an index.
+#: Maximum nesting depth. Petastorm's pickles nest at most 13 levels deep, at the unit of a
+#: timestamp in an index.
 _DEEPEST = 50
 #: Scalar dtypes: byte order, kind, size, and the unit of datetimes.
 _DTYPE = re.compile(

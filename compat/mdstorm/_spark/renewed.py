@@ -1,4 +1,4 @@
-"""Files that show processes on any machine that another process is still alive.
+"""Files by which processes on any machine can tell that another process is still alive.
 
 Locks would not require clocks and waiting, but object stores and many mounts do not support them.
 Instead, a process renews the modification times of its files every minute. If a file has not been
@@ -75,7 +75,7 @@ def is_alive(location: Location, name: str) -> bool:
 
 
 def is_recent(seconds: float) -> bool:
-    """Whether a file renewed at a Unix time may still belong to a live process."""
+    """Whether a file that was renewed at the given Unix time may still belong to a live process."""
     return time.time() - seconds < PATIENCE
 
 

@@ -176,7 +176,7 @@ def _holds_nan(type_: pa.DataType | None) -> bool:
 
 
 def _all_missing(rows: int, type_: pa.DataType | None) -> mds.Values:
-    """Return a column of nulls with the column's type in other shards."""
+    """Return a column of nulls with the type that the column has in other shards."""
     if type_ is None:
         return pa.nulls(rows)
     if pa.types.is_floating(type_):

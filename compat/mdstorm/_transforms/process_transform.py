@@ -105,7 +105,7 @@ class ProcessTransform:
         _pools.add(self)
 
     def _begin(self) -> None:
-        """Initialize the pool without workers in this process."""
+        """Initialize the pool in this process, without any workers."""
         self._idle: list[_TransformWorker] = []
         self.alive: list[_TransformWorker] = []
         self._free = threading.Condition()
