@@ -12,7 +12,7 @@
 
 # COMMAND ----------
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import hyperopt, matplotlib, pyspark, sklearn, torch
 
 # COMMAND ----------
@@ -33,7 +33,7 @@ CACHE = "file:///tmp/examples-cache"
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 
@@ -42,9 +42,9 @@ spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 images of 8 by 8 pixels, each stored as the bytes of its pixels. A tenth is held out.
-# MAGIC `make_spark_converter` runs a DataFrame's plan once and keeps the result in the cache
-# MAGIC directory. It does not run the same plan twice.
+# MAGIC The table has 1,797 images of 8 by 8 pixels, each stored as the bytes of its pixels. A tenth
+# MAGIC of the images is held out. `make_spark_converter` runs a DataFrame's plan once and keeps the
+# MAGIC result in the cache directory, so the same plan is not run again.
 
 # COMMAND ----------
 
@@ -102,8 +102,8 @@ print({name: (tuple(column.shape), column.dtype) for name, column in batch.items
 # MAGIC %md
 # MAGIC ## One node
 # MAGIC
-# MAGIC In each of `num_epochs` epochs, every row is read once. Without it, a loader repeats the
-# MAGIC rows until the loop ends.
+# MAGIC In each of `num_epochs` epochs, every row is read once. Without `num_epochs`, a loader
+# MAGIC repeats the rows until the loop ends.
 
 # COMMAND ----------
 
@@ -141,7 +141,7 @@ model = trained_model(learning_rate=0.005)
 # MAGIC %md
 # MAGIC ## What the model has learned
 # MAGIC
-# MAGIC Twelve of the held-out digits, each below the model's prediction.
+# MAGIC The picture shows twelve of the held-out digits, each below the model's prediction.
 
 # COMMAND ----------
 
@@ -178,8 +178,9 @@ plt.show()
 # MAGIC %md
 # MAGIC ## Search
 # MAGIC
-# MAGIC Hyperopt's trials run as Spark tasks. The converter is pickled along with the function. Its
-# MAGIC pickle is small: it stores where the rows are, and how many.
+# MAGIC Hyperopt's trials run as Spark tasks. The converter is pickled along with the function. The
+# MAGIC converter's pickle is small, because it stores only where the rows are and how many there
+# MAGIC are.
 
 # COMMAND ----------
 
@@ -208,9 +209,9 @@ print(f"{len(trials.trials)} trials; the best has accuracy {-min(trials.losses()
 # MAGIC ## Distributed
 # MAGIC
 # MAGIC `TorchDistributor` starts the processes, here two on this machine; with `local_mode=False`
-# MAGIC they are Spark tasks on the workers of the cluster. Each reads its share of the rows, given
-# MAGIC by `cur_shard` and `shard_count`. Shares may differ by a row, but all processes must take
-# MAGIC the same number of steps, so each stops after that many.
+# MAGIC they are Spark tasks on the workers of the cluster. Each process reads its share of the
+# MAGIC rows, given by `cur_shard` and `shard_count`. Shares may differ by a row, but all processes
+# MAGIC must take the same number of steps, so each process stops after a fixed number of steps.
 
 # COMMAND ----------
 

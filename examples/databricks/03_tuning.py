@@ -11,7 +11,7 @@
 
 # COMMAND ----------
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import hyperopt, joblibspark, matplotlib, mdstorm, optuna, pyspark, torch
 
 # COMMAND ----------
@@ -32,7 +32,7 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 df = spark.range(1000).selectExpr("float(id / 1000) AS x", "float(3 * id / 1000) AS y")
 converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
@@ -52,7 +52,7 @@ from torch import nn
 
 
 def train(converter, learning_rate):
-    """Return the loss after one epoch, and the number of rows that it took."""
+    """Return the loss after one epoch, and the number of rows that were read."""
     torch.manual_seed(1)
     model, rows = nn.Linear(1, 1), 0
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
@@ -108,8 +108,8 @@ show("Optuna", [(t.params["learning_rate"], t.value, t.user_attrs["rows"]) for t
 # MAGIC %md
 # MAGIC ## Hyperopt, with SparkTrials
 # MAGIC
-# MAGIC Spark sends the function to its workers with everything that it uses. A converter stores
-# MAGIC where the shards are and how many rows they have; the rows stay where they are.
+# MAGIC Spark sends the function to its workers with everything that the function uses. A converter
+# MAGIC stores where the shards are and how many rows they have; the rows stay where they are.
 
 # COMMAND ----------
 
@@ -161,8 +161,8 @@ show("joblib", [(rate, loss, rows) for rate, (loss, rows) in zip(learning_rates,
 # MAGIC %md
 # MAGIC ## All trials
 # MAGIC
-# MAGIC Trained from the same rows in the same order, the twelve trials lie on one curve, whichever
-# MAGIC tuner chose the learning rate and wherever it was tried.
+# MAGIC All twelve trials were trained on the same rows in the same order. They lie on one curve,
+# MAGIC whichever tuner chose the learning rate and wherever the trial ran.
 
 # COMMAND ----------
 

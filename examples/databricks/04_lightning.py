@@ -11,7 +11,7 @@
 
 # COMMAND ----------
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import lightning, matplotlib, mdstorm, pyspark, sklearn, torch
 
 # COMMAND ----------
@@ -31,7 +31,8 @@ CACHE = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 images of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+# MAGIC The table has 1,797 images of 8 by 8 pixels, each stored as an array of numbers. A tenth of
+# MAGIC the images is held out.
 
 # COMMAND ----------
 
@@ -40,7 +41,7 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 digits = load_digits()
 rows = [
@@ -152,8 +153,8 @@ plt.show()
 # MAGIC %md
 # MAGIC ## Two processes
 # MAGIC
-# MAGIC `TorchDistributor` starts them, here on this machine; with `local_mode=False` they are Spark
-# MAGIC tasks on the workers of the cluster. The code is the same as for one process.
+# MAGIC `TorchDistributor` starts the processes, here on this machine; with `local_mode=False` they
+# MAGIC are Spark tasks on the workers of the cluster. The code is the same as for one process.
 
 # COMMAND ----------
 

@@ -11,7 +11,7 @@
 
 # COMMAND ----------
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import deltalake, matplotlib, mdstorm, pyarrow, torch
 
 # COMMAND ----------
@@ -19,7 +19,7 @@ import deltalake, matplotlib, mdstorm, pyarrow, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC Change this line only: on Databricks a volume,
+# MAGIC Change only this line. On Databricks, use a volume,
 # MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/data`.
 
 # COMMAND ----------
@@ -31,7 +31,7 @@ DATA = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## Parquet
 # MAGIC
-# MAGIC A directory with files of 100 rows, as Spark or pyarrow write it.
+# MAGIC The directory has files of 100 rows each, as written by Spark or pyarrow.
 
 # COMMAND ----------
 
@@ -65,8 +65,8 @@ print(f"{len(ids)} rows, {ids[0]} to {ids[-1]}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC PyTorch gets the rows in batches of any size, shuffled across files. A state stores how
-# MAGIC far a loader has got, and another loader, in any process, continues with the next row.
+# MAGIC PyTorch gets the rows in batches of any size, shuffled across files. A loader's state stores
+# MAGIC its position, and another loader, in any process, continues with the next row.
 
 # COMMAND ----------
 
@@ -105,8 +105,9 @@ plt.show()
 # MAGIC %md
 # MAGIC ## Delta
 # MAGIC
-# MAGIC A table with three versions: orders, more orders, and day 7 deleted. The files of older
-# MAGIC versions are still in the directory; the table's log lists which rows are live.
+# MAGIC The table has three versions: the first has orders, the second more orders, and the third no
+# MAGIC orders of day 7. The files of older versions are still in the directory; the table's log
+# MAGIC records which rows are live.
 
 # COMMAND ----------
 
@@ -129,8 +130,8 @@ print(f"the newest version: {len(ids_of())} rows; the first: {len(ids_of(version
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC `make_spark_converter` also takes a path instead of a DataFrame, and a version. Its loaders
-# MAGIC for PyTorch and TensorFlow work as usual, without a copy.
+# MAGIC Instead of a DataFrame, `make_spark_converter` also takes a path and a version. The
+# MAGIC converter's loaders for PyTorch and TensorFlow work as usual, without a copy.
 
 # COMMAND ----------
 
@@ -146,7 +147,7 @@ with converter.make_torch_dataloader(batch_size=256, num_epochs=1) as loader:
 # MAGIC ## Or convert once
 # MAGIC
 # MAGIC MDS is read faster than Parquet. `verify` compares every row with the source. On the command
-# MAGIC line: `mdstorm convert SRC DST`, `mdstorm verify --against SRC DST`.
+# MAGIC line, run `mdstorm convert SRC DST` and `mdstorm verify --against SRC DST`.
 
 # COMMAND ----------
 

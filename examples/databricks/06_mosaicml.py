@@ -12,7 +12,7 @@
 
 # COMMAND ----------
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import matplotlib, mdstorm, PIL, pyspark, sklearn, torch
 
 # COMMAND ----------
@@ -20,8 +20,8 @@ import matplotlib, mdstorm, PIL, pyspark, sklearn, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC Change this line only. The driver and the workers must both reach it: on a cluster a
-# MAGIC volume, `file:///Volumes/<catalog>/<schema>/<volume>/data`, or a bucket,
+# MAGIC Change only this line. The driver and the workers must both reach the directory: on a
+# MAGIC cluster, use a volume, `file:///Volumes/<catalog>/<schema>/<volume>/data`, or a bucket,
 # MAGIC `s3://<bucket>/data`.
 
 # COMMAND ----------
@@ -33,9 +33,9 @@ DATA = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## Text to tokens, with Spark
 # MAGIC
-# MAGIC `dataframe_to_mds` writes each partition to its own directory, and one index for all.
-# MAGIC The preprocessing function gets rows as a pandas DataFrame, and yields samples. Compression
-# MAGIC makes the files smaller, and hashes reveal damaged ones.
+# MAGIC `dataframe_to_mds` writes each partition to its own directory, and one index for all
+# MAGIC partitions. The preprocessing function gets rows as a pandas DataFrame, and yields samples.
+# MAGIC Compression makes the files smaller, and hashes reveal damaged files.
 
 # COMMAND ----------
 
@@ -44,13 +44,13 @@ from pyspark.sql import SparkSession
 
 from mdstorm_backend import dataframe_to_mds
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 texts = spark.range(200).selectExpr("id", "concat('the ship ', id, ' comes in late') AS text")
 
 
 def tokenize(rows, length):
-    """Make a number of each letter; a tokenizer goes here."""
+    """Convert each letter to a number; a real program would use a tokenizer."""
     for number, text in zip(rows["id"], rows["text"]):
         tokens = np.zeros(length, np.int64)
         letters = np.frombuffer(text.encode()[:length], np.uint8)
@@ -118,8 +118,8 @@ print(f"{len(before)} rows, then {len(after)}: {len({*before, *after})} differen
 # MAGIC %md
 # MAGIC ## Several streams, mixed
 # MAGIC
-# MAGIC Three in four samples come from one stream, the rest from the other, mixed within each
-# MAGIC batch.
+# MAGIC Three in four samples come from one stream, and the rest from the other. Each batch mixes
+# MAGIC both.
 
 # COMMAND ----------
 
@@ -154,8 +154,8 @@ plt.show()
 # MAGIC %md
 # MAGIC ## Images
 # MAGIC
-# MAGIC A writer stores each image as a file, here PNG. Samples have Pillow images, and a loader's
-# MAGIC `batch_map` or `collate_fn` turns them into tensors.
+# MAGIC A writer stores each image as a file, here PNG. Samples contain Pillow images, and a
+# MAGIC loader's `batch_map` or `collate_fn` turns them into tensors.
 
 # COMMAND ----------
 

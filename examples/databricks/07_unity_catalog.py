@@ -2,11 +2,11 @@
 # MAGIC %md
 # MAGIC # Unity Catalog from outside Databricks
 # MAGIC
-# MAGIC On Databricks a volume is a directory, `/Volumes/…`, and `file:///Volumes/…` is all that a
-# MAGIC cache directory needs to be. Elsewhere, such as on a laptop or in a container, mdstorm reads
-# MAGIC and writes the same volume through Databricks' Files API, as `dbfs:/Volumes/…`. Tables are
-# MAGIC read by their names, here and there. This notebook shows the credentials that this takes, on
-# MAGIC the driver and on workers.
+# MAGIC On Databricks, a volume is a directory, `/Volumes/…`, and a cache directory is simply
+# MAGIC `file:///Volumes/…`. Elsewhere, such as on a laptop or in a container, mdstorm reads and
+# MAGIC writes the same volume through Databricks' Files API, as `dbfs:/Volumes/…`. In both places,
+# MAGIC tables are read by name. This notebook shows which credentials the driver and the workers
+# MAGIC need outside of Databricks.
 
 # COMMAND ----------
 
@@ -16,7 +16,7 @@
 
 import os
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import databricks.sdk, deltalake, matplotlib, mdstorm, pyspark, torch
 
 # COMMAND ----------
@@ -24,9 +24,9 @@ import databricks.sdk, deltalake, matplotlib, mdstorm, pyspark, torch
 # MAGIC %md
 # MAGIC ## The directory and the table
 # MAGIC
-# MAGIC Change these lines only: a directory of a volume that you may write to, and a table with the
-# MAGIC columns `x` and `y`. If the files of the table are on Azure, install the extra `azure`
-# MAGIC instead of `s3`.
+# MAGIC Change only these lines. `VOLUME` is a directory in a volume that you are allowed to write
+# MAGIC to, and `TABLE` is a table with the columns `x` and `y`. If the files of the table are on
+# MAGIC Azure, install the extra `azure` instead of `s3`.
 
 # COMMAND ----------
 
@@ -38,10 +38,10 @@ TABLE = "main.default.points"
 # MAGIC %md
 # MAGIC ## Credentials on the driver
 # MAGIC
-# MAGIC mdstorm looks for them in `DATABRICKS_HOST` and `DATABRICKS_TOKEN`, in
+# MAGIC mdstorm looks for credentials in `DATABRICKS_HOST` and `DATABRICKS_TOKEN`, in
 # MAGIC `DATABRICKS_CONFIG_PROFILE` and in `~/.databrickscfg`. A notebook should not hold a token:
-# MAGIC set the variables where Jupyter is started, or take them from a secret store. Here they are
-# MAGIC taken out of the environment first, to see what happens.
+# MAGIC set the variables where Jupyter is started, or take them from a secret store. Here, the
+# MAGIC variables are first removed from the environment, to show the error.
 
 # COMMAND ----------
 
@@ -70,9 +70,9 @@ except OSError as error:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC The error lists where credentials were looked for, and what to set. No message, pickle or
-# MAGIC log of mdstorm contains a secret. With the variables set, the rows are written, the index
-# MAGIC last: an unfinished write is not a dataset.
+# MAGIC The error lists where mdstorm looked for credentials, and what to set. No message, pickle or
+# MAGIC log of mdstorm contains a secret. With the variables set, the rows are written. The index is
+# MAGIC written last, so an unfinished write is not a dataset.
 
 # COMMAND ----------
 
@@ -85,8 +85,8 @@ print(f"{len(open_dataset(VOLUME))} rows in {VOLUME}")
 # MAGIC %md
 # MAGIC ## Downloads
 # MAGIC
-# MAGIC Opening the dataset downloads the first of its seven shards, and the first epoch the others.
-# MAGIC Later epochs read them from this machine.
+# MAGIC Opening the dataset downloads the first of its seven shards, and the first epoch downloads
+# MAGIC the others. Later epochs read the shards from this machine.
 
 # COMMAND ----------
 
@@ -116,8 +116,8 @@ plt.show()
 # MAGIC %md
 # MAGIC ## Credentials on workers
 # MAGIC
-# MAGIC Workers have their own environment. Variables that the driver sets later are not in it.
-# MAGIC The workspace refuses a wrong or expired token; the error on the worker names it.
+# MAGIC Workers have their own environment, which lacks variables that the driver sets later. The
+# MAGIC workspace refuses a wrong or expired token, and the error on the worker says so.
 
 # COMMAND ----------
 
@@ -128,7 +128,7 @@ from mdstorm.spark import make_spark_converter
 
 for name in names:
     os.environ.pop(name)
-# Its workers have no credentials. Spark's own progress bars are not shown.
+# The workers of this session have no credentials. Spark's own progress bars are hidden.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 os.environ.update(credentials)
 
@@ -169,11 +169,12 @@ print(train_on_a_worker({**credentials, "DATABRICKS_TOKEN": "expired"}))
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## The fix: set them inside the training function
+# MAGIC ## The fix: set the variables inside the training function
 # MAGIC
-# MAGIC The function gets the credentials as an argument and sets them before anything is read. The
-# MAGIC same goes for `TorchDistributor`, for Ray and for any other launcher. An argument travels
-# MAGIC with the task: use a short-lived token, or let the function read it from a secret store.
+# MAGIC The function takes the credentials as an argument and sets the variables before anything is
+# MAGIC read. The same goes for `TorchDistributor`, for Ray and for any other launcher. The argument
+# MAGIC is sent with the task, so use a short-lived token, or let the function read the token from a
+# MAGIC secret store.
 
 # COMMAND ----------
 
@@ -185,9 +186,9 @@ print(f"loss {loss:.4f}")
 # MAGIC %md
 # MAGIC ## A table by its name
 # MAGIC
-# MAGIC A table needs no path and no Spark. Unity Catalog gives out credentials for its files, and
-# MAGIC mdstorm renews them before they expire. You need `SELECT` on the table, and
-# MAGIC `EXTERNAL USE SCHEMA` on its schema, which only the owner of the catalog grants.
+# MAGIC Reading a table needs neither a path nor Spark. Unity Catalog issues credentials for the
+# MAGIC table's files, and mdstorm renews them before they expire. You need `SELECT` on the table,
+# MAGIC and `EXTERNAL USE SCHEMA` on its schema, which only the owner of the catalog can grant.
 
 # COMMAND ----------
 
@@ -199,8 +200,8 @@ with make_batch_reader(TABLE, num_epochs=1) as reader:
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A converter of a table sends its name to the workers. Each worker logs in to the workspace,
-# MAGIC and gets its own credentials for the files.
+# MAGIC The converter of a table sends the table's name to the workers. Each worker logs in to the
+# MAGIC workspace, and gets its own credentials for the files.
 
 # COMMAND ----------
 
@@ -211,11 +212,11 @@ print(f"loss {loss:.4f}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What else goes wrong
+# MAGIC ## What else can go wrong
 # MAGIC
-# MAGIC A missing directory, volume or table raises an error that names it and what to check.
-# MAGIC Every wait has a time limit, and downloads are verified by size, and by hash if the index
-# MAGIC has one.
+# MAGIC If a directory, volume or table is missing, the error names what is missing and what to
+# MAGIC check. Every wait has a time limit, and downloads are verified by size, and by hash if the
+# MAGIC index has one.
 
 # COMMAND ----------
 

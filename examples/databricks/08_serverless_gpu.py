@@ -12,7 +12,7 @@
 
 # COMMAND ----------
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import databricks.sdk, deltalake, matplotlib, mdstorm, pyspark, torch
 
 # COMMAND ----------
@@ -20,9 +20,10 @@ import databricks.sdk, deltalake, matplotlib, mdstorm, pyspark, torch
 # MAGIC %md
 # MAGIC ## The directory and the table
 # MAGIC
-# MAGIC Change these lines only: a volume,
+# MAGIC Change only these lines. `CACHE` is a volume,
 # MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/cache`, which the notebook and the processes
-# MAGIC reach under the same path, and a table of Unity Catalog, which the last section reads.
+# MAGIC reach under the same path. `TABLE` is a table of Unity Catalog, which the last section
+# MAGIC reads.
 
 # COMMAND ----------
 
@@ -34,8 +35,8 @@ TABLE = "main.default.points"
 # MAGIC %md
 # MAGIC ## Processes
 # MAGIC
-# MAGIC The package `serverless_gpu` exists only on that compute. Elsewhere, the notebook starts two
-# MAGIC processes on this machine, so that you can try it before paying for a GPU.
+# MAGIC The package `serverless_gpu` exists only on serverless GPU compute. Elsewhere, the notebook
+# MAGIC starts two processes on this machine, so that you can try it before paying for a GPU.
 
 # COMMAND ----------
 
@@ -47,7 +48,7 @@ except ImportError:
 
 def run_distributed(function, *arguments):
     """Run a function in two processes, and return what the first one returns."""
-    if distributed is not None:  # as in its documentation; not tested yet
+    if distributed is not None:  # as the documentation shows; not tested yet
         return distributed(gpus=2, gpu_type="A10")(function).distributed(*arguments)[0]
     from pyspark.ml.torch.distributor import TorchDistributor
 
@@ -60,9 +61,10 @@ def run_distributed(function, *arguments):
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC Serverless sessions refuse `spark.conf.set` for keys that they do not know: the cache
-# MAGIC directory is an argument. Where Python on executors may not write to the volume, Spark
-# MAGIC writes Parquet there and the notebook makes shards of it. The log mentions it.
+# MAGIC Serverless sessions refuse `spark.conf.set` for keys that they do not know, so the cache
+# MAGIC directory is passed as an argument. If Python on the executors is not allowed to write to
+# MAGIC the volume, Spark writes Parquet there and the notebook converts the files to shards. The
+# MAGIC log mentions this.
 
 # COMMAND ----------
 
@@ -70,7 +72,7 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 df = spark.range(4000).selectExpr("id", "float(id / 4000) AS x", "float(3 * id / 4000) AS y")
 converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
@@ -78,10 +80,10 @@ converter = make_spark_converter(df.repartition(8), parent_cache_dir_url=CACHE)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC ## What travels
+# MAGIC ## What is sent to the processes
 # MAGIC
-# MAGIC Everything that a function uses is pickled with it: a table would be sent to every process.
-# MAGIC A converter only stores where the rows are, and how many.
+# MAGIC Everything that a function uses is pickled with the function, so a table would be sent to
+# MAGIC every process. A converter stores only where the rows are and how many there are.
 
 # COMMAND ----------
 
@@ -94,15 +96,16 @@ print(f"{len(converter)} rows, and a pickle of {len(pickle.dumps(converter)) / 1
 # MAGIC %md
 # MAGIC ## The function
 # MAGIC
-# MAGIC Loader, model and process group are made inside. `cur_shard="auto"` finds the rank and the
-# MAGIC number of processes, from the process group or from the launcher's variables.
+# MAGIC The loader, the model and the process group are created inside the function.
+# MAGIC `cur_shard="auto"` finds the rank and the number of processes, from the process group or
+# MAGIC from the launcher's variables.
 # MAGIC
 # MAGIC - **Copies across epochs.** The process that first needs a shard copies it from the volume
-# MAGIC   to the machine's own disk, and it is read from there in all epochs.
-# MAGIC   Set `MDSTORM_CACHE_DIR` to a directory on the fastest disk.
+# MAGIC   to the machine's own disk, and all epochs read the copy. Set `MDSTORM_CACHE_DIR` to a
+# MAGIC   directory on the fastest disk.
 # MAGIC - **Threads and prefetch.** `workers_count` threads read and decode ahead of the training
-# MAGIC   loop, and `shuffling_queue_capacity` sets the number of rows among which it shuffles.
-# MAGIC   Batches are copied to the GPU ahead of both.
+# MAGIC   loop, and `shuffling_queue_capacity` sets the number of rows that are shuffled together.
+# MAGIC   The training loop copies each batch to the GPU.
 # MAGIC - **Statistics.** After a pass, `loader.statistics()` shows how long a GPU waited for data,
 # MAGIC   and why.
 
@@ -183,11 +186,12 @@ converter.delete()
 # MAGIC %md
 # MAGIC ## A table by its name
 # MAGIC
-# MAGIC A table of Unity Catalog needs no converter in the notebook: the function gets the name, and
-# MAGIC each process opens the table and reads its share. It logs in to the workspace, and gets its
-# MAGIC own credentials for the files, which are renewed before they expire. Outside of Databricks,
-# MAGIC set `DATABRICKS_HOST` and `DATABRICKS_TOKEN` where this notebook is started. If a process
-# MAGIC cannot log in, the error names the variables to set inside the function.
+# MAGIC A table of Unity Catalog needs no converter in the notebook: the table's name is passed to
+# MAGIC the function, and each process opens the table and reads its share. Each process logs in to
+# MAGIC the workspace, and gets its own credentials for the files, which are renewed before they
+# MAGIC expire. Outside of Databricks, set `DATABRICKS_HOST` and `DATABRICKS_TOKEN` where this
+# MAGIC notebook is started. If a process cannot log in, the error names the variables to set inside
+# MAGIC the function.
 
 # COMMAND ----------
 

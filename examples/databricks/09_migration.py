@@ -3,7 +3,7 @@
 # MAGIC # Migrating a repository: audit, run, rewrite, verify
 # MAGIC
 # MAGIC This notebook migrates a small repository that was written for Petastorm, `examples/legacy`,
-# MAGIC by the steps that a large one takes. Every step is a command. Code is parsed and not run,
+# MAGIC in the same steps as a large one. Every step is a command. Code is parsed and not run,
 # MAGIC except where a step says so.
 
 # COMMAND ----------
@@ -15,7 +15,7 @@
 import shutil
 import tempfile
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import matplotlib, mdstorm, PIL, pyspark, sklearn, torch
 
 # COMMAND ----------
@@ -23,7 +23,7 @@ import matplotlib, mdstorm, PIL, pyspark, sklearn, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC Change this line only, on Databricks to a volume,
+# MAGIC Change only this line. On Databricks, use a volume,
 # MAGIC `file:///Volumes/<catalog>/<schema>/<volume>/data`.
 
 # COMMAND ----------
@@ -46,7 +46,7 @@ from pathlib import Path
 legacy = Path.cwd().parent / "legacy"
 if not legacy.is_dir():
     raise FileNotFoundError(
-        f"{legacy} is not there: clone the repository of mdstorm, or name another"
+        f"{legacy} is not there: clone mdstorm's repository, or set another directory"
     )
 repository = Path(shutil.copytree(legacy, f"{tempfile.mkdtemp()}/legacy"))
 
@@ -102,9 +102,9 @@ done = mdstorm("migrate")
 # MAGIC %md
 # MAGIC ## Write it, with a report
 # MAGIC
-# MAGIC The report is one page for people, with a checklist; JSON and SARIF are for machines. A run
-# MAGIC ends with "before you run it": where to get mdstorm, and which Pythons, runtimes and pins of
-# MAGIC the repository it does not support.
+# MAGIC The report is one page for people, with a checklist; JSON and SARIF are for other programs.
+# MAGIC The output also has a section "before you run it", about where to get mdstorm and which of
+# MAGIC the repository's Python versions, runtimes and pinned libraries mdstorm does not support.
 
 # COMMAND ----------
 
@@ -134,7 +134,7 @@ print(f"{len(different)} lines differ from the run before")
 # MAGIC ## The data
 # MAGIC
 # MAGIC Datasets that Petastorm wrote stay where they are and are read as before. To get MDS shards,
-# MAGIC convert one. `verify` then compares all rows, images decoded.
+# MAGIC convert a dataset. `verify` then compares all rows, with images decoded.
 
 # COMMAND ----------
 
@@ -143,7 +143,7 @@ from pyspark.sql import SparkSession
 sys.path.insert(0, str(repository))
 import train_digits
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 train_digits.write_digits(spark, f"{DATA}/digits")
 
@@ -156,7 +156,8 @@ print("exit code", done.returncode)
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC `make_reader` reads both: above the dataset in Petastorm's format, below its copy in MDS.
+# MAGIC `make_reader` reads both formats. The upper digits are from the dataset in Petastorm's
+# MAGIC format, the lower ones from its copy in MDS.
 
 # COMMAND ----------
 

@@ -15,7 +15,7 @@
 import os
 import tempfile
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import accelerate, matplotlib, mdstorm, pyspark, sklearn, torch, transformers
 
 # COMMAND ----------
@@ -35,7 +35,8 @@ CACHE = "file:///tmp/examples-cache"
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 images of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+# MAGIC The table has 1,797 images of 8 by 8 pixels, each stored as an array of numbers. A tenth of
+# MAGIC the images is held out.
 
 # COMMAND ----------
 
@@ -44,7 +45,7 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 digits = load_digits()
 rows = [
@@ -63,7 +64,7 @@ held_out = make_spark_converter(df.where("number % 10 = 0"), parent_cache_dir_ur
 # MAGIC ## The Trainer
 # MAGIC
 # MAGIC With `StreamingTrainerMixin`, the Trainer takes converters. The model gets columns by name:
-# MAGIC `label` becomes `labels`, and columns that it does not take are left out.
+# MAGIC `label` becomes `labels`, and columns that the model does not take are left out.
 
 # COMMAND ----------
 
@@ -128,8 +129,8 @@ print(f"accuracy {metrics['eval_accuracy']:.2f}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC `predict` also takes a converter. Each held-out digit counts in one cell: the row shows
-# MAGIC which digit it is, the column what the model predicts.
+# MAGIC `predict` also takes a converter. Each held-out digit is counted in one cell: the row is the
+# MAGIC true digit, and the column is the digit that the model predicts.
 
 # COMMAND ----------
 
@@ -147,8 +148,8 @@ plt.show()
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC A checkpoint in the middle of the second epoch resumes with the remaining rows: the final
-# MAGIC weights equal the uninterrupted run's.
+# MAGIC Training resumes from a checkpoint in the middle of the second epoch, with the remaining
+# MAGIC rows. The final weights equal those of the uninterrupted run.
 
 # COMMAND ----------
 
@@ -163,8 +164,8 @@ print(f"largest difference between the weights: {difference:.2f}")
 # MAGIC %md
 # MAGIC ## Accelerate
 # MAGIC
-# MAGIC `prepare` takes a loader of a converter, and each process reads its share of the rows. At
-# MAGIC the end of an epoch the last batches are padded to the same size, and `gather_for_metrics`
+# MAGIC `prepare` takes a converter's loader, and each process reads its share of the rows. At the
+# MAGIC end of an epoch, the last batches are padded to the same size, and `gather_for_metrics`
 # MAGIC leaves the padding out. `TorchDistributor` starts two processes here, as `accelerate launch`
 # MAGIC does elsewhere.
 

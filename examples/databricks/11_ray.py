@@ -2,8 +2,8 @@
 # MAGIC %md
 # MAGIC # Ray Train
 # MAGIC
-# MAGIC Ray's workers read the rows that Spark prepared. They get the converter as a small pickle,
-# MAGIC and with `cur_shard="auto"` each finds its share of the rows.
+# MAGIC Ray's workers read the rows that Spark prepared. The converter is sent to them as a small
+# MAGIC pickle, and with `cur_shard="auto"` each worker finds its share of the rows.
 
 # COMMAND ----------
 
@@ -14,7 +14,7 @@
 import os
 import tempfile
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import matplotlib, mdstorm, pyspark, ray.train, torch
 
 # COMMAND ----------
@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 
 from mdstorm.spark import make_spark_converter
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 df = spark.range(1000).selectExpr("id", "float(id / 1000) AS x", "float(3 * id / 1000) AS y")
 converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
@@ -45,7 +45,7 @@ converter = make_spark_converter(df.repartition(4), parent_cache_dir_url=CACHE)
 # MAGIC %md
 # MAGIC ## What each worker reads
 # MAGIC
-# MAGIC With two workers, each row goes to one of them. They shuffle their shares.
+# MAGIC With two workers, each row goes to one of them, and each worker shuffles its share.
 
 # COMMAND ----------
 
@@ -75,8 +75,8 @@ plt.show()
 # MAGIC %md
 # MAGIC ## The training function
 # MAGIC
-# MAGIC `prepare_data_loader` fetches one batch ahead. The state comes from the loader beneath it,
-# MAGIC which accounts for that batch, and goes into the checkpoint with the weights.
+# MAGIC `prepare_data_loader` fetches one batch ahead. The state in the checkpoint is from the
+# MAGIC original loader, which accounts for that batch.
 
 # COMMAND ----------
 
@@ -117,8 +117,8 @@ def train(settings):
 # MAGIC %md
 # MAGIC ## Two workers
 # MAGIC
-# MAGIC Without `num_cpus` Ray takes what the machine or the cluster has. `storage_path` is where
-# MAGIC checkpoints go: on a cluster a volume.
+# MAGIC Without `num_cpus`, Ray uses all CPUs of the machine or the cluster. Checkpoints are written
+# MAGIC to `storage_path`; on a cluster, set it to a volume.
 
 # COMMAND ----------
 

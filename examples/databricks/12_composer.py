@@ -14,7 +14,7 @@
 
 import tempfile
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import composer, matplotlib, mdstorm, pyspark, sklearn, torch
 
 # COMMAND ----------
@@ -37,7 +37,7 @@ from sklearn.datasets import load_digits
 
 from mdstorm.spark import make_spark_converter
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 digits = load_digits()
 rows = [
@@ -66,7 +66,7 @@ class DigitModel(ComposerModel):
     def __init__(self):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
-        self.rows = 0  # number of rows that it was trained on
+        self.rows = 0  # number of rows that the model was trained on
 
     def forward(self, batch):
         self.rows += len(batch["label"])
@@ -138,8 +138,9 @@ print(f"{model.rows} rows, accuracy {accuracy_of(model):.2f}")
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC By default, a converter's loader shuffles shards. With a queue it also shuffles rows, within
-# MAGIC enough shards for 1,000 rows. `StreamingDataset` shuffles rows within its own blocks.
+# MAGIC By default, a converter's loader shuffles shards. With a queue of 1,000 rows, it also
+# MAGIC shuffles rows within groups of shards that hold at least 1,000 rows. `StreamingDataset`
+# MAGIC shuffles rows within its own blocks.
 
 # COMMAND ----------
 

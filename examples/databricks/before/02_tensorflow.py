@@ -17,7 +17,7 @@ import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # show only errors
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # same rounding on every machine
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import hyperopt, matplotlib, pyspark, sklearn, tensorflow
 
 # COMMAND ----------
@@ -38,7 +38,7 @@ CACHE = "file:///tmp/examples-cache"
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 from pyspark.sql import SparkSession
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 
@@ -47,7 +47,8 @@ spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 # MAGIC %md
 # MAGIC ## The rows
 # MAGIC
-# MAGIC 1,797 images of 8 by 8 pixels, as arrays of numbers. A tenth is held out.
+# MAGIC The table has 1,797 images of 8 by 8 pixels, each stored as an array of numbers. A tenth of
+# MAGIC the images is held out.
 
 # COMMAND ----------
 
@@ -142,8 +143,9 @@ plt.show()
 # MAGIC %md
 # MAGIC ## The same with mdstorm alone
 # MAGIC
-# MAGIC The cells above run on both libraries. mdstorm can also make the pairs that Keras expects,
-# MAGIC and it ends each epoch. That needs neither `map` nor `steps_per_epoch`:
+# MAGIC The cells above run on both libraries. mdstorm can also make the pairs of features and
+# MAGIC labels that Keras expects, and it ends each epoch. Then neither `map` nor `steps_per_epoch`
+# MAGIC is needed:
 # MAGIC
 # MAGIC ```python
 # MAGIC with converter_train.make_tf_dataset(
@@ -236,7 +238,7 @@ def train_on_worker(converter, learning_rate, steps):
     return [weight.numpy() for weight in weights]
 
 
-converter = converter_train  # the only object of the notebook that tasks get
+converter = converter_train  # the only object of the notebook that is sent to the tasks
 tasks = spark.sparkContext.parallelize(range(2), 2).barrier()
 on_workers = tasks.mapPartitions(lambda _: [train_on_worker(converter, 0.2, 100)]).collect()
 difference = max(np.abs(one - other).max() for one, other in zip(*on_workers))

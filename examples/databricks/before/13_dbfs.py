@@ -12,7 +12,7 @@
 
 # COMMAND ----------
 
-# If one is missing, run the cell above and restart Python.
+# If a library is missing, run the cell above and restart Python.
 import matplotlib, pyspark, torch
 
 # COMMAND ----------
@@ -20,7 +20,7 @@ import matplotlib, pyspark, torch
 # MAGIC %md
 # MAGIC ## The directory
 # MAGIC
-# MAGIC Change this line only: on Databricks `dbfs:/ml/<you>`.
+# MAGIC Change only this line. On Databricks, use `dbfs:/ml/<you>`.
 
 # COMMAND ----------
 
@@ -36,15 +36,15 @@ FLIGHTS_HERE = FLIGHTS.replace("dbfs:/", "file:///dbfs/")  # for everything else
 # MAGIC %md
 # MAGIC ## Preprocess
 # MAGIC
-# MAGIC 20,000 invented flights. Cancelled ones are dropped, the hour and the distance are scaled. A
-# MAGIC hash of the id decides which rows are left out of training, so that these stay the same
-# MAGIC whenever the job runs.
+# MAGIC The table has 20,000 invented flights. Cancelled flights are dropped, and the hour and the
+# MAGIC distance are scaled. A hash of the id decides which rows are left out of training, so that
+# MAGIC the same rows are left out whenever the job runs.
 
 # COMMAND ----------
 
 from pyspark.sql import SparkSession
 
-# On Databricks the existing session; elsewhere a new one, without Spark's own progress bars.
+# Databricks already has a session; elsewhere, start one without Spark's own progress bars.
 spark = SparkSession.builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
 raw = spark.range(20_000).selectExpr(
     "id",
@@ -114,7 +114,8 @@ for features, delay in batches("train", num_epochs=5):
 # MAGIC %md
 # MAGIC ## Check
 # MAGIC
-# MAGIC The mean delay in each hour, of the flights that were left out, and what the model expects.
+# MAGIC The plot shows, for each hour, the mean delay of the flights that were left out of training,
+# MAGIC and the delay that the model expects.
 
 # COMMAND ----------
 
