@@ -1,7 +1,7 @@
-"""Sphinx's configuration: `make docs` builds these pages into a site.
+"""Configuration of Sphinx, with which `make docs` builds the documentation site.
 
-Nothing is fetched. Libraries that are only needed to run mdstorm, not to read its docstrings, are
-imitated, so that the environment of the site has neither PyTorch, TensorFlow nor PySpark.
+Nothing is downloaded. Libraries that are needed to run mdstorm, but not to read its docstrings, are
+mocked, so the environment that builds the site does not need PyTorch, TensorFlow or PySpark.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from mdstorm_backend.streaming import text, vision
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 
-#: Where the files of the repository can be read, such as "https://example.org/mdstorm/blob/main".
-#: Links that lead out of `docs/` are plain text while it is empty.
+#: URL under which the repository's files can be read, such as
+#: "https://example.org/mdstorm/blob/main". If empty, links to files outside of `docs/` become plain
+#: text.
 REPOSITORY_URL = ""
 
-#: Files outside of `docs/` that are pages of the site, each with the page that includes it.
+#: Files outside of `docs/` that are shown on the site, each with the page that includes it.
 _INCLUDED = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "examples/README.md": "examples.md",
 }
-#: The notebooks, and where Sphinx finds them.
+#: Directory of the notebooks, and of the copies that Sphinx reads.
 _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 
-#: Words for which the site's search finds a page, in addition to its title and text.
+#: Search terms for each page, in addition to the words in the page's title and text.
 _WORDS = {
     "benchmarks": "benchmark, speed, throughput, faster",
     "commands": "command, commands, cli, command line, inspect, head, verify, reindex, terminal",
@@ -205,8 +206,8 @@ _WORDS = {
     "versions": "versions, deprecation, semantic versioning, support policy",
 }
 
-#: Characters of a page's description: search engines cut longer ones, and shorter paragraphs only
-#: introduce a block of code.
+#: Minimum and maximum length of a page's description, in characters: search engines cut off longer
+#: descriptions, and shorter paragraphs only introduce a block of code.
 _LEAST_DESCRIPTION, _LONGEST_DESCRIPTION = 40, 200
 
 project = "mdstorm"
@@ -227,7 +228,7 @@ nitpicky = True
 default_role = "py:obj"
 suppress_warnings = [
     "ref.python"
-]  # a name such as `name`, which attributes of several classes have
+]  # references such as `name`, an attribute of several classes
 nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", ".*")]
 
 # Markdown
@@ -241,10 +242,10 @@ autodoc_mock_imports = [
     *("torch", "tensorflow", "pyspark", "pandas", "lightning", "pytorch_lightning"),
     *("transformers", "accelerate", "deltalake"),
 ]
-# What modules do with imitated libraries when they are imported, and the imitation lacks.
+# Operations on mocked libraries that modules use on import, and Sphinx's mocks do not support.
 _MockObject.__or__ = lambda self, other: Any
 _MockObject.__int__ = lambda self: 0
-with mock(autodoc_mock_imports):  # names that are loaded on first use, when nothing is imitated
+with mock(autodoc_mock_imports):  # load lazy names now, as mocks are not active later
     for _module in (mdstorm_backend, text, vision, vision.base):
         for _name in _module.__all__:
             setattr(_module, _name, getattr(_module, _name))
@@ -257,7 +258,7 @@ numpydoc_class_members_toctree = False
 
 # The page
 html_theme = "furo"
-html_title = f"mdstorm {__version__}"  # in the header of every page
+html_title = f"mdstorm {__version__}"  # shown in the header of every page
 html_static_path = ["_static"]
 html_favicon = "_static/icon.svg"
 html_css_files = ["site.css"]
@@ -265,7 +266,7 @@ html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
 html_theme_options = {"navigation_with_keys": False}
-if REPOSITORY_URL:  # "edit this page", and a link to its source
+if REPOSITORY_URL:  # show "edit this page", and a link to the page's source
     _edit_url = REPOSITORY_URL.replace("/blob/", "/edit/")
     html_theme_options["source_view_link"] = f"{REPOSITORY_URL}/docs/{{filename}}"
     html_theme_options["source_edit_link"] = f"{_edit_url}/docs/{{filename}}"
@@ -274,7 +275,7 @@ copybutton_exclude = ".linenos, .gp"
 
 
 def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
-    """Return where the source of a documented name is; None while the repository has no address."""
+    """Return the URL of the source code of a documented name, or None if there is no such URL."""
     if not REPOSITORY_URL:
         return None
     found: Any = importlib.import_module(info["module"])
@@ -283,7 +284,7 @@ def linkcode_resolve(domain: str, info: dict[str, str]) -> str | None:
     try:
         file = inspect.getsourcefile(inspect.unwrap(found))
         line = inspect.getsourcelines(inspect.unwrap(found))[1]
-    except (OSError, TypeError):  # a constant, or an imitation
+    except (OSError, TypeError):  # a constant or a mock
         return None
     path = Path(file or "").resolve()
     return f"{REPOSITORY_URL}/{path.relative_to(ROOT)}#L{line}" if ROOT in path.parents else None
@@ -295,7 +296,7 @@ def _copy_notebooks() -> None:
 
 
 def _relinked(text: str, folder: Path) -> str:
-    """Return the text of a page in `folder`, whose links lead to the site or to the repository."""
+    """Return the text of a page in `folder`, with links that point to the site or the repository."""
 
     def replace(match: re.Match[str]) -> str:
         path = (folder / match["target"]).resolve()
@@ -333,7 +334,7 @@ def _relink_included(app: Any, path: Path, docname: str, content: list[str]) -> 
 
 
 def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
-    """Put drawings into the page, where they follow its colours, in the place of links to them."""
+    """Embed drawings in the page, instead of linking to them, so that they use its colours."""
     for image in list(doctree.findall(nodes.image)):
         path = HERE / image["uri"]
         drawing = path.read_text("utf-8") if path.suffix == ".svg" else ""
@@ -343,7 +344,7 @@ def _draw_inline(app: Any, doctree: nodes.document, docname: str) -> None:
 
 
 def _write_llms(app: Any, error: Exception | None) -> None:
-    """Write ``llms.txt``: the pages with their first sentences, for programs that read the site."""
+    """Write ``llms.txt``, a list of pages and their first sentences for programs to read."""
     if error is not None or app.builder.name != "html":
         return
     lines = ["# mdstorm", "", "> Petastorm's API over MDS shards.", "", "## Pages", ""]
@@ -357,17 +358,17 @@ def _write_llms(app: Any, error: Exception | None) -> None:
 def _describe(
     app: Any, docname: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Give the page a description for search engines, and the search its ranking."""
+    """Add a description for search engines to a page, and the ranking script to the search page."""
     if docname == "search":
         app.add_js_file("relevance.js", defer="defer")
-    if docname.startswith(f"{_NOTEBOOKS.name}/"):  # copies, which nobody should edit
+    if docname.startswith(f"{_NOTEBOOKS.name}/"):  # copies, which are not to be edited
         context["page_source_suffix"] = ""
     if doctree is not None and (found := _first_sentences(doctree)):
         context["metatags"] += f'<meta name="description" content="{html.escape(found)}" />\n'
 
 
 def _first_sentences(doctree: nodes.document) -> str:
-    """Return the first sentences of a page, as many as search engines show, or else its title."""
+    """Return as many of a page's first sentences as search engines show, or else its title."""
     for paragraph in doctree.findall(nodes.paragraph):
         text = " ".join(paragraph.astext().split())
         is_prose = isinstance(paragraph.parent, nodes.section) and not isinstance(

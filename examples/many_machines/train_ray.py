@@ -1,4 +1,4 @@
-"""Train with Ray Train, a worker on each of two hosts of Ray's cluster.
+"""Train with Ray Train, with one worker on each of two hosts in a Ray cluster.
 
 On the first host, and then on every other one::
 

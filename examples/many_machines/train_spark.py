@@ -1,4 +1,4 @@
-"""Convert a table and train on it in one Spark application, a process on each executor.
+"""Convert a table and train on it in one Spark application, with one process per executor.
 
 On one of the hosts of the cluster::
 

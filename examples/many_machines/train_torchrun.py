@@ -32,7 +32,8 @@ loader = converter.make_torch_dataloader(
 )
 model = DistributedDataParallel(torch.nn.Linear(16, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-#: How often this process has read each row in the epoch. At its end, the sum of all must be 1.
+#: How often this process has read each row in the epoch. At the end of the epoch, the sum over all
+#: processes must be 1 for each row.
 seen = torch.zeros(len(converter), dtype=torch.int32)
 first = 0
 
@@ -41,7 +42,7 @@ def save_checkpoint(epoch):
     total = seen.clone()
     dist.all_reduce(total)
     if total.all():
-        # The epoch is complete: the loop below saves it as the start of the next one.
+        # The epoch is complete: the loop below saves a checkpoint for the start of the next one.
         return
     if rank == 0:  # the state of one rank is valid for all ranks
         checkpoint = {

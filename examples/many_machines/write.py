@@ -1,4 +1,4 @@
-"""Prepare a table for training, written by the executors of a Spark cluster to a store they share.
+"""Prepare a table for training: the executors of a Spark cluster write it to a shared store.
 
 spark-submit --master spark://HOST:7077 write.py s3://bucket/numbers [ROWS]
 """
