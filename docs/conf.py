@@ -296,7 +296,7 @@ def _copy_notebooks() -> None:
 
 
 def _relinked(text: str, folder: Path) -> str:
-    """Return the text of a page in `folder`, with links that point to the site or the repository."""
+    """Return the text of a page in `folder`, with links that point into the site or repository."""
 
     def replace(match: re.Match[str]) -> str:
         path = (folder / match["target"]).resolve()

@@ -45,7 +45,7 @@ _CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "ShortType": int,
     "StringType": str,
 }
-#: Pillow's names for formats where they are not just the uppercase format.
+#: Pillow's names for formats, where they differ from the format's name in uppercase.
 _PILLOW_NAMES = {"jpg": "JPEG", "jpe": "JPEG", "tif": "TIFF", "jp2": "JPEG2000", "dib": "BMP"}
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 #: PNG color types.
@@ -400,7 +400,7 @@ def encode_image(format_: str, pixels: npt.NDArray[Any], quality: int) -> bytes:
 
 
 def _encode_png(pixels: npt.NDArray[Any]) -> bytes:
-    """Encode a PNG like OpenCV, with the sub filter and RLE, several times faster than Pillow."""
+    """Encode a PNG as OpenCV does (sub filter and RLE), several times faster than with Pillow."""
     height, width = pixels.shape[:2]
     samples = np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">"))
     step = samples[:1, :1].nbytes

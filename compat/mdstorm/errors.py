@@ -108,7 +108,7 @@ class UnsafePickleError(PetastormMetadataError, UnpicklingError, ValueError):
 
 
 class PetastormMetadataGenerationError(MDStormError):
-    """The files written in a ``materialize_dataset`` block could not become a dataset."""
+    """The files written in a ``materialize_dataset`` block cannot be turned into a dataset."""
 
 
 class UnsortedTimestampsError(MDStormError, NotImplementedError):

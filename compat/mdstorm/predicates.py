@@ -240,7 +240,7 @@ class in_reduce(PredicateBase):  # noqa: N801
 
 
 class in_pseudorandom_split(_OfOneField):  # noqa: N801
-    """Selects one of several subsets of the rows by a field's hash, the same in every run.
+    """Selects a subset of the rows by a field's hash, so that every run selects the same rows.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ _Arguments = ParamSpec("_Arguments")
 def _opens_reader(
     *, batched: bool
 ) -> Callable[[Callable[_Arguments, Reader]], Callable[_Arguments, Reader]]:
-    """Return a decorator that implements functions that only declare how a reader is opened.
+    """Return a decorator for functions whose signatures declare how a reader is opened.
 
     The body of the function never runs. The reader is opened with all arguments in the signature,
     which is extended with the keywords in `AddedReaderKeywords` and their `ReaderArguments`

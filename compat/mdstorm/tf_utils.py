@@ -183,7 +183,7 @@ def make_namedtuple_tf_ngram(
 def _shuffled(
     tensors: list[Any], dtypes: list[Any], capacity: int, min_after_dequeue: int
 ) -> list[Any]:
-    """Return tensors dequeued from a ``RandomShuffleQueue`` that is filled from the given ones."""
+    """Return tensors dequeued from a ``RandomShuffleQueue`` that is filled from `tensors`."""
     queue = tf.queue.RandomShuffleQueue(capacity, min_after_dequeue, dtypes)
     queue.size(name=RANDOM_SHUFFLING_QUEUE_SIZE)
     runner = tf.compat.v1.train.QueueRunner(queue, [queue.enqueue(tensors)])

@@ -33,7 +33,7 @@ def edit_field(
 
 
 class TransformSpec(Described):
-    """A function on rows and the columns it returns.
+    """A function on rows, and a declaration of the columns that the function returns.
 
     Parameters
     ----------

@@ -192,10 +192,10 @@ def _described(shape: Mapping[str, int]) -> str:
 
 
 class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.ExportableState):  # type: ignore[misc]
-    """A callback that ensures that the Trainer skips exactly the batches it was trained on."""
+    """A callback that ensures that a resumed run skips exactly the batches already trained on."""
 
     def __init__(self) -> None:
-        #: Number of processes and batch size, stored in checkpoints; None for other datasets.
+        #: Number of processes and batch size, stored in checkpoints; None for other loaders.
         self.shape: dict[str, int] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

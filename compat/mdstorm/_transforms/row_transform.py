@@ -76,7 +76,7 @@ class DeclaredTransform:
 
 
 def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
-    """Return the NumPy dtype for a declared type; object if there is none."""
+    """Return the NumPy dtype for a declared type, or the object dtype if NumPy has none."""
     try:
         dtype: np.dtype[Any] = np.dtype(numpy_type)
     except TypeError:
@@ -281,7 +281,7 @@ class RowTransform(DeclaredTransform):
 
 
 def _as_declared_array(name: str, value: Any) -> Any:
-    """Convert a list that was returned for a field with a declared shape to an array."""
+    """Convert a returned list to an array, for a field with a declared shape."""
     if not isinstance(value, (list, tuple)):
         return value
     try:
@@ -303,7 +303,7 @@ def _are_scalars(values: Values) -> bool:
 
 
 def column_of_cells(values: list[Any]) -> Values:
-    """Return a list of values as a column, stacked if dtypes and shapes agree, else as objects."""
+    """Return a list of values as a column: a stacked array if possible, else an object array."""
     types = {type(value) for value in values}
     if types and types <= _NUMBER_TYPES:
         numbers = np.array(values)

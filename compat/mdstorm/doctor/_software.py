@@ -47,7 +47,7 @@ _INSTEAD = {
 }
 #: Libraries that could be shadowed by a file with the same name in the working directory.
 _HIDDEN = ("fsspec", "numpy", "pandas", "pyarrow", "pyspark", "tensorflow", "torch", "mdstorm")
-#: Environment variables that are set where this process does not start Spark's JVM.
+#: Environment variables that are set if this process does not start Spark's JVM itself.
 _STARTED_ELSEWHERE = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "DATABRICKS_RUNTIME_VERSION")
 _INSTALL_JAVA = (
     "install Java 17 (apt-get install openjdk-17-jre-headless, brew install openjdk@17, or conda "
@@ -137,7 +137,7 @@ def check_libraries(setup: Setup) -> Iterator[Finding]:
 
 
 def _required_by(name: str, extra: str = "") -> set[Requirement]:
-    """Return a distribution's requirements, with an extra, that apply on this machine."""
+    """Return a distribution's requirements on this machine, including those of an extra."""
     stated = map(Requirement, metadata.requires(name) or ())
     return {one for one in stated if one.marker is None or one.marker.evaluate({"extra": extra})}
 

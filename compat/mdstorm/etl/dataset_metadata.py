@@ -42,7 +42,8 @@ __all__ = [
 __getattr__ = other_names(__name__)
 _SIZE = "parquet.block.size"
 _MIB = 1 << 20
-#: Number of rows after which Parquet first checks the row group size, because rows can be large.
+#: Number of rows after which Parquet first checks the size of a row group. It is small because rows
+#: can be large.
 _FIRST_CHECK = "3"
 _logger = logging.getLogger(__name__)
 StorageFormat: TypeAlias = Literal["parquet", "mds"]
@@ -326,12 +327,13 @@ def _hadoop_configuration(spark: Any) -> Any:
 def _finish(
     location: Location, before: _FileStates, schema: Unischema, format_: str, with_summary: bool
 ) -> None:
-    """Turn a directory's Parquet files into a dataset; `before` lists the files before the block.
+    """Turn the Parquet files in a directory into a dataset.
 
-    For Parquet, Petastorm's metadata is added. For MDS, the files are converted. Once the index is
-    written, the new Parquet files are removed, together with the files Spark wrote alongside them.
+    `before` lists the files that existed before the block. For Parquet, Petastorm's metadata is
+    added. For MDS, the files are converted. Once the index is written, the new Parquet files are
+    removed, together with the files Spark wrote alongside them.
     """
-    if location.exists(INDEX_NAME):  # readers would read it instead of the files
+    if location.exists(INDEX_NAME):  # readers would ignore the Parquet files
         raise errors.DatasetExistsError(
             f"{location.url} already holds an MDS dataset, and the block has not replaced it: "
             "write with mode('overwrite'), or to another directory. The rows that the block "

@@ -161,12 +161,15 @@ def _indexed(
 
 
 def _takes_values(indexer: Any) -> bool:
-    """Whether an indexer takes a column's values, as its class does not override `build_index`."""
-    return type(indexer).build_index is SingleFieldIndexer.build_index  # both classes inherit it
+    """Whether an indexer takes a column's values: its class does not override `build_index`.
+
+    `SingleFieldIndexer` and `FieldNotNullIndexer` inherit the same method.
+    """
+    return type(indexer).build_index is SingleFieldIndexer.build_index
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return the values in a column or its arrays, without duplicates where that is fast."""
+    """Return a column's values or array elements, without duplicates if they are found quickly."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [element for value in values for element in row_group_index.elements_of(value)]

@@ -11,8 +11,8 @@ from typing import Any
 
 #: Parameters of glibc's ``mallopt``.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-#: Blocks of at least this size are mapped separately. It is the highest threshold that all versions
-#: of glibc accept; most blocks in a pass are 8 MiB.
+#: Blocks of at least this size are mapped separately. This is the highest threshold that all
+#: versions of glibc accept; most blocks in a pass are 8 MiB.
 _MAPPED_FROM = 32 << 20
 #: Freed bytes that each arena of the allocator may keep. A pass has about four blocks at a time.
 _KEPT = 64 << 20
@@ -36,7 +36,7 @@ def keep_freed_memory() -> None:
 
 @lru_cache(maxsize=1)
 def _mallopt() -> Callable[[int, int], Any] | None:
-    """Return ``mallopt``; None if the C library has none, or if users have set the thresholds."""
+    """Return ``mallopt``, or None if the C library lacks it or users have set the thresholds."""
     is_set = any(name in os.environ for name in _ENVIRONMENT)
     if is_set or "glibc.malloc." in os.environ.get("GLIBC_TUNABLES", ""):
         return None

@@ -38,7 +38,7 @@ def choose_among(name: str, known: Collection[str]) -> str:
 def unknown_keyword(
     function: str, name: str, known: Collection[str], instead: str = ""
 ) -> ArgumentTypeError:
-    """Return the error for an unknown keyword, with the hint `instead` or one made from `known`."""
+    """Return the error for an unknown keyword, with the hint `instead` or a hint from `known`."""
     remedy = instead or did_you_mean(name, known) or f". Keywords are {', '.join(sorted(known))}"
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 

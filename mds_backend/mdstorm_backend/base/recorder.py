@@ -108,7 +108,7 @@ class Recorder:
         self._spans = _no_spans()
         #: One set of counts per thread, so that no thread waits for a lock.
         self._counts: dict[int, dict[str, float]] = {}
-        #: The number of downloads in progress, and the start of the first of them.
+        #: The number of downloads in progress, and the time when the first of them started.
         self._downloads, self._downloading_since = 0, 0.0
         self._lock = threading.Lock()
 
@@ -178,7 +178,7 @@ class Recorder:
     def called(
         self, function: Callable[[_In], _Out], cause: Cause | None = None
     ) -> Callable[[_In], _Out]:
-        """Wrap a function for the consumer's thread to record its work, under `cause` if given."""
+        """Wrap a function to record its work as the consumer's, under `cause` if given."""
 
         def counted(value: _In) -> _Out:
             with working_for(self):
@@ -192,7 +192,7 @@ class Recorder:
     # Methods for worker threads
 
     def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
-        """Wrap a function for a worker thread to return its result with its spans, for `result`."""
+        """Wrap a function so that it returns its result with its spans, which `result` expects."""
 
         def counted(item: _In) -> Made[_Out]:
             spans, start = _no_spans(), self.clock()
@@ -281,7 +281,7 @@ class working_for:  # noqa: N801  # as `work`
 
 
 class work:  # noqa: N801  # reads as a statement, and is quicker than a generator
-    """A ``with`` block whose time is recorded under a cause, in this thread's recorder.
+    """Record the time of a ``with`` block under a cause, in this thread's recorder.
 
     The seconds of a nested block count for that block only.
     """

@@ -1,4 +1,4 @@
-"""The shard cache: local shards are memory-mapped in place, remote ones are downloaded once.
+"""The shard cache: local shards are memory-mapped in place; remote shards are downloaded once.
 
 A cache directory holds shards under their names in the index, in the layout that other readers of
 the format use, and ``.mdstorm/``, where one record per shard lists the files that this cache made.

@@ -195,7 +195,7 @@ class CacheDirectory:
 
     @property
     def index_bytes(self) -> int:
-        """Size of the index in the directory, in bytes; 0 if there is none."""
+        """Size of the index in the directory, in bytes, or 0 if there is no index."""
         identity = FileIdentity.at(self.file(INDEX_NAME))
         return 0 if identity is None else identity.size
 
@@ -204,7 +204,7 @@ class CacheDirectory:
         return f"{record}.{uuid.uuid4().hex}{_PART_SUFFIX}"
 
     def records(self) -> list[str]:
-        """Return the path of every record, sorted."""
+        """Return the paths of all records in sorted order."""
         return self._listed(_RECORD_SUFFIX)
 
     def parts(self) -> list[tuple[str, str]]:
@@ -226,7 +226,7 @@ class CacheDirectory:
         return [os.path.join(self.notes, name) for name in names if name.endswith(suffix)]
 
     def parts_of(self, record: str) -> list[str]:
-        """Return the path of every temporary file of the shard that `record` belongs to."""
+        """Return the paths of all temporary files of the shard that `record` belongs to."""
         return [part for part, owner in self.parts() if owner == record]
 
     def holds(self, record: Record, name: str) -> bool:
@@ -264,7 +264,7 @@ class CacheDirectory:
             check_cache_root()
 
     def described(self) -> dict[str, str]:
-        """Return the URL and fingerprint of the dataset last cached here; empty if unknown."""
+        """Return the URL and fingerprint of the dataset last cached here, or {} if unknown."""
         try:
             with open(self.descriptor, "rb") as file:
                 value = json.load(file)
@@ -277,7 +277,7 @@ class CacheDirectory:
         return wait_for_lock(self.ledger, patience=LEDGER_PATIENCE, progress=lambda: None)
 
     def index(self) -> bytes | None:
-        """Return the content of the index in the directory; None if there is none."""
+        """Return the content of the index in the directory, or None if there is no index."""
         try:
             with open(self.file(INDEX_NAME), "rb") as file:
                 return file.read()
@@ -370,7 +370,7 @@ class FileIdentity:
 
     @classmethod
     def at(cls, path: str) -> FileIdentity | None:
-        """Return the identity of the file at `path`; None if there is none."""
+        """Return the identity of the file at `path`, or None if there is no file."""
         try:
             return cls.of(os.stat(path))
         except OSError as error:
@@ -413,7 +413,7 @@ class Record:
         return self.reserved + sum(identity.size for identity in self.files.values())
 
     def to_bytes(self) -> bytes:
-        """Serialise the record; an empty record gives no bytes."""
+        """Serialise the record; return no bytes for an empty record."""
         if self == Record():
             return b""
         return json.dumps({"version": _VERSION, **asdict(self)}).encode()

@@ -80,7 +80,7 @@ def download(
             raise
         return path
 
-    # For a local disk, another attempt would read the same bytes.
+    # On a local disk, another attempt would read the same bytes.
     attempts = 1 if location.is_local_disk else options.retry
     try:
         with work(Cause.DOWNLOADS):

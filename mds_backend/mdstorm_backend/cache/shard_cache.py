@@ -333,7 +333,7 @@ class ShardCache:
     def _decompress_present_zip(
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
-        """Decompress the shard from a local file if there is one; return whether there was."""
+        """Decompress the shard from a local file, and return whether there was a usable file."""
         path = url = self.cache_dir.file(file.basename)
         in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:
@@ -415,7 +415,7 @@ def _room_for(info: ShardInfo) -> int:
 
 
 def origin(location: Location, info: ShardInfo) -> FileIdentity | None:
-    """Return the identity of a shard's source file; None if it is remote or missing."""
+    """Return the identity of a shard's source file, or None if the file is remote or missing."""
     if not location.is_local_disk:
         return None
     return FileIdentity.at(os.path.join(location.path, info.stored.basename))

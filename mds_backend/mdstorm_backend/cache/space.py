@@ -221,7 +221,7 @@ def reserve(
 
 
 def _used_bytes(ledger: FileLock) -> int | None:
-    """Return an upper bound on the bytes in use; None if they were never counted."""
+    """Return an upper bound on the bytes in use, or None if they were never counted."""
     try:
         return int(ledger.read().partition(b"\n")[0])
     except ValueError:

@@ -13,7 +13,7 @@ from mdstorm_backend.catalogs.unity import find_in_unity
 def find_table(
     text: Any, storage_options: dict[str, Any] | None = None, filesystem: Any = None
 ) -> CatalogTable | None:
-    """Return the table named `text`; None if `text` is not a table name.
+    """Return the table named `text`, or None if `text` is not a table name.
 
     Parameters
     ----------

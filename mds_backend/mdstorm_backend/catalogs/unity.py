@@ -123,7 +123,7 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
 
 
 def _of_storage(url: str) -> str:
-    """Return the URL of a table's directory for fsspec: Cloudflare R2 becomes S3."""
+    """Return the URL of a table's directory for fsspec, with S3 in place of Cloudflare R2."""
     if url.startswith("r2://"):
         bucket, _, rest = url.removeprefix("r2://").partition("@")
         return f"s3://{bucket}/{rest.partition('/')[2]}"
@@ -131,7 +131,7 @@ def _of_storage(url: str) -> str:
 
 
 def _nearest(workspace: Workspace, name: TableName) -> str:
-    """Return a hint with names similar to the missing one; empty if none can be listed."""
+    """Return a hint with names similar to the missing one, or "" if no names can be listed."""
     steps: list[tuple[str, str, dict[str, Any]]] = [
         ("tables", name.table, {"catalog_name": name.catalog, "schema_name": name.schema}),
         ("schemas", name.schema, {"catalog_name": name.catalog}),
@@ -141,7 +141,7 @@ def _nearest(workspace: Workspace, name: TableName) -> str:
         try:
             listed = workspace.get(f"{_API}/{what}", {**where, "max_results": _MOST_NAMES})
         except (FileNotFoundError, PermissionError, errors.StorageError):
-            continue  # neither the schema nor the catalog may exist
+            continue  # the schema or the catalog may also be missing
         names = [one["name"] for one in listed.get(what) or ()]
         return did_you_mean(wanted, names) or f". Its {what} are {', '.join(names[:_SHOWN])}"
     return ""

@@ -197,7 +197,8 @@ def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
         return Lease({"token": token}, _seconds(config, "gcs.oauth2.token-expires-at"))
     raise errors.StorageError(
         f"{whose}: the catalog returned no supported credentials. Check that "
-        "it may issue them, or pass them as storage_options with the table's metadata file"
+        "it is allowed to issue credentials, or pass them as storage_options with the table's "
+        "metadata file"
     )
 
 
@@ -207,7 +208,7 @@ def _seconds(config: Mapping[str, str], name: str) -> float:
 
 @contextmanager
 def _explained_refusals(name: TableName, host: str) -> Iterator[None]:
-    """In a ``with`` block, explain Unity Catalog's errors when it denies credentials.
+    """Explain Unity Catalog's errors in a ``with`` block that requests credentials.
 
     A refusal is final, because this is how a table's policies are enforced.
     """

@@ -223,7 +223,7 @@ def compare(
     numbers = dict.fromkeys(names, 0)
     examples: dict[str, list[tuple[int, Any, Any]]] = {name: [] for name in names}
     rows = sum(first.part_sizes), sum(second.part_sizes)
-    # Row ranges end where the parts end on the side with fewer parts.
+    # Each row range ends where a part ends on the side with fewer parts.
     fewer = min(first, second, key=lambda side: len(side.part_sizes))
     ends = {min(end, *rows) for end in (0, *fewer.ends)}
     ranges = list(pairwise(sorted(ends))) if names else []
@@ -243,7 +243,7 @@ def compare(
 
 
 def _problem(name: str, types: Mapping[str, pa.DataType], url: str, second: ComparedRows) -> str:
-    """Return the reason why a column cannot be compared; empty if it can be."""
+    """Return the reason why a column cannot be compared, or "" if it can be compared."""
     for where, columns in ((url, types), (second.url, second.types)):
         if name not in columns:
             return f"is missing in {where}"

@@ -163,7 +163,7 @@ _OFFSET_BYTES = 4
 
 
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Return the fields `columns` of a schema in that order, or all fields for None.
+    """Return a schema with only the fields `columns`, in that order, or all fields for None.
 
     Raises
     ------
@@ -284,7 +284,7 @@ def row_batches(
 def _of_file(
     source: ParquetDataset, groups: Sequence[RowGroup], columns: Sequence[str], **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the live (not deleted) rows of row groups in one file, see `row_batches`."""
+    """Yield the live (not deleted) rows of row groups in one file; see `row_batches`."""
     stored, partition, url = source.stored_columns, groups[0].partition, groups[0].file_url
     from_file = [name for name in columns if name not in partition]
     types = {name: plain_type(source.arrow_schema.field(name).type) for name in columns}

@@ -73,7 +73,7 @@ def materialize_staged(
     compression: str | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> Dataset:
-    """Write a DataFrame like `materialize`, but through Parquet files that the executors write.
+    """Write a DataFrame as `materialize` does, but through Parquet files from the executors.
 
     Parameters
     ----------

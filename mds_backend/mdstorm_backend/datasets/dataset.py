@@ -197,7 +197,7 @@ class Dataset(SampleDataset):
         return not self.index.extra.get("columns")
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
-        """Return the dataset with the schema of some columns replaced, so that it can be joined.
+        """Return the dataset with the schema of some columns replaced, to join it with others.
 
         Parameters
         ----------

@@ -87,7 +87,7 @@ def refuse_unsafe_types(dataset: Dataset, columns: Sequence[str] | None) -> None
 
 
 def check_columns(parts: Sequence[Dataset], columns: Sequence[str] | None) -> list[str]:
-    """Check that at least one part has each of `columns`; return all parts' column names.
+    """Check that each of `columns` is in at least one part; return all parts' column names.
 
     Raises
     ------

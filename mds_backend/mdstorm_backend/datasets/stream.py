@@ -185,7 +185,7 @@ class Stream:
         choose_per_epoch: int | None,
         seed: int,
     ) -> int:
-        """Set `proportion`, `repeat` and `choose` of streams, and return the epoch size.
+        """Set `proportion`, `repeat` and `choose` of the streams, and return the epoch size.
 
         Parameters
         ----------
