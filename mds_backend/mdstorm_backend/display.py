@@ -258,7 +258,7 @@ class ThrottledLine:
         self._lock = threading.Lock()
 
     def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a line of text, unless another line was drawn just before."""
+        """Show a line of text, unless the previous line was drawn too recently."""
         now = time.monotonic()
         if now - self._drawn < INTERVAL or not self._lock.acquire(blocking=False):
             return
@@ -287,7 +287,7 @@ class ThrottledLine:
 
 
 def open_line(*, in_terminal: bool = True) -> LiveLine | None:
-    """Return a new line, or None if none should be shown.
+    """Return a new progress line, or None if no line should be shown.
 
     No line is shown if the output is neither a terminal nor a notebook, if the terminal already
     shows one, on ranks other than the first, in worker processes, or if `VARIABLE` turns it off.
@@ -353,7 +353,7 @@ class _TerminalLine:
 
         class Lenient(Console):
             def on_broken_pipe(self) -> None:
-                raise BrokenPipeError  # rich would exit the program
+                raise BrokenPipeError  # by default, rich exits the program
 
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
@@ -363,7 +363,7 @@ class _TerminalLine:
             console=Lenient(stderr=True),
             transient=True,
             auto_refresh=False,
-            redirect_stdout=False,  # otherwise, output would go to standard error
+            redirect_stdout=False,  # otherwise, printed output would go to standard error
         )
         self._bar.start()
         self._task = self._bar.add_task("", total=None, text="")

@@ -83,7 +83,8 @@ __all__ = [
 
 
 #: The URL of the published documentation, such as ``https://example.org/mdstorm``. If it is set,
-#: messages end with a link to the section about their class. Empty until `make docs` is published.
+#: each message ends with a link to the section about the error's class. Empty until the output of
+#: `make docs` is published.
 SITE_URL = ""
 
 
@@ -145,7 +146,7 @@ class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):
     """
 
     def __init__(self, message: str, *, url: str = "", pos: int = 0) -> None:
-        ValueError.__init__(self, message)  # JSONDecodeError would add line and column
+        ValueError.__init__(self, message)  # JSONDecodeError would add the line and column
         self.url, self.msg, self.doc, self.pos = url, message, "", pos
         self.lineno, self.colno = 1, pos + 1
 

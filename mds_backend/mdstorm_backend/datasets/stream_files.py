@@ -1,4 +1,4 @@
-"""The state of a `Stream`, and its files if a subclass overrides how they are found."""
+"""The settings of a `Stream`, and its files if a subclass overrides how they are found."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mdstorm_backend.storage import Location, check_no_secrets, copy_complete
 _WEIGHTS = ("proportion", "repeat", "choose")
 #: Seconds to wait for another process to download a file while the file is not growing.
 _PATIENCE = 600.0
-#: Used in place of a fingerprint if a subclass of `Stream` lists or downloads the shards.
+#: Stands in for a dataset's fingerprint if a subclass of `Stream` lists or downloads the shards.
 _OWN_SHARDS = "stream"
 #: A stream's method that downloads a file, given its path under the remote and its path under
 #: `local`.
@@ -69,7 +69,7 @@ class StreamFiles:
             self._derived = {}
 
     def own(self, name: str) -> Any:
-        """Return the value of an argument that was set on the stream; None if unset."""
+        """Return the value of an argument that was set on the stream, or None if it was not set."""
         return self._own.get(name)
 
     def shown(self, name: str) -> Any:
@@ -136,7 +136,7 @@ class StreamFiles:
         if is_new:
             download(packed.basename, packed.basename)
         elif keep_zip:
-            return 0  # the compressed file may be the dataset itself
+            return 0  # the file may be part of the dataset itself, not a copy
         with open(downloaded, "rb") as file:
             content = file.read()
         check_content(packed, content, self.shown("validate_hash") or None, downloaded)

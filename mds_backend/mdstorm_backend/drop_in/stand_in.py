@@ -72,7 +72,7 @@ class StandIn(MetaPathFinder, Loader):
         when_loaded(_ENTRANCES, self._send_from)
 
     def _send_from(self, module: ModuleType) -> None:
-        """Let sessions of a PySpark module send the shim: new ones later, the active one now."""
+        """Send the shim from a PySpark module's active session now, and from each new one later."""
         entrance = getattr(module, _ENTRANCES[module.__name__])
         construct = entrance.__init__
         mark = f"_sends_{self.shim.stem}_for_mdstorm"
@@ -92,7 +92,7 @@ class StandIn(MetaPathFinder, Loader):
             send_shim(present, self.shim)
 
     def find_spec(self, fullname: str, *where: object) -> ModuleSpec | None:
-        """Find ``library.x.y`` as ``package.x.y`` of our package."""
+        """Return a spec for ``library.x.y`` that loads ``package.x.y`` from our package."""
         library, dot, _ = fullname.partition(".")
         if library != self.absent.library:
             return None
@@ -128,9 +128,9 @@ class StandIn(MetaPathFinder, Loader):
         """
         if module.__spec__ is not None and not isinstance(module, Alias):
             module.__spec__ = module.__spec__.loader_state
-        # Loaded modules are registered under the library's names at once: importing one later under
-        # such a name would set it as an attribute of its package, and could replace a function of
-        # the same name.
+        # Register all loaded modules under the library's names at once: if a module were imported
+        # later under such a name, the import would set the module as an attribute of its package,
+        # and could replace a function of the same name.
         ours = f"{self.absent.package}."
         for name in [name for name in sys.modules if name.startswith(ours)]:
             theirs = f"{self.absent.library}.{name.removeprefix(ours)}"
@@ -188,7 +188,7 @@ class AbsentNames:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """The anchor of the section that covers each name."""
+        """For each name, the anchor of the section that covers it."""
         return {name: section for section, names in self.sections.items() for name in names}
 
     def replacement(self, path: str) -> str | None:

@@ -52,7 +52,7 @@ ABSENT = AbsentNames(
 
 
 def _of(home: str, names: str) -> dict[str, str]:
-    """Return a table from each name to the module of the engine that defines it."""
+    """Map each name to the module of the engine that defines it."""
     return dict.fromkeys(names.split(), f"mdstorm_backend.{home}".rstrip("."))
 
 
@@ -72,8 +72,8 @@ _UPLOADERS = _of(
     "DatabricksUnityCatalogUploader GCSUploader LocalUploader S3Uploader",
 )
 
-#: Paths of modules below the package → their names → the modules that define them. A name that maps
-#: to its own module is a submodule.
+#: Path of each module below the package → names in that module → the module that defines each name.
+#: A name that maps to its own module is a submodule.
 MODULES: dict[str, dict[str, str]] = {
     "": {**CLASSES, "text": _PACKAGE, "vision": _PACKAGE},
     "_version": {"__version__": _PACKAGE},

@@ -112,7 +112,7 @@ class _Random:
 
 
 class _PerStream:
-    """Global batches with samples from a single stream each, with streams in random order."""
+    """Global batches that each hold samples from a single stream, with streams in random order."""
 
     def __init__(self, epoch: Epoch) -> None:
         sizes = [int(stream.counts.sum()) for stream in epoch.streams]
@@ -153,7 +153,7 @@ class _Stratified:
 
     def batches(self, numbers: Ids) -> Ids:
         found = np.empty((len(numbers), self._batch_size), np.int64)
-        # Where the stream's share begins, relative to the start of the rank's part of the batch.
+        # Where the stream's share of a global batch begins, relative to the rank's own batch.
         begin = -self._rank * self._batch_size
         for ids, cells, share in zip(self._ids, self._cells, self._shares, strict=True):
             columns = np.arange(max(begin, 0), min(begin + share, self._batch_size))
@@ -165,7 +165,7 @@ class _Stratified:
 
 
 class _DevicePerStream:
-    """Batches of one stream each on every rank, with streams in random order on each node.
+    """Batches per rank that each hold one stream's samples, with streams in random order per node.
 
     Like MosaicML Streaming, it deals the nodes' batches to the ranks of all nodes in turn.
     Ranks can differ by one batch at the end of the epoch.
@@ -207,7 +207,7 @@ class _DevicePerStream:
         return found
 
     def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Return ids of the node; its canonical nodes take turns, each with one sample per rank."""
+        """Return the node's ids at `places`: its canonical nodes deal each rank a sample in turn."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)

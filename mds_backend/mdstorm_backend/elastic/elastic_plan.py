@@ -91,7 +91,7 @@ class ElasticShare:
             )
 
     def rows_of_rank(self, num_rows: int) -> int | None:
-        """Return None: the number is unknown, because ranks may repeat samples."""
+        """Return None: the number of rows is unknown, because ranks may repeat samples."""
         return None
 
     def state_keys(self, position: Position) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class ElasticShare:
     def of_streams(
         self, shapes: Callable[[], tuple[StreamShape, ...]]
     ) -> tuple[ElasticShare, tuple[StreamWeight, ...]]:
-        """Return the order with streams, and each stream's weight; () if it already had streams.
+        """Return the order with streams, and their weights; () if the order had streams before.
 
         `shapes` opens the streams' data and returns their shapes.
         """
@@ -287,7 +287,7 @@ class ElasticPlan(Plan):
         return position if self.num_epochs is None else replace(position, end=position.consumed)
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
-        """Return the position of a worker after a batch, with samples counted in its own list."""
+        """Return a worker's position after a batch, counting only samples of the worker's part."""
         taken = _taken(offset, self._lists)[part] * self.batch_size
         return replace(self.begin, skip=min(taken, self._counts[part])), part
 
@@ -370,8 +370,9 @@ class ElasticPlan(Plan):
         """
         if self.num_epochs is None:
             raise TypeError(
-                "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1. "
-                "If PyTorch's DataLoader wraps this loader, iterate over this loader instead"
+                "with num_epochs=None the loader never ends, so there is no number of batches: "
+                "pass num_epochs=1. If PyTorch's DataLoader wraps this loader, iterate over this "
+                "loader instead"
             )
         rows, size = self.rows_per_epoch, self.batch_size
         return self.num_epochs * (rows // size if self.drop_last else ceil_div(rows, size))
@@ -390,7 +391,7 @@ class ElasticPlan(Plan):
 
 
 def _taken(offset: int, lists: list[int]) -> list[int]:
-    """Return how many of the first `offset` batches come from each list, if lists take turns."""
+    """Return how many of the first `offset` batches come from each list when lists take turns."""
     low, high = 0, max(lists)
     while low < high:
         middle = (low + high + 1) // 2
@@ -407,7 +408,7 @@ def _taken(offset: int, lists: list[int]) -> list[int]:
 
 
 class _Dealt(NamedTuple):
-    """Ids of shape (workers, batches, batch size), -1 for padding, and sample counts by worker."""
+    """Sample ids of shape (workers, batches, batch size), padded with -1, and counts by worker."""
 
     ids: Ids
     counts: list[int]

@@ -169,7 +169,7 @@ def partition(
 
 
 class Cells:
-    """A row of samples per canonical node, read column by column and dealt to the physical nodes.
+    """One row of samples per canonical node, dealt column by column to the physical nodes.
 
     Parameters
     ----------
@@ -203,14 +203,13 @@ class Cells:
                 "the number of nodes"
             )
         nodes_per_row = physical_nodes // canonical_nodes
-        #: Cells of a row without padding, which is added so that the row's physical nodes share it
-        #: evenly.
+        #: Number of cells in a row before padding, which lets physical nodes share the row evenly.
         self._filled = ceil_div(num_samples, canonical_nodes)
         self._padding = -self._filled % max(nodes_per_row, 1)
         #: Index, within a row, of the cell that the first padding cell repeats.
         self._first_copied = self._filled - self._padding - nodes_per_row + 1
-        #: Whether there are fewer samples than rows, or as many as rows but fewer than physical
-        #: nodes.
+        #: Whether there are fewer samples than rows, or only one sample per row and fewer rows than
+        #: physical nodes.
         self._too_few = num_samples < canonical_nodes or (
             num_samples == canonical_nodes < physical_nodes
         )
@@ -244,13 +243,13 @@ class Cells:
             )
 
     def canonical(self, nodes: Iterable[int]) -> list[int]:
-        """Return the canonical nodes with samples for some physical nodes, in ascending order."""
+        """Return, in ascending order, the canonical nodes that the physical `nodes` read from."""
         rows = self._canonical
         step = 1 if self._too_few else min(rows, self._physical)
         return sorted({row for node in nodes for row in range(node % step, rows, step)})
 
     def entries(self, node: int | Ids, position: Ids) -> Ids:
-        """Return the sample ids at positions in nodes' padded lists, -1 past their ends.
+        """Return the sample ids at positions in nodes' padded lists, or -1 past the end of a list.
 
         `node` and `position` are broadcast.
         """

@@ -84,7 +84,7 @@ class StreamShape:
 
 @dataclass(frozen=True)
 class StreamWeight:
-    """A stream's part of an epoch: as a proportion, as repeats of a sample, and as samples.
+    """A stream's part of an epoch: as a proportion, as repeats per sample, and as a sample count.
 
     Attributes
     ----------
@@ -319,7 +319,7 @@ def resample(samples: Iterable[ShardSample], seed: int) -> Resampling:
     if all(np.array_equal(stream.sizes, stream.counts) for stream in streams):
         first = streams[0].first_id if streams else 0
         sizes = np.concatenate([np.zeros(0, np.int64), *(stream.sizes for stream in streams)])
-        return Resampling(sizes[sizes > 0], None, first)  # an empty shard has no unit
+        return Resampling(sizes[sizes > 0], None, first)  # empty shards have no units
     total = sum(int(stream.counts.sum()) for stream in streams)
     limit = max(stream.first_id + int(stream.sizes.sum()) for stream in streams)
     ids = np.empty(total, index_dtype(limit))
@@ -352,7 +352,7 @@ def index_dtype(size: int) -> np.dtype[np.signedinteger[Any]]:
 
 
 def chunks(size: int, step: int) -> Iterator[slice]:
-    """Yield slices of at most `step` elements that cover `size`; a step below 1 counts as 1."""
+    """Cut `size` elements into slices of at most `step`; a step below 1 counts as 1."""
     step = max(step, 1)
     for begin in range(0, size, step):
         yield slice(begin, min(begin + step, size))

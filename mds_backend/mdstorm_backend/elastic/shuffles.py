@@ -145,7 +145,7 @@ def _shuffle_nodes(
     wanted: Collection[int],
     dtype: np.dtype[np.signedinteger[Any]],
 ) -> IntArray:
-    """Shuffle each node's part, and return the wanted nodes' parts, concatenated."""
+    """Shuffle each node's part, and return the concatenated parts of the wanted nodes."""
     if algo != "py2s":
         parts = [part.take(rng.permutation(len(part.begins))) for part in parts]
     if algo == "py1br":
@@ -197,7 +197,7 @@ def _fill(ids: IntArray, spans: _Spans) -> None:
 
 
 def _bounds(spans: _Spans) -> list[tuple[int, int]]:
-    """Return the start and stop of each span if all spans are concatenated."""
+    """Return the start and stop of each span in the concatenation of all spans."""
     return list(pairwise(accumulate(spans.lengths.tolist(), initial=0)))
 
 
