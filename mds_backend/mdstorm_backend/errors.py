@@ -289,7 +289,7 @@ class MissingColumnError(MDStormError, KeyError):
 
 
 class WriteError(MDStormError, RuntimeError):
-    """A dataset could not be written; nothing is left that could be mistaken for one."""
+    """A dataset could not be written; nothing is left that could be mistaken for a dataset."""
 
 
 class DatasetExistsError(WriteError, FileExistsError):

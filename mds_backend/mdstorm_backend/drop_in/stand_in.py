@@ -1,4 +1,4 @@
-"""Make a package importable under a library's name: here, in children and in Spark's workers."""
+"""Make a package importable under a library's name, also in child processes and Spark workers."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ ABSENT = AbsentNames(
 
 
 def _of(home: str, names: str) -> dict[str, str]:
-    """Map each name to the module of the engine that defines it."""
+    """Map each of `names` to the engine's module `home`, which defines it."""
     return dict.fromkeys(names.split(), f"mdstorm_backend.{home}".rstrip("."))
 
 
@@ -210,7 +210,7 @@ def submodules(path: str) -> list[str]:
 
 
 def mirror_from(package: ModuleType) -> None:
-    """Fill `mdstorm_backend.streaming` with the library's names and modules during its import."""
+    """Add the library's names and modules to `mdstorm_backend.streaming` while it is imported."""
     package.__class__ = MirrorModule
     vars(package)["__all__"] = exports("")
     stubs = Path(package.__file__ or "").parent

@@ -207,7 +207,7 @@ class _DevicePerStream:
         return found
 
     def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Return the node's ids at `places`: its canonical nodes deal each rank a sample in turn."""
+        """Return the node's ids at `places`. Canonical nodes take turns of one sample per rank."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
@@ -232,7 +232,7 @@ def _ids_per_stream(epoch: Epoch, wanted: Sequence[list[int] | None]) -> list[St
 
 
 def _shares(proportions: Sequence[float], global_batch_size: int) -> list[int]:
-    """Return the number of samples from each stream in a global batch, by largest remainders."""
+    """Divide a global batch among the streams by the largest-remainder method."""
     exact = np.array([proportion * global_batch_size for proportion in proportions])
     shares = exact.astype(np.int64)
     missing = global_batch_size - int(shares.sum())

@@ -352,7 +352,7 @@ def index_dtype(size: int) -> np.dtype[np.signedinteger[Any]]:
 
 
 def chunks(size: int, step: int) -> Iterator[slice]:
-    """Cut `size` elements into slices of at most `step`; a step below 1 counts as 1."""
+    """Cut ``range(size)`` into slices of at most `step` elements; a step below 1 counts as 1."""
     step = max(step, 1)
     for begin in range(0, size, step):
         yield slice(begin, min(begin + step, size))

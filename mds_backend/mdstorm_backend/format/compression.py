@@ -18,8 +18,9 @@ from mdstorm_backend.base.optional import require
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.storage import Buffer
 
-#: Upper bound on the uncompressed bytes per compressed byte. The other compressions are
-#: decompressed a piece at a time, so no more memory is allocated than their output needs.
+#: Upper bound on the uncompressed bytes per compressed byte, for the compressions whose output is
+#: allocated at once. Files with other compressions are decompressed a piece at a time, so no more
+#: memory is allocated than their output needs.
 _LARGEST_RATIO = {"zstd": 1 << 15, "snappy": 64}
 _PIECE = 1 << 22
 

@@ -74,7 +74,7 @@ class ShardLayout:
 
     @property
     def size_words(self) -> int:
-        """Bytes at the start of each sample that hold its variable-size columns' sizes."""
+        """Number of bytes at the start of a sample that hold the sizes of variable-size columns."""
         return _SIZE_WORD * self.num_variable
 
 

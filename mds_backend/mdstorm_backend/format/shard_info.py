@@ -13,8 +13,8 @@ INDEX_NAME = "index.json"
 #: Name of the file that marks directories created by mdstorm. It does not end with ``.json``,
 #: because other readers list such files.
 MARKER_NAME = "_mdstorm"
-#: Name of the file that exists while a writer is active and holds a lock on it, and after a writer
-#: has been killed.
+#: Name of the file that a writer creates and keeps locked while it is active. The file remains,
+#: unlocked, if the writer is killed.
 CLAIM_NAME = "_mdstorm_writing"
 #: Version of the format, stored in the index and in every shard entry.
 INDEX_VERSION = 2
@@ -24,7 +24,7 @@ MAX_SHARD_BYTES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """One file of a shard: its name relative to the dataset, its size in bytes, its hashes."""
+    """One file of a shard: its path relative to the dataset, its size in bytes, and its hashes."""
 
     basename: str
     bytes: int
@@ -120,7 +120,7 @@ def parse_size(value: float | str) -> int:
 
 
 def parse_size_limit(value: float | str | None) -> int | None:
-    """Return the shard size limit in bytes; None, returned for None and 0, means no limit.
+    """Return the shard size limit in bytes; None, meaning no limit, if `value` is None or 0.
 
     Raises
     ------
@@ -176,7 +176,7 @@ class ShardName:
 
     @property
     def place(self) -> str:
-        """Directory that the shard's job wrote to, without a subdirectory for the partition."""
+        """The job's output directory, without any subdirectory for the shard's partition."""
         parent, _, last = self.directory.rpartition("/")
         return parent if self.job and last == f"{self.partition:05}" else self.directory
 

@@ -163,7 +163,7 @@ def _with_redefined(schema: Schema, shards: Iterable[ShardInfo]) -> Schema:
 
 
 def _is_form(found: str, column: Column) -> bool:
-    """Whether a shard may store arrays of `column` as `found`: with a shape, or as JSON."""
+    """Whether `found` is a form in which a shard may store arrays of `column`, such as JSON."""
     if found == "json":
         is_nested = column.spark_type and depth_of(arrow_type(column.spark_type)) > 1
         return column.uneven and bool(is_nested)
@@ -194,12 +194,12 @@ def with_form(column: Column, encodings: Iterable[str]) -> Column:
 
 
 def without_form(column: Column) -> Column:
-    """Return a column as planned, without values known only after writing or opening shards."""
+    """Return a column without the values that are known only after writing or opening shards."""
     return Column(column.name, column.encoding, column.spark_type, column.nullable)
 
 
 def joined_form(columns: Iterable[Column]) -> Column:
-    """Return the first column, with the array form and the null counts of all columns."""
+    """Return the first column with the array form and total null counts of all columns."""
     first, *others = columns
     return replace(
         first,

@@ -29,8 +29,8 @@ _REMEDIES = {
     "geometry": "convert it to well-known binary with st_asbinary(column)",
     "geography": "convert it to well-known binary with st_asbinary(column)",
 }
-#: Excludes matches that are not such a type: a colon follows a field name, and the other
-#: words occur in day-time intervals.
+#: Excludes words that are not the name of an unsupported type: a colon follows a field name, and
+#: the other words follow "interval" in day-time intervals, which are supported.
 _NOT_STORED = "(?!:| day| hour| minute| second)"
 
 #: Maximum number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.
@@ -300,7 +300,7 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
 
 
 def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = None) -> Column | None:
-    """Return the column for a field in the encoding `text`; None if it cannot store the values.
+    """Return the column for a field; None if the encoding `text` cannot store the field's values.
 
     The Spark type is recorded only if `text` is the type's default encoding, so that readers may
     rely on it.

@@ -62,7 +62,7 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def report_use_in_ray(module: ModuleType) -> None:
-    """Record whether Ray Train has fetched a batch, or requested the end, before it is needed.
+    """Record whether Ray Train has fetched a batch or requested the end before training needs it.
 
     Ray Train always fetches one batch ahead, to copy it to the device during training. If that
     batch counted as read, a loader that resumes from a state would skip it. If the end counted, a
@@ -132,11 +132,11 @@ def report_use_in_lightning(module: ModuleType) -> None:
     """
     fetcher = getattr(module, "_DataFetcher", None)
     wrap(fetcher, "__iter__", _beginning_in_lightning)
-    wrap(fetcher, "__next__", _continuing_in_lightning)  # also restarts shorter loaders
+    wrap(fetcher, "__next__", _continuing_in_lightning)  # `__next__` also restarts shorter loaders
 
 
 def count_in_lightning(module: ModuleType) -> None:
-    """Report how many batches Lightning has trained on to the iterations of its fetchers.
+    """Tell the iterations of Lightning's fetchers how many batches have been used for training.
 
     A fetcher does not know which loop it belongs to. So this wraps the method with which the loop
     begins an epoch. Tested with Lightning 2.6.6, in both of its packages.

@@ -119,8 +119,8 @@ def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> Non
     """Make `other` begin where the next iteration of `loader` would begin."""
     passes = loader._mdstorm.of(loader)
     position = passes.next_position
-    # A randomly drawn seed differs on each rank, and the share's order has its own seed. Only a
-    # position within an epoch, or from a state, needs the seed that it was recorded with.
+    # A randomly drawn seed differs on each rank, and the order of the share has its own seed. Only
+    # a position within an epoch or from a state needs the seed with which it was recorded.
     if position.consumed or position.seed is not None:
         other.load_state_dict(passes.next_state())
     else:
@@ -261,7 +261,7 @@ _NONE: Any = object()
 
 
 class _Padding(NamedTuple):
-    """The number of a pass's last batch, from 1, and its size without and with padding."""
+    """The number of a pass's last batch, counted from 1, and its size without and with padding."""
 
     last: int | None
     rows: int

@@ -96,7 +96,7 @@ def _default_group() -> Any:
 
 @dataclass(eq=False)
 class Numbering:
-    """The numbers of a loader and its latest pass, which identify the pass to compare on all ranks.
+    """The numbers of a loader and of its latest pass, by which ranks find the passes to compare.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Numbering:
 
 @dataclass(eq=False)
 class Beginning:
-    """A pass on this rank, to compare with other ranks; `segment` is None once it is offered."""
+    """A pass on this rank, to compare with other ranks. Once offered, it has no `segment`."""
 
     segment: Segment | None
     numbering: Numbering
@@ -170,7 +170,7 @@ class Ranks:
         self._number = 0
         #: Whether a check has failed in this group, after which no more checks are made.
         self._has_failed = False
-        #: For each kind of loader, the number of loaders, and the number of passes, without peeks.
+        #: By kind of loader: the number of loaders, and of their passes, not counting peeks.
         self._loaders: Counter[str] = Counter()
         self._passes: Counter[str] = Counter()
         #: Messages to report, and whether each is an error rather than a warning.
@@ -315,9 +315,9 @@ class Ranks:
             request, answered = item
             try:
                 request()
-            except Exception as error:  # each kind of store has its own errors
+            except Exception as error:  # each kind of store raises its own errors
                 self._fail(error)
-            del item, request  # they would keep the group alive after the program releases it
+            del item, request  # references would keep the group alive after the program releases it
             answered.set()
 
     def _fail(self, error: Exception) -> None:

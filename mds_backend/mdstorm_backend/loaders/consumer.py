@@ -17,7 +17,7 @@ MOST_UNUSED = 2
 
 
 class Consumer:
-    """When an iteration's batches are used, and how many of them make it more than a peek.
+    """When an iteration's batches are used, and how many batches make it more than a peek.
 
     Parameters
     ----------
@@ -44,8 +44,8 @@ class Consumer:
         self.peek, self.skipped = peek, skipped
         self.fetches_ahead = count_unused is not None
         self._count_unused = count_unused
-        #: For each pass whose end was requested ahead of use, two callbacks: one for when the end
-        #: is used, and one for when the iteration is left.
+        #: Two callbacks for each pass whose end was requested ahead of use: `use_end` calls the
+        #: first one, and `leave` calls the second.
         self._held: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
     @property

@@ -79,7 +79,7 @@ class Epochs:
         self.is_loaded = False
 
     def follow(self, options: ReaderOptions) -> None:
-        """Begin with the first epoch of `options`, and share its set `tried` if it has one."""
+        """Begin with the first epoch of `options`, and share the options' set `tried`, if any."""
         self._first_epoch = options.first_epoch
         if options.tried is not None:
             self.tried = options.tried
@@ -127,7 +127,7 @@ class Epochs:
 
     @property
     def begun(self) -> Position | None:
-        """The position at which the latest epoch began, or is to resume; None before the first."""
+        """The position where the latest epoch began or will resume; None before the first epoch."""
         start = self._own_record.read()["start"]
         return None if start is None else _position_of(start)
 
@@ -215,7 +215,7 @@ class Epochs:
         return self._own_record.change(edit)
 
     def move(self, moves: int, position: Position) -> int:
-        """Move the beginning if it has been moved exactly `moves` times; return the new count."""
+        """Set where the next iteration begins, unless `moves` is outdated; return the new count."""
 
         def edit(record: dict[str, Any]) -> int:
             if record["moves"] != moves:

@@ -32,7 +32,7 @@ from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read.block import Block
 
-#: Used in place of a batch that only advances the pass, and is not yielded.
+#: Used in place of a batch to advance the pass without yielding anything.
 NOTHING: Any = object()
 #: Batches, each with its offset in the plan and its number of rows.
 NumberedBatches: TypeAlias = Generator[tuple[Any, int, int], None, None]
@@ -103,14 +103,14 @@ class Loader:
 
     @property
     def begun(self) -> Position:
-        """Where the segment that a checkpoint refers to begins, in the latest or next pass."""
+        """Where the segment that a checkpoint would refer to begins, in the latest or next pass."""
         if (latest := self._latest) is None:
             return self.next_position
         return latest.begun_before(latest.consumer.num_unused)[0]
 
     @property
     def rows(self) -> int:
-        """Samples yielded since the pass began, or the epoch if no batch spans two epochs."""
+        """Samples yielded so far in the pass, or in the epoch if no batch spans two epochs."""
         return 0 if self._latest is None else self._latest.rows
 
     @property

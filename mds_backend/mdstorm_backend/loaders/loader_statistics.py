@@ -1,4 +1,4 @@
-"""Counts of yielded batches, the causes of training's waits, and how to reduce them.
+"""Counts of yielded batches, and how to make training wait less for batches.
 
 `Statistics` holds the numbers. `PassRecorders` keeps the recorders of a loader's passes, which the
 numbers are computed from.
@@ -169,7 +169,7 @@ class Statistics(Described):
 
     @property
     def verdict(self) -> Verdict:
-        """The main cause of waits, and how to reduce them; ``str(verdict)`` is a sentence.
+        """The main cause of waiting, and how to reduce it; ``str(verdict)`` is a sentence.
 
         Waiting for less than 5 % of the total time does not count. Otherwise, the cause is startup
         if the first batches took longer than all other waiting, or else the cause with the largest
@@ -200,7 +200,7 @@ class Statistics(Described):
 
     @property
     def _sending_seconds(self) -> float:
-        """Seconds spent receiving batches from workers, if longer than reading them; else 0."""
+        """Seconds spent receiving batches from workers; 0 if reading the batches took longer."""
         if not self.workers:
             return 0.0
         sending = self.waited_for_batching

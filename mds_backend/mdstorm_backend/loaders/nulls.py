@@ -214,7 +214,7 @@ def _default_of(column: Column) -> Any:
 
 
 def _filled(values: pa.Array, fill: Any, column: Column, shape: tuple[int, ...] | None) -> pa.Array:
-    """Return a column's values with nulls replaced by `fill`, and null arrays by arrays of it."""
+    """Replace nulls in a column's values with `fill`, and null arrays with arrays of `fill`."""
     if not column.is_array:
         return pc.fill_null(values, _scalar(fill, values.type))
     if values.null_count:
@@ -339,7 +339,7 @@ def _nulls_of(column: Column) -> int:
 
 
 def _becomes_nan(column: Column) -> bool:
-    """Whether nulls in a column, if they are allowed, become NaN rather than None in a list."""
+    """Whether nulls in a column, if allowed, become NaN rather than None in a list of values."""
     type_ = column.element_type if column.is_array else column.arrow_type
     types = pa.types
     return bool(types.is_integer(type_) or types.is_floating(type_) or types.is_duration(type_))

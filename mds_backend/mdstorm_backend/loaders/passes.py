@@ -115,7 +115,7 @@ class Pass:
         return plan.begin, samples
 
     def _before(self, batches: int) -> tuple[Plan, int, int | None]:
-        """Return the item of `recent` before the latest `batches` batches, or else the first."""
+        """Return the item of `recent` before the latest `batches` batches, or else `recent[0]`."""
         return self.recent[max(-1 - batches, -len(self.recent))]
 
     @property
@@ -126,7 +126,7 @@ class Pass:
 
     @property
     def rows(self) -> int:
-        """Samples of the segment so far, as counted by the loader or else as read for its batches.
+        """Samples in the segment's batches so far, as counted by the loader, or else by the plan.
 
         If samples have no numbers, this is the number of yielded rows.
         """
@@ -148,7 +148,8 @@ class Pass:
         segment = begun.with_batches()
         if segment is None:
             return
-        if segment.position.pass_epoch != self.start.pass_epoch:  # the pass of `start` was over
+        # The segment is in a later pass if no batches remained in the pass where `start` is.
+        if segment.position.pass_epoch != self.start.pass_epoch:
             self.start = segment.start
         self.compared = begin_pass(segment, self._numbering)
         while segment is not None:
@@ -207,7 +208,7 @@ class Pass:
         self.recent = ()
 
     def count(self) -> None:
-        """Mark the pass as more than a peek: the next begins after it, and ranks compare it."""
+        """Mark the pass as more than a peek, so the next pass follows it and ranks compare it."""
         if self.has_counted:
             return
         self.has_counted = True

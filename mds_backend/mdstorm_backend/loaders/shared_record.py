@@ -47,7 +47,7 @@ class SharedRecord:
         _records[id(self)] = self
 
     def unlock(self) -> None:
-        """Replace the thread lock, which no thread holds in a process that was just forked."""
+        """Replace the thread lock: after a fork, a thread that does not exist here may hold it."""
         # The lock is reentrant: while the record is being changed, a signal handler, or the garbage
         # collector when it ends an iteration, may also change it in the same thread.
         self._threads = threading.RLock()

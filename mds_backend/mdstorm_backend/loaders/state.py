@@ -165,7 +165,7 @@ def read_state(
 def _checked_position(
     position: Position, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
 ) -> Position:
-    """Check and return a position in the exact order; a row count is the one for this rank.
+    """Check a position in the exact order, and return it with this rank's row count, if it has one.
 
     Raises
     ------
@@ -297,7 +297,7 @@ def _of_rank(
     batching: Batching,
     plan: Plan,
 ) -> Position:
-    """Return this rank's position, for samples without numbers.
+    """Return this rank's position if samples are not numbered across ranks.
 
     Such a state usually describes the rows of only one rank. In a pass with a single epoch, it is
     valid for all ranks as long as batches are full, because rows are counted after the transform,

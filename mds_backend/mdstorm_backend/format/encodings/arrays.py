@@ -144,7 +144,7 @@ class Array(Encoding):
     def decode_column(
         self, data: npt.NDArray[np.uint8], starts: Positions, sizes: Positions | int
     ) -> Values:
-        """Return copies: one array if all values have a fixed shape, else see `decode_arrays`."""
+        """Return copies: one NumPy array if shapes are fixed, or the result of `decode_arrays`."""
         if isinstance(sizes, int):
             return super().decode_column(data, starts, sizes)
         if len(starts) == 0:

@@ -97,7 +97,7 @@ class UserEncoding(Encoding):
         return replace(self, value_size=size)
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the `text` that all encodings share; None if they differ and may not match."""
+        """Return the `text` of the encodings if all of them have the same one, or else None."""
         return self.text if {encoding.text for encoding in encodings} == {self.text} else None
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
@@ -128,12 +128,12 @@ class UserEncoding(Encoding):
         return self.encode_each(values)
 
     def decode(self, stored: Any) -> Any:
-        """Return the value that the coder returns for stored bytes."""
+        """Decode stored bytes with the coder, and return the value."""
         return self.coder.decode(stored)
 
 
 class UnsafeUserEncoding(UserEncoding):
-    """A user-defined encoding in place of one that is only decoded if unsafe types are allowed."""
+    """A user-defined encoding in place of pickles, decoded only if unsafe types are allowed."""
 
     is_unsafe = True
 

@@ -215,7 +215,7 @@ def rgb_pixels(
 
 
 def _scale(height: int, width: int, size: tuple[int, int]) -> float:
-    """Return the factor by which an image is reduced (per axis) to just cover `size`."""
+    """Return the factor by which each axis of an image is reduced so that it just covers `size`."""
     return min(height / size[0], width / size[1])
 
 
@@ -303,7 +303,7 @@ def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
 
 
 def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
-    """Copy pixels to `out` if it fits, or else to a new array; do not copy if they are `out`."""
+    """Return the pixels in `out` if its shape and dtype match, or else in a new array."""
     if out is None or out.shape != pixels.shape or out.dtype != pixels.dtype:
         out = np.empty(pixels.shape, pixels.dtype.newbyteorder("="))
     if out is not pixels:

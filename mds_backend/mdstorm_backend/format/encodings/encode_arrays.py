@@ -203,7 +203,7 @@ def _checked_length(shapes: Shapes, present: npt.NDArray[np.bool_], shape: tuple
 def _spread(
     matrix: npt.NDArray[Any], present: npt.NDArray[np.bool_], placeholder: object
 ) -> npt.NDArray[Any]:
-    """Return the rows of `matrix` where `present` is True, and a placeholder elsewhere."""
+    """Spread the rows of `matrix` over the rows that are present, with placeholders elsewhere."""
     if present.all():
         return matrix
     spread = np.full((len(present), matrix.shape[1]), placeholder, matrix.dtype)

@@ -196,7 +196,7 @@ class Encoding(ABC):
         return None if parameters else cls(text)
 
     def sized(self, size: int | None) -> Encoding | None:
-        """Return the encoding for values with the `size` in an index; None if it is impossible.
+        """Return the encoding for values of the `size` in an index; None if the size is impossible.
 
         Only opaque and user-defined encodings accept a size other than their own.
         """

@@ -189,7 +189,7 @@ def _parsed_by_arrow(texts: pa.Array, type_: pa.DataType) -> pa.ListArray:
 
 
 def _restore(type_: pa.DataType) -> _Restore:
-    """Return the function that converts parsed JSON to a Python value; None if none is needed."""
+    """Return the function that converts parsed JSON to a Python value; None to keep it as it is."""
     if pa.types.is_struct(type_):
         fields = {field.name: _restore(field.type) for field in type_}
         return _restored_struct(fields) if any(fields.values()) else None

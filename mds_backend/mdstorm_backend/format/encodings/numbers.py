@@ -43,7 +43,7 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def array_encoding(dtype: np.dtype[np.generic], shape: tuple[int, ...] | None) -> str:
-    """Return the encoding for arrays of a `shape`, or of any shape if None."""
+    """Return the encoding for arrays of the given shape, or of any shape if `shape` is None."""
     stated = ",".join(map(str, shape or ()))
     return f"ndarray:{dtype.name}:{stated}" if stated else f"ndarray:{dtype.name}"
 
@@ -264,7 +264,7 @@ def fit_numbers(values: pa.Array, dtype: np.dtype[np.generic]) -> npt.NDArray[An
     numbers = to_numpy(present, np.dtype(stored_dtype(values.type)))
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            # Integers are converted through float64, as by the encoder for single Python integers.
+            # Convert integers through float64, as the encoder for single Python integers does.
             exact = numbers if numbers.dtype.kind == "f" else numbers.astype(np.float64)
             stored = exact.astype(dtype, copy=False)
         if (np.isinf(stored) & ~np.isinf(exact)).any():

@@ -63,7 +63,7 @@ class _ParsedText(Encoding):
         return type(self).parser(stored)
 
     def decoder(self, form: Form = "object") -> Decode:
-        """Return the parser itself, without a wrapper method, to save a call per value."""
+        """Return the parser itself rather than `decode`, to save a call per value."""
         return type(self).parser
 
 
@@ -181,7 +181,7 @@ class Json(_ParsedText):
         return bool(is_known or super().can_store(type_))
 
     def is_nested(self, type_: pa.DataType) -> bool:
-        """Whether values are anything but lists, of any depth, of strings or binaries."""
+        """Whether values are anything other than lists, of any depth, of strings or binaries."""
         element = element_type(type_)
         is_text = pa.types.is_string(element) or pa.types.is_binary(element)
         return not (pa.types.is_list(type_) and is_text)

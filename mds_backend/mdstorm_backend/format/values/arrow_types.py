@@ -114,7 +114,7 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _named(type_: pa.DataType, *names: str) -> bool:
-    """Whether a type has one of these names; old Arrow versions have no other test for some."""
+    """Whether a type has one of these names: the only test for some types in old Arrow versions."""
     return str(type_).startswith(names)
 
 

@@ -137,7 +137,7 @@ def too_large(what: str) -> InvalidArgumentError:
 
 
 def _arrays(lists: pa.ListArray) -> list[Any]:
-    """Return the rows of an array of lists of numbers as separate arrays, None for null."""
+    """Return each row of an array of lists of numbers as its own NumPy array, and nulls as None."""
     flat = np.asarray(lists.values)
     bounds = np.asarray(lists.offsets).tolist()
     spans = zip(bounds[:-1], bounds[1:], lists.is_valid().to_pylist(), strict=True)

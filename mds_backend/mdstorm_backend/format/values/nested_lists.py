@@ -145,7 +145,7 @@ class Shapes:
         return product(self.sizes)
 
     def common(self, rows: npt.NDArray[np.bool_] | None = None) -> tuple[int, ...] | None:
-        """Return the common shape of all rows, or of the rows in a mask; None if they have none."""
+        """Return the shape that all rows, or all in a mask, share; None if they share no shape."""
         sizes = self.sizes if rows is None else self.sizes[rows]
         if len(sizes) == 0 or self.uneven is not None:
             return None
@@ -156,7 +156,7 @@ class Shapes:
 
 
 def product(sizes: _Lengths) -> _Lengths:
-    """Return the product of each row of `sizes`; 1 if it has no columns."""
+    """Return the product of each row of `sizes`; 1 if `sizes` has no columns."""
     counts = np.ones(len(sizes), np.int64)
     for level in range(sizes.shape[1]):
         counts = sizes[:, level] if level == 0 else counts * sizes[:, level]

@@ -66,8 +66,8 @@ def make_tf_dataset(
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
         options = make_options()
-        # The pass itself does not log that it is endless, because that would be too early, since
-        # TensorFlow reads ahead, or needless, if Keras counts steps.
+        # The pass does not log that it is endless: that would be too early, since TensorFlow reads
+        # ahead, and needless if Keras counts steps.
         quiet = replace(options, logs_endless=False)
         ahead = _REQUESTED_AHEAD if has_replicas() else 0
         return TFRuns(quiet, loaders.Batching(batch_size), ahead)

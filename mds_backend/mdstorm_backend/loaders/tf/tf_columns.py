@@ -21,7 +21,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
 from mdstorm_backend.read.stacking import Output, check_numbers, output_name
 
-#: Dtypes that Petastorm's adapter promotes, and what it promotes them to.
+#: Dtypes that Petastorm's adapter promotes → the dtypes that it promotes them to.
 _PROMOTED = {"uint16": "int32", "uint32": "int64"}
 
 
@@ -105,7 +105,7 @@ def spec_of_column(column: Column, images: ImageDecoder | None = None) -> Column
 
 
 def _dtype_of(column: Column) -> str | None:
-    """Return the dtype name of a column's values or elements, or None if there is none."""
+    """Return the TensorFlow dtype name of a column's values or elements; None if no dtype fits."""
     types, type_ = pa.types, column.element_type
     if column.is_image:
         return "uint8"

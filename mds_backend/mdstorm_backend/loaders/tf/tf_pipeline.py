@@ -93,7 +93,7 @@ class _Source:
     cut_here: bool
 
     def read(self, number: Any) -> Iterator[Any]:
-        """Read an iteration, and yield flat tuples of blocks and sizes, or of batches."""
+        """Read an iteration, and yield flattened batches, or flattened blocks with batch sizes."""
         has_images = self.runs.loader.options.has_images
         block_rows = None if self.cut_here or has_images else BLOCK_ROWS
         for recorder, blocks in self.runs.segments(number, block_rows):
@@ -123,8 +123,8 @@ def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: 
 
 def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any) -> Any:
     def cut(part: Any, sizes: Any) -> Any:
-        # `rebatch` repeats the sizes endlessly, so `take` ends the batches. It also takes an empty
-        # batch after the last row.
+        # `rebatch` repeats the sizes endlessly, so `take` ends the batches. Counting the sizes also
+        # keeps an empty batch after the last row.
         repeated = tf.data.Dataset.from_tensors(part).rebatch(sizes)
         return repeated.take(tf.size(sizes, tf.int64))
 
@@ -137,7 +137,7 @@ def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, numbe
 
 
 def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
-    """Return a dataset of the same batches that reports each request to `TFRuns`."""
+    """Return a dataset of the same batches that reports requests for them to `TFRuns`."""
     zero = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64))
 
     def zeros(source: Any, number: Any) -> Any:
@@ -147,8 +147,8 @@ def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
     def request(source: Any, number: Any) -> Any:
         return np.int64(find(source).runs.request(number))
 
-    # A request returns how many batches the only dataset yields until the next request, so that
-    # Python is not called for each batch.
+    # Each request returns how many batches to yield from `batches`, the only choice, before the
+    # next request, so that Python is not called for each batch.
     endless = tf.data.Dataset.from_tensors((source, number)).repeat()
     return tf.data.Dataset.choose_from_datasets([batches], endless.flat_map(zeros))
 
@@ -172,8 +172,8 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
     if kind is None:
         return dataset
     if kind == 1:
-        # No iteration has fewer elements. `take` would not request the end, so an iteration would
-        # look like a peek.
+        # No iteration has fewer than 1 element, so the assertion holds. `take` would not request
+        # the end of `dataset`, so an iteration would look like a peek.
         return dataset.apply(tf.data.experimental.assert_cardinality(1))
     # choose_from_datasets is infinite if any of its inputs is infinite. Here it always chooses
     # `dataset`, and stops when `dataset` ends. TensorFlow also starts an iterator over `never`, so

@@ -1,4 +1,4 @@
-"""`ReadAhead`: the offsets of batches that TensorFlow has read ahead of use, and their positions.
+"""`ReadAhead`: the offsets and positions of batches that TensorFlow has read ahead of use.
 
 TensorFlow reads blocks in its own threads before their batches or rows are used. The queue keeps
 the numbers that travel with them, and computes a position only on request.
@@ -86,7 +86,7 @@ class ReadAhead:
             self._blocks.popleft()
 
     def latest(self, batches: int) -> tuple[Segment, int] | None:
-        """Return the segment and offset of a batch, counted from 1, or None if it is not kept."""
+        """Return the segment and offset of a batch, counted from 1; None if they are not kept."""
         for block in list(self._blocks):
             if block.first < batches <= block.end:
                 return block.segment, block.offsets[batches - block.first]

@@ -182,7 +182,7 @@ class TFRuns:
         self._lock = threading.Lock()
 
     def claim(self, *, may_be_split: bool = False) -> int | None:
-        """Return the maximum number of batches: `INFINITE` if endless, None if not known.
+        """Return the maximum number of batches: `INFINITE` if endless, None if unknown.
 
         No iteration will have more batches.
 
@@ -224,7 +224,7 @@ class TFRuns:
         self._announced.appendleft(weakref.ref(run))
 
     def iterations(self) -> Iterator[int]:
-        """Begin an iteration and yield its number; TensorFlow resumes this at its end."""
+        """Begin an iteration and yield its number. TensorFlow resumes this generator at the end."""
         with self._lock:
             number, run = next(self._numbers), self._begin()
             self._open[number] = run

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 #: Type of the numbers that Python and TensorFlow exchange.
 NUMBER = tf.TensorSpec((), tf.int64)
-#: Returns the object that has a number; datasets call its methods.
+#: Returns the object for a number. Datasets refer to the object by number, and call its methods.
 Find: TypeAlias = Callable[[Any], Any]
 #: Makes a dataset from `Find`, the flat specs of its elements, the kind, the object's number, and
 #: other numbers that are known only after tracing.

@@ -39,7 +39,7 @@ else:
 
 
 class Argument:
-    """A constructor argument that can be set; later iterations use the new value."""
+    """A constructor argument as an attribute; if it is set, later iterations use the new value."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -71,7 +71,7 @@ class DatasetInfo:
     of read-only attributes for its own attributes.
     """
 
-    #: The whole state of a dataset.
+    #: Everything that a dataset keeps, in one object.
     _mdstorm: OpenedDataset
 
     batch_size = Argument()
@@ -142,7 +142,7 @@ class DatasetInfo:
 
     @fact
     def shards(self) -> list[StoredShard]:
-        """The shards, with their samples and their indexes' metadata."""
+        """The shards, with their samples and their index entries."""
         infos = [shard for part in self._mdstorm.parts for shard in part.index.shards]
         return [StoredShard(info, self._mdstorm.dataset, i) for i, info in enumerate(infos)]
 

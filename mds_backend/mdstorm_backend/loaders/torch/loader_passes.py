@@ -76,7 +76,7 @@ class CountedPass:
 
 @dataclass
 class LoaderPasses:
-    """A loader's settings and passes, in one object so that subclasses can use other names.
+    """A loader's settings and passes, in one attribute so that subclasses may use other names.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ def counted_batches(
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
-    name = getattr(order, "name", "exact")  # a dataset without an order counts as exact
+    name = getattr(order, "name", "exact")  # other datasets count as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
 
     kept.pytorch_pass = counted

@@ -140,14 +140,14 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
 
 
 class _Packed(NamedTuple):
-    """Batches with slots in place of their small tensors, which are in one piece of memory.
+    """Batches with slots in place of their small tensors, which share one piece of memory.
 
     PyTorch would send each tensor as a separate file that two processes open and map. For small
     tensors, that takes far longer than a copy.
     """
 
     memory: torch.Tensor | None
-    #: In the order of their bytes in `memory`.
+    #: The groups, in the order of their bytes in `memory`.
     groups: list[_DtypeGroup]
     batches: list[Any]
 
