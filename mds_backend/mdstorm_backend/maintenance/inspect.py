@@ -17,7 +17,7 @@ from mdstorm_backend.format.values.arrow_types import simple_name
 
 @dataclass(frozen=True)
 class Spread:
-    """Minimum, median, maximum and sum of some numbers; all 0 if there are none."""
+    """Minimum, median, maximum and sum of some numbers; all are 0 if there are no numbers."""
 
     min: int = 0
     median: float = 0
@@ -170,7 +170,7 @@ def head(
     columns: Sequence[str] | None = None,
     storage_options: dict[str, Any] | None = None,
 ) -> dict[str, list[Any]]:
-    """Read the first `n` rows of the dataset at `url`, or fewer if it has fewer.
+    """Read the first `n` rows of the dataset at `url`, or all rows if it has fewer.
 
     Parameters
     ----------

@@ -253,7 +253,7 @@ def order_shards(names: Iterable[shard_info.ShardName]) -> list[shard_info.Shard
 
 
 def missing_numbers(names: Iterable[shard_info.ShardName]) -> list[str]:
-    """Return names missing before a later shard of the same writer, at most 10 per writer."""
+    """Return the names of shards missing before each writer's last shard, at most 10 per writer."""
     writers: dict[tuple[str, str, int, int], list[shard_info.ShardName]] = defaultdict(list)
     for name in names:
         writers[name.writer].append(name)

@@ -174,10 +174,10 @@ def _schema(dataset: Dataset) -> Schema:
 def _check_files(
     location: Location, shards: Iterable[ShardInfo]
 ) -> tuple[list[Problem], list[Problem]]:
-    """Check that every file exists with its size, and find shards that are not in the index."""
+    """Check that every file exists with its recorded size, and find shards not in the index."""
     expected = {shard.stored.basename: shard.stored.bytes for shard in shards}
     listed: dict[str, int | None] = {}
-    with suppress(NotImplementedError, OSError):  # for example HTTP servers cannot list
+    with suppress(NotImplementedError, OSError):  # for example, HTTP servers cannot list files
         listed.update(location.list_sizes())
     unlisted = [name for name in expected if name not in listed]
     sizes = {**listed, **dict(zip(unlisted, map_files(location.size, unlisted), strict=True))}
@@ -203,7 +203,7 @@ def _check_files(
 def _wrong_counts(
     dataset: Dataset, nulls: Counter[str], null_elements: Counter[str]
 ) -> Iterator[str]:
-    """Yield how the counts in the index differ from the shards'."""
+    """Yield a description of each count in the index that differs from the shards' count."""
     extra = dataset.index.extra
     if not extra.get("columns"):
         hidden = sorted({*nulls, *null_elements})
@@ -355,7 +355,7 @@ class _ShardCheck:
         try:
             self._decode(shard, columns)
         except errors.MDStormError:
-            # One at a time, so that a damaged column does not hide the others.
+            # One column at a time, so that a damaged one does not hide problems in the others.
             for column in columns:
                 try:
                     self._decode(shard, [column])

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 #: Settings that take effect when the dataset is opened.
 _OPENED_WITH = ("streams", "cache_limit", "allow_unsafe_types")
-#: Settings that are determined by the first epoch if they were not given, or by a state.
+#: Settings whose values come from a loaded state or, if they were not given, the first epoch.
 _SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
 
 
@@ -64,7 +64,7 @@ class OpenedDataset:
     #: In a worker process of a plain ``DataLoader``, the state to resume the next iteration from.
     _worker_state: Mapping[str, Any] | None = None
     #: The loader that began the latest iteration, or has since loaded a state or set the epoch.
-    #: None for iterations over samples.
+    #: None once an iteration over samples has begun.
     latest: loaders.Loader | None = None
     #: The process id and world of the process that sent this copy to a worker it spawned.
     _sent: tuple[int, World] | None = None
@@ -75,11 +75,11 @@ class OpenedDataset:
         #: Where the next iteration begins. It exists before the data are opened, which may happen
         #: only in a worker process.
         self._epochs = Epochs()
-        #: Numbers the iterations over samples, to compare them with other ranks.
+        #: Numbers the iterations over samples, to compare them with those of other ranks.
         self._numbering = Numbering()
 
     def description(self, *, full: bool) -> Description:
-        """Return a description of the dataset, for which at most a local index is opened."""
+        """Return a description of the dataset, opening at most a local index."""
         opened, order = self.__dict__.get("dataset"), self.order
         if opened is not None:
             found, size = loaders.describe_data(opened, full=full), len(opened)
@@ -94,7 +94,7 @@ class OpenedDataset:
         return loaders.in_order(found, order, is_output=self.is_output)
 
     def is_output(self, name: str) -> bool:
-        """Whether a stored column is an output column, if known before the data are opened."""
+        """Whether a stored column is an output column, as far as is known before opening."""
         options, chosen = self.__dict__.get("options"), self.settings.columns
         return name in options.output_columns if options else chosen is None or name in chosen
 
@@ -152,7 +152,7 @@ class OpenedDataset:
         return plan_of(self.options.in_world(), Batching(1))
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin the next pass with `epoch`, unless a pass that resumes will read that epoch."""
+        """Begin the next pass with `epoch`, unless a resumed pass will read that epoch."""
         self.epochs.set_next(epoch, self.options.num_epochs)
         if self.latest is not None:
             self.latest.follow_epoch(epoch)
@@ -163,7 +163,7 @@ class OpenedDataset:
         return SampleMaker(self.options)
 
     def in_order(self, order: ExactOrder | ElasticShare) -> Self:
-        """Return a copy that reads from the beginning, in a different order or share of it."""
+        """Return a copy that reads a different order, or share of an order, from the beginning."""
         other = copy(self)
         other.order, other._epochs, other.latest, other.samples = order, Epochs(), None, None
         other.__dict__.pop("options", None)
@@ -210,7 +210,7 @@ class OpenedDataset:
             _ = self.options  # raises here if the setting cannot be used
 
     def _settled(self) -> ElasticOrder | None:
-        """Return the elastic order with the latest epoch's settings; None before the first."""
+        """Return the elastic order with the latest epoch's settings; None before the first one."""
         begun, order = self._epochs.begun, self.order
         if begun is None:
             return None
@@ -246,7 +246,7 @@ class OpenedDataset:
         samples = self.samples
         if get_worker_info() is None:
             return self._state_of_latest(0 if samples is None else samples.yielded)
-        if samples is None or samples.worker.group is None:  # the parent's, before a fork
+        if samples is None or samples.worker.group is None:  # the parent's, from before a fork
             raise StateMismatchError(
                 "this worker process has not begun to read, so it has no position: request the "
                 "state after iterating over the dataset there"
@@ -336,7 +336,7 @@ class OpenedDataset:
         return write_state(self.options.in_world(), Batching(1), position)
 
     def _state_of_latest(self, samples: int, start: Position | None = None) -> dict[str, Any]:
-        """Return the state of the latest iteration; if it is over samples, after `samples` of them.
+        """Return the latest iteration's state, after `samples` samples if it iterates over samples.
 
         Samples are this rank's samples, counted from `start`, by default the beginning of the
         latest epoch.
@@ -366,7 +366,7 @@ class OpenedDataset:
         return self.settings.batch_size or SAMPLES_AT_A_TIME
 
     def _check_whole(self, samples: int, whole: int) -> None:
-        """Raise StateMismatchError if `samples` ends within worker processes' batches."""
+        """Raise StateMismatchError if `samples` samples end within a batch of a worker process."""
         if samples % whole:
             raise StateMismatchError(
                 f"{samples} samples on this rank end in the middle of the batches of "

@@ -61,7 +61,7 @@ class SampleMaker:
 
     @cached_property
     def decodes(self) -> bool:
-        """Whether the format's decoder can make samples, as there are no nulls or images."""
+        """Whether the format's decoder suffices to make samples: no nulls, no images to decode."""
         options = self._options
         if options.fill_nulls or options.null_masks or options.images is not None:
             return False
@@ -99,7 +99,7 @@ class SampleMaker:
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
-        """Functions that convert decoded values like a block does; None if a block is required."""
+        """Functions that convert decoded values as a block does; None if a block is required."""
         if self.decodes:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
@@ -131,7 +131,7 @@ def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
 
 
 def _is_number(column: Column, dataset: Dataset) -> bool:
-    """Whether all values are NumPy scalars of one type, decoded individually or as a column."""
+    """Whether all values have one NumPy type, whether decoded individually or as a column."""
     encoding = column.parsed_encoding
     if encoding.kind not in DTYPES or not is_number(column.arrow_type):
         return False
@@ -142,7 +142,7 @@ def _is_number(column: Column, dataset: Dataset) -> bool:
 
 
 def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
-    """Return a function that converts a value or null like `of_batch`, or None if too complex."""
+    """Return a function that converts a value or null as `of_batch` does, if that is simple."""
     if column.is_late or column.is_array:
         return None
     type_ = column.arrow_type
@@ -221,7 +221,7 @@ def _begun_segments(
                 return
             if numbering is not None and (compared := begin_pass(segment, numbering)) is not None:
                 compared.offer()
-            numbering = None  # ranks compare the first segment of the iteration
+            numbering = None  # ranks compare only the first segment of an iteration
             epochs.record_begun(begun, segment.position)
             yield segment
         following = segment.following()
@@ -336,8 +336,9 @@ class SampleIteration:
         return {**self.__dict__, "_segments": iter(())}
 
     def _begin_blocks(self) -> None:
-        #: The offset before the latest block, the segment's samples up to the beginning and end of
-        #: the block, the sizes and offsets of its batches, and their ends if needed.
+        #: The offset before the latest block, the numbers of samples in the segment up to the
+        #: block's beginning and end, the sizes and offsets of the block's batches, and the
+        #: batches' ends once they are needed.
         self._offset = self._first = self._end = 0
         self._sizes: list[int] = []
         self._offsets: list[int] = []
@@ -376,7 +377,7 @@ class SampleIteration:
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
 
     def _reached(self) -> tuple[int, int]:
-        """Return the latest whole batch's offset, and the samples of the next batch so far."""
+        """Return the latest whole batch's offset, and how many samples of the next were read."""
         if not self._ends:
             self._ends = list(accumulate(self._sizes))
         within = self.yielded - self._first

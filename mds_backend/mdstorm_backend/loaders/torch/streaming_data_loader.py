@@ -186,12 +186,12 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         self._mdstorm.pytorch_pass.samples = count
 
     def _get_batch_size(self, batch: Any) -> int:
-        """Return the number of samples in a batch made by PyTorch, like MosaicML Streaming."""
+        """Return the number of samples in a batch made by PyTorch, as MosaicML Streaming does."""
         batch_size = None if self.batch_sampler is None else self.batch_size or 1
         return loader_passes.rows_of(batch, batch_size)
 
     def __len__(self) -> int:
-        """Number of batches in a pass, or remaining batches if it resumed in a different world.
+        """Number of batches in a pass, or in the rest of one that resumed in a different world.
 
         Raises
         ------
@@ -218,21 +218,21 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         return kept.threads.follow(batches)
 
     def __getitem__(self, index: object) -> Any:
-        """Raise ArgumentTypeError, because a ``DataLoader`` over this loader requests items."""
+        """Raise ArgumentTypeError, because this loader yields batches and has no items."""
         raise ArgumentTypeError(
             "a StreamingDataLoader yields batches, and has no items. If PyTorch's DataLoader "
             "wraps it, iterate over the StreamingDataLoader instead"
         )
 
     def __copy__(self) -> Self:
-        """Return a loader that continues from here, without this loader's running iterations."""
+        """Return a loader at the same position, without this loader's running iterations."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
 
     def __enter__(self) -> Self:
         if isinstance(self.dataset, StreamingDataset):
-            _ = self.dataset._mdstorm.dataset  # so that a missing dataset raises here
+            _ = self.dataset._mdstorm.dataset  # so that a missing dataset raises an error here
         return self
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
@@ -361,7 +361,7 @@ def named(arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any
 def check_arguments(
     dataset: object, batch_size: object, batch_map: object, options: Mapping[str, Any]
 ) -> None:
-    """Raise for arguments that a loader does not support.
+    """Raise an error for arguments that a loader does not support.
 
     Parameters
     ----------

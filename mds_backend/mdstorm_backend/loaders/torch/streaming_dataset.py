@@ -219,17 +219,17 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
-        # In a worker, the iteration begins here; otherwise, it begins with its first sample.
+        # In a worker, the iteration begins here; otherwise, when its first sample is requested.
         return samples_of_iteration(self, None if info is None else self._mdstorm.begin_part(info))
 
     def __copy__(self) -> Self:
-        """Return a copy with independent settings that shares the epoch counter."""
+        """Return a copy that has its own settings but shares the epoch counter."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _mdstorm=copy(self._mdstorm))
         return other
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch that the next iteration begins with, over samples or by a loader.
+        """Set the epoch that the next iteration, over samples or by a loader, begins with.
 
         Call this between iterations, because states after an iteration's next batch ignore it. An
         iteration that resumes from a loaded state still does so if the state is in this epoch. In
@@ -415,7 +415,7 @@ class LocalDataset(Array, Dataset[Any]):
 
     @fact
     def spanner(self) -> Spanner:
-        """Locates samples: ``spanner[i]`` is the index of the shard and the row within it."""
+        """Locates samples: ``spanner[i]`` is the index of sample `i`'s shard and its row there."""
         return Spanner(np.asarray(self._mdstorm.shard_sizes, np.int64))
 
     def get_item(self, sample_id: int) -> Any:

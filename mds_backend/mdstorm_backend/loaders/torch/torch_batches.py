@@ -77,14 +77,14 @@ class OutputBatches:
     batch_map: BatchMap | None
 
     def blocks(self, part: int = 0, block_rows: int | None = None) -> Iterator[Block]:
-        """Return the blocks of a part, which are not read if samples are made one by one."""
+        """Return the blocks of a part, unread if samples are made one by one."""
         if self.collate is None:
             return self.segment.blocks(part, block_rows=block_rows)
         return blocks_of(self.source, self.segment, part, block_rows=block_rows)
 
     @property
     def rows_per_message(self) -> int:
-        """Rows in a block whose batches a worker process sends together; 1 to send each alone.
+        """Number of rows whose batches a worker process sends together; 1 to send each batch alone.
 
         Batches that take time to make are sent alone, so that later batches do not delay them.
         """
@@ -159,7 +159,7 @@ def _pads(source: StreamingDataset) -> bool:
 
 
 def _without_rows(batch: Any) -> Any:
-    """Return an empty batch with the same structure as `batch`, made by `default_collate`."""
+    """Return an empty batch with the structure of `batch`, which `default_collate` has made."""
     if isinstance(batch, torch.Tensor):
         return batch[:0]
     if isinstance(batch, Mapping):
@@ -266,7 +266,7 @@ def _context_of(options: Mapping[str, Any]) -> Any:
 
 
 def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) -> None:
-    """Raise if a function that worker processes need cannot be sent to them.
+    """Raise an error if a function that worker processes need cannot be sent to them.
 
     A forked process inherits the functions.
 
@@ -290,7 +290,7 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
 
 
 class Message(NamedTuple):
-    """Consecutive batches from a worker process; none if it has sent its whole part."""
+    """Consecutive batches from a worker process; no batches once it has sent its whole part."""
 
     worker: int
     #: Number of messages that the worker has sent before.
@@ -305,7 +305,7 @@ class Message(NamedTuple):
 
 @dataclass(eq=False)
 class _Part(IterableDataset[Any]):
-    """The part of each pass that a worker process makes; its queue specifies where to begin."""
+    """The part of each pass that a worker process makes; a queue tells it where to begin."""
 
     batches: OutputBatches
     queues: Sequence[Any]

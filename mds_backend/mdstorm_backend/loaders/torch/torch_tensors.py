@@ -30,7 +30,7 @@ ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 _OBJECTS = ("json", "pkl")
 #: Types that PyTorch cannot compute with, and the types that Petastorm promotes them to.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
-#: Whether PyTorch (2.3 and later) has tensors of these types.
+#: Whether PyTorch has tensors of these unsigned types, as versions 2.3 and later do.
 HAS_UNSIGNED = hasattr(torch, "uint16")
 
 
@@ -230,7 +230,7 @@ def _has_tensor(type_: pa.DataType) -> bool:
 
 
 def _has_nan(type_: pa.DataType) -> bool:
-    """Whether nulls of an Arrow type become NaN: floats, and integers converted to float64."""
+    """Whether nulls of an Arrow type become NaN, as in floats and integers converted to float64."""
     return bool(
         pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_duration(type_)
     )
