@@ -48,10 +48,10 @@ class Encoding(ABC):
 
 
 class OfFormat(Encoding):
-    """An encoding of the MDS format, even if a program has redefined its name."""
+    """An encoding as the MDS format defines it, even if a program has redefined the name."""
 
     _text: ClassVar[str] = ""
-    #: The type that `encode` accepts, if the engine's encoding accepts more.
+    #: The only type that `encode` accepts, if the engine's encoding accepts others too.
     _accepts: ClassVar[type | None] = None
 
     def __init__(self) -> None:

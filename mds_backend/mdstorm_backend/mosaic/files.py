@@ -99,7 +99,7 @@ class Compression:
 
     @classmethod
     def each(cls) -> Iterator[tuple[str, Self]]:
-        """Yield each name of the compression, with and without a level, and its instance."""
+        """Yield each name of the compression, with and without a level, and an instance for it."""
         yield cls.extension, cls()
         for level in cls.levels:
             yield f"{cls.extension}:{level}", cls(level)
@@ -228,7 +228,7 @@ class CloudDownloader:
         """Do nothing, since connections are closed with the process."""
 
 
-#: The names for each object store, all of which share one class.
+#: MosaicML Streaming's classes for the individual stores, which are all one class here.
 AzureDataLakeDownloader = CloudDownloader
 AzureDownloader = CloudDownloader
 DBFSDownloader = CloudDownloader
@@ -374,7 +374,7 @@ class CloudUploader:
             os.remove(local)
 
 
-#: The names for each object store, all of which share one class.
+#: MosaicML Streaming's classes for the individual stores, which are all one class here.
 AzureDataLakeUploader = CloudUploader
 AzureUploader = CloudUploader
 DBFSUploader = CloudUploader

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Default number of seconds that a download may wait without receiving data.
 DEFAULT_TIMEOUT = 60.0
 
-#: Seconds between two checks for whether a file exists.
+#: Seconds between two checks of whether a file exists.
 TICK = 0.007
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -41,10 +41,10 @@ _logger = logging.getLogger(__name__)
 get_partitions = partition
 get_sampling = samples_per_shard
 get_shuffle = shuffle
-#: Each is `get_partitions` with a fixed algorithm, its first argument.
+#: Each function is `get_partitions` with its first argument, the algorithm, fixed.
 get_partitions_orig = functools.partial(get_partitions, "orig")
 get_partitions_relaxed = functools.partial(get_partitions, "relaxed")
-#: Each is `get_shuffle` with a fixed algorithm, its first argument.
+#: Each function is `get_shuffle` with its first argument, the algorithm, fixed.
 get_shuffle_naive = functools.partial(get_shuffle, "naive")
 get_shuffle_py1br = functools.partial(get_shuffle, "py1br")
 get_shuffle_py1e = functools.partial(get_shuffle, "py1e")
@@ -53,7 +53,7 @@ get_shuffle_py2s = functools.partial(get_shuffle, "py2s")
 
 
 def get_list_arg(text: str) -> list[str]:
-    """Split a command-line list argument at its commas; an empty string is an empty list."""
+    """Split a command-line list argument at its commas; an empty string gives an empty list."""
     return text.split(",") if text else []
 
 
@@ -192,7 +192,7 @@ def clean_stale_shared_memory() -> None:
 
 
 def get_import_exception_message(package_name: str, extra_deps: str) -> str:
-    """Return a message that a library is missing and which mdstorm extra installs it."""
+    """Return a message that says which library is missing and how to install it."""
     install = f'pip install "mdstorm[{extra_deps}]"'
     return f"{package_name} is not installed. Install it with: {install}"
 
@@ -205,7 +205,7 @@ def get_index_basename() -> str:
 def infer_dataframe_schema(
     dataframe: DataFrame, user_defined_cols: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Return the encodings that `dataframe_to_mds` stores a DataFrame in, or check given ones.
+    """Return the encodings that `dataframe_to_mds` stores a DataFrame in, or check those given.
 
     Parameters
     ----------

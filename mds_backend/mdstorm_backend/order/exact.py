@@ -31,7 +31,7 @@ DEFAULT_SEED = 9176
 
 _SHARDS, _ROWS = 0, 1
 
-#: Up to this many numbers, a permutation is drawn as a whole in a millisecond or two.
+#: A permutation of up to this many numbers is drawn as a whole, in a millisecond or two.
 FEW_NUMBERS = 1 << 17
 #: Rounds of the Feistel network, each of which replaces both coordinates of a number.
 _ROUNDS = 3
@@ -91,9 +91,9 @@ class ExactOrder:
         check_integer("seed", self.seed, lowest=0)
         for name in ("seed", "window", "rank", "world_size"):
             value = getattr(self, name)
-            if isinstance(value, np.integer):  # states are saved as JSON, which cannot hold it
+            if isinstance(value, np.integer):  # states are JSON, which cannot hold NumPy numbers
                 object.__setattr__(self, name, int(value))
-        World(self.rank, self.world_size)  # raises if they are invalid
+        World(self.rank, self.world_size)  # raises an error if they are invalid
 
     #: Name of the order in states and messages.
     name: ClassVar[str] = "exact"
@@ -130,7 +130,7 @@ class ExactOrder:
         return None if num_rows < self.world_size else len(self.rows(num_rows))
 
     def state_keys(self, position: Position) -> dict[str, Any]:
-        """Return MosaicML Streaming's state keys, with the nearest equivalents here."""
+        """Return MosaicML Streaming's state keys, with the nearest equivalents as their values."""
         size, seed = self.world_size, self.seed if position.seed is None else position.seed
         return {"num_canonical_nodes": size, "shuffle_seed": seed, "initial_physical_nodes": size}
 
@@ -165,7 +165,7 @@ class ExactOrder:
         return self, ()
 
     def padded(self, batch_size: int) -> ExactOrder:
-        """Return the same order, with samples dealt out to allow padding at a pass's end."""
+        """Return the same order, with samples dealt out so that the end of a pass can be padded."""
         return replace(self, padded_to=batch_size)
 
     def resumed(self, position: Position) -> None:

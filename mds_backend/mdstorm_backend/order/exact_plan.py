@@ -100,7 +100,7 @@ class ExactPlan(Plan):
         if begin.is_end or self._stop is None:
             return begin
         left, size = self._stop - self._done(begin), self.order.world_size
-        # With one-row batches any pass may get here, because some ranks' last batch is empty.
+        # With batches of one row, any pass may leave so few rows: some ranks' last batch is empty.
         is_refused = is_recut or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
@@ -119,7 +119,7 @@ class ExactPlan(Plan):
         return self._done(self.begin)
 
     def _position_at(self, done: int) -> Position:
-        """Return the position after `done` samples, without `end`, as the pass may continue."""
+        """Return the position after `done` samples, with no `end`, since the pass may continue."""
         begin, num_samples = self.begin, max(self.num_samples, 1)
         passed = max(done - 1, 0) // num_samples
         epoch, consumed = begin.pass_epoch + passed, done - passed * num_samples
@@ -146,7 +146,7 @@ class ExactPlan(Plan):
         return replace(position, end=position.consumed)
 
     def _after(self, offset: int) -> int:
-        """Return the consumed samples after a number of batches on each rank."""
+        """Return the number of samples consumed after `offset` batches on each rank."""
         full = offset if self._num_full is None else min(offset, self._num_full)
         done = self._first + full * self._step
         for _ in range(offset - full):
@@ -162,7 +162,7 @@ class ExactPlan(Plan):
         return full if self.drop_last else max(full - 1, 0)  # the last full batch may be halved
 
     def _stepped(self, done: int) -> int:
-        """Return the consumed samples after one more batch on each rank.
+        """Return the number of samples consumed after one more batch on each rank.
 
         If fewer samples than ranks would remain after the last full batch, all ranks halve that
         batch, so that no rank has an empty batch.
@@ -207,8 +207,9 @@ class ExactPlan(Plan):
         self.order.rows(self.num_samples)  # checks the number of ranks
         if self._stop is None:
             raise TypeError(
-                "num_epochs=None never ends, so there is no number of batches: pass num_epochs=1. "
-                "If PyTorch's DataLoader wraps this loader, iterate over this loader instead"
+                "with num_epochs=None the loader never ends, so there is no number of batches: "
+                "pass num_epochs=1. If PyTorch's DataLoader wraps this loader, iterate over this "
+                "loader instead"
             )
         return self._steps_to(self._stop, 0)
 
@@ -217,7 +218,7 @@ class ExactPlan(Plan):
         return None if self._stop is None else self.length()
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return the number of batches up to the first one with samples from after an epoch."""
+        """Return the number of the first batch, from 1, with samples from after an epoch."""
         stop = (epoch + 1 - self.begin.pass_epoch) * self.num_samples
         return (stop - self._first) // self._step + 1
 

@@ -141,7 +141,7 @@ class Layout:
         """Return ascending ranges of samples as lane ranges, joining adjacent ones."""
         inner = self._ends[(self._ends > lows[0]) & (self._ends < highs[-1])]
         edges = np.concatenate((lows, highs, inner))
-        edges.sort(kind="stable")  # fast on ascending runs
+        edges.sort(kind="stable")  # a stable sort is fast on ascending runs
         begins, ends = edges[:-1], edges[1:]
         owners = np.searchsorted(highs, begins, side="right")
         is_in = (begins >= lows[np.minimum(owners, len(lows) - 1)]) & (begins < ends)
@@ -158,7 +158,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class EpochLanes:
-    """The lanes of an epoch, through all world changes within it.
+    """The lanes of an epoch, across all changes of the world within the epoch.
 
     Attributes
     ----------

@@ -68,7 +68,7 @@ class Position:
 
     @property
     def pass_epoch(self) -> int:
-        """The epoch that the pass began with, or would begin with here."""
+        """The first epoch of the pass, or of a pass that would begin here."""
         return self.epoch if self.first_epoch is None else self.first_epoch
 
     @property
@@ -159,7 +159,7 @@ class Plan(Protocol):
         """Return the position after the batch with the given offset; for offset 0, `begin`."""
 
     def end(self) -> Position:
-        """Return the position once the pass's end is requested; `begin` if it never ends."""
+        """Return the position once a pass's end is requested; `begin` if the pass never ends."""
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
         """Return where a worker process resumes after a batch, and which part it then reads."""
@@ -220,7 +220,7 @@ class Plan(Protocol):
         return None
 
     def prepare(self) -> None:
-        """Start computing the next epoch in the background, if it takes a long time."""
+        """Start computing the next epoch in the background, if that takes a long time."""
         return
 
 
@@ -254,7 +254,7 @@ class ShardRows:
 
 
 def short_type(count: int) -> np.dtype[Any]:
-    """Return the dtype for numbers below `count` with the fastest stable sort."""
+    """Return the dtype in which a stable sort of numbers below `count` is fastest."""
     return np.dtype(np.uint8 if count <= 1 << 8 else np.uint16 if count <= 1 << 16 else np.int64)
 
 

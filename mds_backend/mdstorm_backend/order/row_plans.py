@@ -121,7 +121,7 @@ class RowGroupPlan(Plan):
         return replace(position, end=position.consumed)
 
     def num_batches(self) -> int | None:
-        """Return 0 if no batches remain, otherwise None because their number is not known."""
+        """Return 0 if no batches remain; otherwise None, because their number is not known."""
         begin = self.begin
         is_over = begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row)
         return 0 if is_over else None
@@ -129,7 +129,9 @@ class RowGroupPlan(Plan):
     def length(self) -> int:
         """Raise TypeError, because the number of batches is not known."""
         if self.num_epochs is None:
-            raise TypeError("the number of batches is not known: num_epochs=None never ends")
+            raise TypeError(
+                "the number of batches is not known: with num_epochs=None the loader never ends"
+            )
         raise TypeError(f"the number of batches is not known: {self._reason}")
 
     @property
@@ -187,7 +189,7 @@ class RowGroupPlan(Plan):
 
 
 class RefilledPlan(RowGroupPlan):
-    """A `Plan` for batches of the rows that a transform returns, whose number is not known."""
+    """A `Plan` for batches of the rows that a transform returns; the number of rows is unknown."""
 
     def _is_over(self, epoch: int, row: int) -> bool:
         return False

@@ -88,7 +88,7 @@ class World:
 
     @property
     def node(self) -> int:
-        """Number of the node of this rank."""
+        """Number of the node that this rank is on."""
         return self.rank // self.local_size
 
     @property
@@ -209,7 +209,7 @@ def find_world() -> World:
 
 def _of_group(rank: int, size: int) -> World:
     source, local_size = "the process group of torch.distributed", 1
-    # The variables may describe an outer world, in which a process has started this one.
+    # The variables may be those of an outer world, whose process started this one.
     if os.environ.get(_TORCH.size, str(size)) == str(size) and _TORCH.local_size in os.environ:
         local_size = _integer(_TORCH.local_size)
     return _checked(source, _TORCH.local_size, rank, size, local_size)
@@ -240,7 +240,7 @@ def _checked(source: str, variables: str, rank: int, size: int, local_size: int)
 
 
 def _is_in_step_of_srun() -> bool:
-    """Whether SLURM started this process as one of several tasks rather than a shell for them."""
+    """Whether SLURM started this process as one of several tasks, not as a shell for them."""
     step, tasks = (os.environ.get(name, "") for name in ("SLURM_STEP_ID", _SLURM.size))
     is_of_srun = step.isdecimal() and int(step) <= _LAST_STEP_OF_SRUN
     return is_of_srun and tasks.isdecimal() and int(tasks) > 1

@@ -60,7 +60,7 @@ for part in ("loader", "dataset"):
 
 # An endless loader has no length, and no last batch to pad.
 endless = accelerator.prepare(loader_of(few, batch_size=2, num_epochs=None))
-with pytest.raises(TypeError, match="num_epochs=None never ends"):
+with pytest.raises(TypeError, match="never ends"):
     len(endless)
 for _, batch in zip(range(10), endless, strict=False):
     assert len(batch["number"]) == 2

@@ -142,7 +142,7 @@ def _is_number(column: Column, dataset: Dataset) -> bool:
 
 
 def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
-    """Return a function that converts a value or null as `of_batch` does, if that is simple."""
+    """Return a function that converts a value or null like `of_batch`; None for complex types."""
     if column.is_late or column.is_array:
         return None
     type_ = column.arrow_type
