@@ -226,7 +226,7 @@ def partition_columns(
 
 def _is_integer(text: str) -> bool:
     try:
-        return -(2**63) <= int(text) < 2**63  # "1_0" is 10, as in Petastorm
+        return -(2**63) <= int(text) < 2**63  # int("1_0") is 10, as in Petastorm
     except ValueError:
         return False
 
@@ -294,7 +294,7 @@ class StoredColumns:
     def names_of_same_type(
         self, file: pa.Schema, columns: Sequence[str], url: str
     ) -> dict[str, str]:
-        """Return `names_in` for only the columns that the file stores in the dataset's type."""
+        """Return the result of `names_in` without columns that the file stores in another type."""
         return {
             name: stored
             for name, stored in self.names_in(file, columns, url).items()
@@ -358,7 +358,7 @@ def _find(file: pa.Schema | pa.StructType, wanted: TableField) -> pa.Field | Non
 
 
 def _number(field: pa.Field) -> int | None:
-    """Return the field id that a file stores, or None if there is none."""
+    """Return the field id that a file stores with a field; None if it stores no id."""
     text = (field.metadata or {}).get(_FIELD_ID)
     return None if text is None else int(text)
 

@@ -95,7 +95,7 @@ Wanted: TypeAlias = Mapping[int, Any]
 #: The fields of a struct by number: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
 
-#: Operating system errors if a path in a log does not lead to a file.
+#: Operating system errors that occur if a path in a log does not lead to a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Field numbers in a ``ColumnMetaData`` and in its ``Statistics``.
 VALUES, STATISTICS = 5, 12

@@ -126,7 +126,7 @@ def _open_named(
         snapshot.check_as_of(as_of, url)
         files = _infos(location, _files_in(location, check=True))
         dataset = _open_files(url, location, files, cache, is_directory=True)
-    # States and cached files of a dropped table must not be used for a new table with its name.
+    # States and cached files of a dropped table must not be used for a new table of that name.
     text = f"{named.table_id} {dataset.fingerprint}"
     return replace(dataset, fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16])
 
@@ -253,7 +253,7 @@ def _infos(
 
 
 def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[str, Any]]], bool]:
-    """Return the files at a URL as fsspec describes them, and whether it is a directory."""
+    """Return the files at a URL as fsspec describes them, and whether the URL is a directory."""
     url, info = location.url, location.describe()
     is_directory = info is not None and info["type"] == "directory"
     if is_directory:
@@ -273,7 +273,7 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
 
 
 def _files_in(location: Location, *, check: bool) -> list[tuple[str, dict[str, Any]]]:
-    """Return the files in a directory, at least one; with `check`, apply `check_layout`."""
+    """Return the files in a directory, which must have some; with `check`, apply `check_layout`."""
     listed = location.list_files()
     if check:
         layouts.check_layout(location, [name for name, _ in listed])
@@ -311,7 +311,7 @@ def is_hidden(name: str) -> bool:
 
 
 def _check_not_of_iceberg(url: str, found: Sequence[footers.Footer]) -> None:
-    """Raise for files in an Iceberg table whose metadata is not in a directory above them."""
+    """Raise an error for files of an Iceberg table whose metadata is in no parent directory."""
     if any(_ICEBERG in (footer.schema.metadata or {}) for footer in found):
         raise errors.UnsupportedTableError(
             f"{url} has files of an Iceberg table (their footers have the key "
@@ -336,7 +336,7 @@ def _open_table(
     *,
     keep_row_groups: bool,
 ) -> ParquetDataset:
-    """Open the files of a table that is shown as `url`; for errors see `open_parquet`."""
+    """Open the files of a table, which messages call `url`; for errors see `open_parquet`."""
     base, infos = _located(table)
     arrow = pa.schema([pa.field(f.name, f.type, nullable=f.nullable) for f in table.fields])
     fields = {field.name: field for field in table.fields}
@@ -400,7 +400,7 @@ def _identity(
 def _located(
     table: snapshot.TableSnapshot,
 ) -> tuple[Location, tuple[footers.ParquetFileInfo, ...]]:
-    """Return a directory that contains all of a table's files, and the files relative to it."""
+    """Return a directory that contains all of a table's files, and the files' paths in it."""
     root, names = table.location, [file.path for file in table.files]
     base = root
     if any(map(snapshot.is_absolute, names)):  # a shallow clone refers to another table's files

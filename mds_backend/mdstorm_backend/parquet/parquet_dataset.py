@@ -33,8 +33,8 @@ from mdstorm_backend.tables.snapshot import TableField
 
 _logger = logging.getLogger(__name__)
 
-#: Bytes of unused decoded row groups to keep; at least one row group is kept. An order that mixes
-#: more row groups than fit decodes them repeatedly.
+#: Bytes of unused decoded row groups to keep; at least one row group is kept. If an order mixes
+#: more row groups than fit, they are decoded repeatedly.
 KEPT_BYTES = 512 << 20
 #: Number of files that stay open; a file's row groups are mostly read in sequence.
 _KEPT_FILES = 8
@@ -379,7 +379,7 @@ def _reader(leaf: pq.ColumnSchema) -> Callable[[bytes], Any] | None:
         case "Date":
             return lambda raw: _EPOCH.date() + timedelta(_number(raw, np.dtype("<i4")))
         case "Timestamp" if logical["timeUnit"] in _PER_SECOND:
-            # Nanoseconds are truncated, as in the values.
+            # Nanoseconds are truncated to microseconds, as in the column's values.
             unit = _PER_SECOND[logical["timeUnit"]]
             return lambda raw: (
                 _EPOCH + timedelta(microseconds=_number(raw, np.dtype("<i8")) * 10**6 // unit)

@@ -106,7 +106,7 @@ class ParquetShard(Shard):
         }
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample with the same values as `read`, NumPy arrays, and None for null.
+        """Return one sample with the values of `read`, arrays as NumPy arrays, and nulls as None.
 
         Raises
         ------
@@ -202,7 +202,7 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
 
 
 def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:
-    """Convert plain values to the form that an MDS shard returns the column in.
+    """Convert plain values to the form in which an MDS shard returns the column.
 
     With `exact_nulls`, nulls in floating-point columns stay nulls instead of becoming NaN. The
     result may be a read-only view of `values`.

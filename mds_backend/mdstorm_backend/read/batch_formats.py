@@ -156,7 +156,7 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
             return np.array(values)
         values = values.cast(pa.float64(), safe=False)
     if pa.types.is_floating(values.type):
-        # Only where needed, because Arrow 14 cannot fill float16 nulls.
+        # Nulls are filled only where there are any, because Arrow 14 cannot fill float16 nulls.
         return np.array(pc.fill_null(values, float("nan")) if values.null_count else values)
     if pa.types.is_string(type_) or pa.types.is_binary(type_):
         return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -164,7 +164,7 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
 
 
 def _has_nulls(values: pa.Array, column: Column, counted: int) -> bool:
-    """Whether the column has nulls; checks `values` if its origin does not count nulls."""
+    """Whether the column has nulls; if the column's origin does not count them, check `values`."""
     return counted > 0 or (not column.origin.counts_nulls and values.null_count > 0)
 
 

@@ -28,7 +28,7 @@ class Transform(Protocol):
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of the columns it returns."""
+        """Names of the columns that the transform returns."""
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the transformed rows."""
@@ -269,7 +269,7 @@ class Scattered:
 
 
 def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> ShardRows:
-    """Find each sample's shard and row; lists all shards from the first to the last one needed."""
+    """Find each sample's shard and row; list all shards from the first to the last one needed."""
     first = int(np.searchsorted(bounds, numbers.min(), side="right")) - 1
     last = int(np.searchsorted(bounds, numbers.max(), side="right")) - 1
     inner = bounds[first + 1 : last + 1]

@@ -156,7 +156,7 @@ class ImageDecoder:
         return transform if self.after(transform) == self else _DecodedFirst(self, transform)
 
     def after(self, transform: Transform | None) -> ImageDecoder | None:
-        """Return the decoder for images that a transform leaves encoded; None if there are none."""
+        """Return a decoder for images that a transform leaves encoded; None if it leaves none."""
         if transform is None:
             return self
         unchanged = getattr(transform, "unchanged", ())

@@ -257,7 +257,7 @@ class Packing:
         )
 
     def _records(self, selection: Selection, batch: Batch) -> _Records | None:
-        """Return a shard's records; None until enough rows were taken for packing to pay off."""
+        """Return a shard's records; None until enough rows have been taken to justify packing."""
         shard = selection.shard
         with self._lock:
             records = self._packed.get(shard)

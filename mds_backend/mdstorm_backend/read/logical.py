@@ -99,7 +99,7 @@ def no_values(column: Column, *, exact_nulls: bool) -> Values:
 
 
 def view_dtype(column: Column) -> np.dtype[Any] | None:
-    """Return the NumPy dtype that views stored bytes as the logical value, or array element.
+    """Return the NumPy dtype that views stored bytes as logical values or array elements.
 
     None if values have to be converted, such as days to ``datetime64[D]``.
     """

@@ -28,8 +28,9 @@ from mdstorm_backend.read.logical import ValueDecoder, to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
 from mdstorm_backend.storage import Buffer
 
-#: Samples are requested separately only if there are at most this many, and they take up at most
-#: one in this many of the shard's bytes, because they are downloaded again with the shard.
+#: Samples are requested separately only if there are at most `MOST_REQUESTED` of them and they take
+#: up at most 1 / `PART_REQUESTED` of the shard's bytes, because they are downloaded again with the
+#: shard.
 MOST_REQUESTED, PART_REQUESTED = 64, 8
 
 SampleDecoder: TypeAlias = Callable[[int], dict[str, Any]]
@@ -238,7 +239,7 @@ class MDSShard(Shard):
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         """Raise an error for columns missing from the dataset, or only from this shard."""
-        absent = set(columns).difference(self.layout.names)  # a set: there may be thousands
+        absent = set(columns).difference(self.layout.names)  # a set, as there may be thousands
         missing = [name for name in columns if name in absent]
         unknown = [name for name in missing if name not in self.schema]
         if unknown:
@@ -353,7 +354,7 @@ def _of_records(shard: MDSShard, decoders: Mapping[str, ValueDecoder]) -> Sample
     """Return a decoder for fixed-size samples, whose values are evenly spaced."""
     sizes = [encoding.size or 0 for encoding in shard.layout.encodings]
     starts = accumulate(sizes, initial=int(shard.offsets[0]))
-    # `starts` has one more item, the end of the sample.
+    # `starts` has one item more than there are columns: the end of the sample.
     start_of = dict(zip(shard.layout.names, starts, strict=False))
     getters = [
         (name, decoder.of_row(start_of[name], sum(sizes), shard.num_samples))

@@ -321,7 +321,8 @@ class Reader:
         return ShardsAhead(
             open_shard,
             dataset.find_open,
-            # An endless pass over a small table would plan hundreds of epochs for its first batch.
+            # Without the limit, an endless pass over a small table would plan hundreds of epochs
+            # for its first batch.
             min(self.samples_ahead, len(dataset)) if self.workers else 0,
             threads=self.workers > 0 and not dataset.is_mapped,
             on_corrupt=self.on_corrupt,

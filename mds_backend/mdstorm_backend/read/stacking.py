@@ -89,7 +89,7 @@ def output_name(output: Output) -> str:
 
 
 def arranged(batch: Batch, outputs: Sequence[Output]) -> Batch:
-    """Return the batch as `outputs`; stack columns unless the batch already has their matrix.
+    """Return a batch with the `outputs`; stack columns unless the batch already has their matrix.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _lost(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         is_wider = dtype.itemsize > values.dtype.itemsize
         return values[:0] if is_wider else values[_overflow(values, dtype)]
     lowest, highest = _integers_of(dtype)
-    if kinds[0] == "f":  # to integers or booleans
+    if kinds[0] == "f":  # floats to integers or booleans
         exact = values.astype(np.float64)
         held: Mask = (np.trunc(exact) == exact) & (exact >= lowest) & (exact < highest + 1)
         lost: npt.NDArray[Any] = values[~held]

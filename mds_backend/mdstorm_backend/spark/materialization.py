@@ -170,7 +170,7 @@ def run_job(
 
 #: The error that a `make_task` function raises if workers cannot import mdstorm.
 _NO_MDSTORM = re.compile(r"ImportError: (mdstorm cannot be imported on the Spark worker .+)")
-#: The errors of Spark workers that are missing a library that every task needs.
+#: The errors of Spark workers that lack a library needed by every task.
 _NO_LIBRARY = re.compile(
     r"ModuleNotFoundError: No module named '(pyarrow|pandas)'"
     r"|PACKAGE_NOT_INSTALLED\] (PyArrow|Pandas)"
@@ -182,7 +182,7 @@ _LONGEST_WRITE_ERROR = 2000
 
 
 def collect_reports(mapped: DataFrame) -> list[str]:
-    """Run the job of a frame mapped with a `make_task` function; return its reports in order.
+    """Run the job of a DataFrame mapped with a `make_task` function; return its reports in order.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def collect_reports(mapped: DataFrame) -> list[str]:
         reason = sessions.short_reason(error, longest=_LONGEST_WRITE_ERROR)
         _, is_ours, text = reason.partition(_WRITE_ERROR)
         if is_ours:
-            raise errors.WriteError(text) from None  # Spark's error repeats it after two tracebacks
+            raise errors.WriteError(text) from None  # Spark repeats the text after two tracebacks
         raise
 
 
@@ -317,7 +317,7 @@ def _remove(directory: Location) -> None:
 
 #: Seconds between listings of the directory.
 INTERVAL_SECONDS = 1.0
-#: Maximum share of the time spent on listings, which may be slow on remote storage.
+#: Maximum share of the time to spend on listings, which may be slow on remote storage.
 _SHARE_OF_LISTING = 0.1
 
 #: A session's first job starts the workers, which may take longer than the rest of the job.
@@ -328,7 +328,7 @@ _NO_SHARDS = "no shards yet: Python is starting"
 def write_progress(
     session: Any, location: Location | None, what: str = "Writing MDS shards", *, shown: bool = True
 ) -> Iterator[None]:
-    """Show the elapsed time of the job in a block, and the shards and bytes written so far.
+    """Show the elapsed time of the job that runs in a block, and the shards and bytes written.
 
     The numbers are counted by listing the directory, which works with every kind of session.
 

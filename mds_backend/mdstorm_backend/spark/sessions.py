@@ -107,14 +107,14 @@ def _restore(conf: Any, key: str, was: str | None) -> None:
 
 
 def _check_refused(error: Exception, key: str) -> None:
-    """Log the error if the session refuses to access a value; raise any other error."""
+    """Log the error if the session refuses access to a value; raise any other error."""
     if not is_refusal(error):
         raise error
     _logger.debug("this session refuses the conf %s", key, exc_info=error)
 
 
 def is_local(session: Any) -> bool:
-    """Whether Spark is in local mode, so executors share this machine's disk; False if unknown."""
+    """Whether Spark is local, so that executors share this machine's disk; False if unknown."""
     # A Spark Connect server may have its own machine, working directory and mounts, unless PySpark
     # has started it in this process.
     is_connect = type(session).__module__.startswith("pyspark.sql.connect.")
@@ -194,12 +194,12 @@ _CONDITIONS = frozenset(
         "NOT_SUPPORTED_WITH_SERVERLESS",
     }
 )
-#: Parts of the messages of such errors that have no condition: on clusters with table access
-#: control, and for configuration in older Spark releases.
+#: Parts of the messages of such errors that have no condition. They occur on clusters with table
+#: access control and, for configuration values, in older Spark releases.
 _NOT_ALLOWED = ("Py4JSecurityException", "Cannot modify the value of a")
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")
-#: The last line of a Python traceback, which Spark puts in the middle of a Java one.
+#: The last line of a Python traceback, which Spark puts in the middle of a Java stack trace.
 _RAISED = re.compile(r"(?!java|org\.|py4j)[A-Za-z_][\w.]*(Error|Exception): .+")
 _JAVA_TRACE = "JVM stacktrace:"
 #: The words that Py4J puts before an error.
@@ -247,7 +247,7 @@ def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
 
 
 def _condition(error: Exception) -> str:
-    """Return the error condition, without its subclass; empty if there is none."""
+    """Return the condition of an error, without its subclass; "" if the error has none."""
     # `getCondition` exists from PySpark 4 on, `getErrorClass` before.
     ask = getattr(error, "getCondition", None) or getattr(error, "getErrorClass", None)
     with suppress(Exception):  # it calls the JVM, which may be gone

@@ -77,7 +77,7 @@ class CredentialProvider(ABC):
 
     @abstractmethod
     def log_in(self) -> None:
-        """Check that this process has an identity that may request credentials.
+        """Check that this process has an identity that is allowed to request credentials.
 
         Raises
         ------

@@ -119,7 +119,7 @@ def check_scheme(url: str) -> None:
 
 
 def class_of(url: str, protocol: str) -> Any:
-    """Return the file system class for a protocol; errors mention `url`."""
+    """Return the file system class for a protocol. Error messages mention `url`."""
     from fsspec import get_filesystem_class
 
     try:
@@ -238,15 +238,15 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
 def options_in_url(kind: Any, url: str) -> dict[str, Any]:
     """Return the options that a file system class finds in a URL, such as the Azure account."""
     if urls.OBJECT_STORES.get(urls.scheme_of(url)) == "s3":
-        # The same as in s3fs, whose old versions mistake the colons in an access point's ARN for a
-        # port.
+        # s3fs does the same, but its old versions mistake the colons in an access point's ARN for
+        # a port.
         return {"version_aware": True} if "versionId" in parse_qs(urlsplit(url).query) else {}
     found: dict[str, Any] = kind._get_kwargs_from_urls(url)
     return found
 
 
 def of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the S3 options from MosaicML Streaming's variables, except credentials."""
+    """Return the S3 options from MosaicML Streaming's environment variables, except credentials."""
     found: dict[str, Any] = {}
     endpoint = os.environ.get("S3_ENDPOINT_URL")
     if endpoint and "endpoint_url" not in options.get("client_kwargs", {}):

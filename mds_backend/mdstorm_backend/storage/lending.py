@@ -25,7 +25,7 @@ _PATIENCE = 120.0
 
 @dataclass(frozen=True)
 class LentCredentials(CredentialProvider):
-    """Credentials that the parent obtains if this process cannot log in.
+    """Credentials that the parent process obtains if this process cannot log in.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class LentCredentials(CredentialProvider):
 
 
 def lendable(provider: CredentialProvider | None) -> CredentialProvider | None:
-    """Return the provider to pickle; when spawning a process, one that can ask this process."""
+    """Return the provider to pickle: for a process being spawned, one that can ask this process."""
     if provider is None or context.get_spawning_popen() is None:
         return provider
     return LentCredentials(provider, own_address())
@@ -97,7 +97,7 @@ def own_address() -> str:
 
 
 def _serve(listener: Listener) -> None:
-    """Answer this process's workers for as long as it runs."""
+    """Answer the workers of this process until it ends."""
     while True:
         try:
             with listener.accept() as worker:

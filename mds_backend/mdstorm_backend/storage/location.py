@@ -210,7 +210,7 @@ class Location:
 
     @_repeated_after_expiry
     def describe(self) -> dict[str, Any] | None:
-        """Return fsspec's description of the file or directory; None if there is none."""
+        """Return fsspec's description of the file or directory; None if it does not exist."""
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             fs.invalidate_cache(root)
@@ -240,7 +240,7 @@ class Location:
         return sorted((name, found[full]) for name, full in names.items())
 
     def _described_files(self, fs: Any, path: str) -> dict[str, dict[str, Any]]:
-        """Return fsspec's descriptions of all files under a directory by path; {} if missing."""
+        """Return fsspec's descriptions of files under a directory, by path; {} if it is missing."""
         try:
             if self.is_in_file_tree:
                 return {file["name"]: file for file in local_files.describe_files(fs, path)}
@@ -422,7 +422,7 @@ class Location:
         with suppress(FileNotFoundError), self._files(name) as (fs, path):
             try:
                 fs.rm_file(path)
-            except NotImplementedError:  # by older versions of adlfs
+            except NotImplementedError:  # raised by older versions of adlfs
                 fs.rm(path)
 
     def remove_directory_if_empty(self) -> None:
@@ -436,7 +436,7 @@ class Location:
             if not self.is_in_file_tree:
                 fs.rm(path, recursive=True)
                 return
-            # Removed one by one, because a file may have been written in the meantime.
+            # Directories are removed one by one, because a file may have been written meanwhile.
             for directory, _, _ in os.walk(path, topdown=False):
                 with suppress(OSError):
                     os.rmdir(directory)

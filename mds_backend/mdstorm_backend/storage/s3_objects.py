@@ -37,7 +37,7 @@ _ATTEMPTS = 5
 _CHUNK = 1 << 20
 #: The queue position of ranges that a reader needs first: before the first byte of their object.
 _AHEAD = -1
-#: Client connections: our default and, for file systems that the caller passes, botocore's.
+#: Numbers of client connections: our default and, for a file system from the caller, botocore's.
 CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
 #: Seconds for which requests for a whole object are retried while the store is busy.
 PATIENCE = 10.0
@@ -51,7 +51,7 @@ class ReplacedError(StorageError):
     """Raised if an object was replaced after part of it was used, so that a retry cannot help."""
 
 
-#: The `Turns` by event loop and file system, because a forked child has its own loop.
+#: The `Turns` of each event loop and file system; a forked child has an event loop of its own.
 turns_by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakKeyDictionary[Any, Turns]]
 turns_by_loop = WeakKeyDictionary()
 
@@ -150,8 +150,8 @@ class _Download:
     is_read: bool
     work: int = field(default_factory=current_priority)
     #: Set when the first range is answered, or `_HEAD_START` seconds after it was requested. The
-    #: other ranges wait for it: then the URL is signed, and work that is needed earlier, but starts
-    #: a moment later, still gets its turns first.
+    #: other ranges wait for it: by then the URL is signed, and work that is needed earlier, but
+    #: starts a moment later, still gets its turns first.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     #: Copies of ranges that a reader needs first.
     ahead: list[asyncio.Task[None]] = field(default_factory=list)
@@ -396,7 +396,7 @@ class S3Object:
     async def _get_signed(self, ranges: Mapping[str, str]) -> Answer | None:
         """Send a request with the signed URL; return None unless the response is the content."""
         answer = await self._send_signed(ranges)
-        if answer is None and self._url == "":  # its credentials have expired
+        if answer is None and self._url == "":  # the URL's credentials have expired
             answer = await self._send_signed(ranges)
         return answer
 
@@ -461,7 +461,7 @@ def _sign_by_version_4(signature_version: Any, **_: Any) -> str | None:
 
 
 async def _busy(response: Any) -> _BusyError:
-    """Return the error for a response that rejects a request because of too many requests."""
+    """Return the error for a response that rejects one of too many requests."""
     text = ""
     with suppress(Exception):  # the text is not essential
         text = (await response.content.read(_LONGEST_TEXT)).decode(errors="replace")

@@ -25,9 +25,9 @@ _GROWTH = 8
 #: Bytes requested at a time, relative to the bandwidth-delay product: the surplus keeps the link
 #: from idling.
 _GAIN = 2.0
-#: Weights of earlier measurements after a round, so that changes in the network are noticed.
+#: Weights that earlier measurements keep after a round, so that network changes are noticed.
 _RATE_LEFT, _LEAST_LEFT = 0.9, 0.99
-#: Number of responses that ends a round of small objects.
+#: Number of responses after which a round of small objects ends.
 _LONGEST_ROUND = 256
 
 
@@ -161,14 +161,14 @@ class Turns:
         self.pace = pace
         self.refusing: set[str] = set()
         self._taken = self._bytes = 0
-        #: Bytes that have arrived since the link was idle.
+        #: Bytes that have arrived since the link was last idle.
         self._arrived = 0
         self._waiting: list[tuple[int, int, int, Turn]] = []
         self._count = count()
 
     @asynccontextmanager
     async def taken(self, work: int, start: int, size: int) -> AsyncIterator[Turn]:
-        """Wait for a turn for `size` bytes of an object from `start`, and hold it in the block."""
+        """Wait for a turn for `size` bytes of an object at `start`; hold the turn in the block."""
         turn = Turn(self, size)
         heappush(self._waiting, (work, start, next(self._count), turn))
         self._give()

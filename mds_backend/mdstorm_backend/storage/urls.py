@@ -198,7 +198,7 @@ class _Lookup:
     to_set: str
 
 
-#: By the name of an object store in `OBJECT_STORES`.
+#: The `_Lookup` for each object store, by its name in `OBJECT_STORES`.
 _LOOKUPS = {
     "azure": _Lookup(
         "Azure storage",
@@ -221,7 +221,7 @@ _LOOKUPS = {
         "~/.aws, the role of this machine",
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
     ),
-    # For a missing Databricks mount; other local errors are not translated.
+    # Used only for a missing Databricks mount; other local errors are not translated.
     "file": _Lookup(
         "the Databricks workspace",
         "DATABRICKS_HOST, DATABRICKS_TOKEN, DATABRICKS_CONFIG_PROFILE",
@@ -244,7 +244,7 @@ _REFUSALS = {
     "RefreshError",
     "Unauthenticated",
 }
-#: Messages that mean the same, for SDKs without an exception class for it.
+#: Parts of messages that mean the same, from SDKs without an exception class for that.
 _REFUSING_TEXTS = (
     "cannot configure default credentials",
     "default auth:",

@@ -12,7 +12,7 @@ import sys
 
 from mdstorm_backend.drop_in.streaming import mirror_from
 
-#: The release whose API is provided.
+#: The release of MosaicML Streaming whose API is provided.
 __version__ = "0.13.0"
 
 mirror_from(sys.modules[__name__])

@@ -41,7 +41,7 @@ _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 #: Parts of delta-rs's error messages about tables that need unsupported features.
 _REFUSALS = ("not supported", "Unknown feature", "catalog-managed", "Unsupported")
 
-#: Text in delta-rs's error in a forked child of a process that has used it.
+#: Part of the error message in a forked child of a process that has used delta-rs.
 _FORKED = "Forked process detected"
 
 #: Terminal colour codes.
@@ -291,7 +291,7 @@ def _plain_text(error: Exception) -> str:
 
 
 def _field(field: Mapping[str, Any], mode: str) -> TableField:
-    """Return a column in a Delta table's schema, or a part of one.
+    """Return a column of a Delta table's schema, or a field nested in a column.
 
     Parameters
     ----------

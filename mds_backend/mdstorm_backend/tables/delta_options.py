@@ -45,7 +45,7 @@ _AZURE = {
 }
 
 
-#: Variables that delta-rs prefers to a signature in its options.
+#: Environment variables that delta-rs prefers to a signature in its options.
 _PREFERRED = (
     "AZURE_STORAGE_ACCOUNT_KEY",
     "AZURE_STORAGE_ACCESS_KEY",
@@ -54,7 +54,7 @@ _PREFERRED = (
 )
 
 
-#: Lets delta-rs address a bucket by the host alone.
+#: Option that lets delta-rs address a bucket by the host alone.
 _BY_HOST = {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
 
 
@@ -171,7 +171,7 @@ def _through_access_point(rest: str, options: dict[str, str]) -> tuple[str, dict
 
 
 def _endpoint() -> dict[str, str]:
-    """Return the endpoint in the environment; delta-rs needs an option to accept HTTP."""
+    """Return the environment's endpoint as an option, so that HTTP can be allowed for it."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     found = next((value for name in names if (value := os.environ.get(name))), None)
     return {} if found is None else {"endpoint_url": found}

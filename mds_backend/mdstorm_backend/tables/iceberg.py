@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"v?(\d+)")
 MOST_METADATA = 256 << 20
 #: Maximum number of rows in a deletion vector, which is more than nearly all data files have.
 _MOST_DEAD_ROWS = 1 << 26
-#: The property of a table whose metadata is not in its directory.
+#: The table property with the path of the metadata, if it is outside the table's directory.
 _ELSEWHERE = "write.metadata.path"
 #: The start of a URL with the ARN or alias of an S3 access point in place of a bucket.
 _ACCESS_POINT = re.compile(r"s3://(arn:.*?accesspoint[:/][^/]+|[^/]+-s3alias)(?=/)")
@@ -124,7 +124,7 @@ def _root(directory: str, metadata: Any) -> str:
 
 
 def _at_point(url: str, opened: str, metadata: Any) -> str:
-    """Route a URL from the metadata through the table's access point, if in the same bucket.
+    """Route a URL from the metadata through the table's access point, if it is in that bucket.
 
     The catalog lists the metadata under an access point, but paths in the metadata contain the
     bucket.
@@ -358,7 +358,7 @@ def _dead_rows(tasks: list[Any], paths: _Paths) -> dict[str, DeadRows]:
 
 
 def rows_of_vector(blob: bytes) -> DeadRows:
-    """Return the positions in a deletion vector: length, magic number, bitmaps and checksum.
+    """Return the positions in a deletion vector (length, magic number, bitmaps and checksum).
 
     A few bytes can encode billions of rows, and pyiceberg would list them all.
     """
