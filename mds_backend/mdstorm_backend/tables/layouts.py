@@ -20,7 +20,7 @@ from mdstorm_backend.tables.delta import is_delta, open_delta
 from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
 from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
-#: Strings required by the patterns below, for a quick check: most directories contain none of them.
+#: Each pattern below requires one of these strings, so a quick check rules out most directories.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
 #: Kinds of directories, each with a pattern that matches the paths of its files.
 _KINDS = {
@@ -31,14 +31,14 @@ _KINDS = {
 }
 #: Names of the files with which Databricks marks the start and the end of a job.
 _MARKER = re.compile(r"(?:(?P<directory>.*)/)?_(?P<kind>started|committed)_(?P<job>\d+)")
-#: Names of directories that may be part of a table: partitions, also by date, ``data``, and the
-#: random prefixes of Delta and Iceberg, two characters or 4 to 8 bits.
+#: Names of directories that may be part of a table: partitions (``key=value`` or a date), ``data``,
+#: and the random prefixes of Delta (two characters) and Iceberg (4 to 8 bits).
 _PART = re.compile(r".*=.*|[A-Za-z0-9]{2}|data|[01]{4,8}|\d{4}(-?\d\d){0,2}")
 _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
 
 
 def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a table; None if it is neither a Delta nor an Iceberg table.
+    """Open a version of a table, or return None if it is neither a Delta nor an Iceberg table.
 
     For errors, see `open_delta` and `open_iceberg`.
     """
@@ -91,7 +91,7 @@ def check_layout(location: Location, names: Sequence[str]) -> None:
 
 
 def _empty_hudi(location: Location, names: Sequence[str]) -> Location | None:
-    """Return the first Hudi table without a commit, whose .hoodie directory has no files.
+    """Return the first Hudi table that has no commits, and therefore no files in .hoodie.
 
     Object stores have no empty directories. In HDFS, only the top two levels are searched, because
     each directory takes a request.
@@ -112,7 +112,7 @@ def _empty_hudi(location: Location, names: Sequence[str]) -> Location | None:
 def check_no_part_of_a_table(
     url: str, location: Location, files: Iterable[str] | None = None
 ) -> None:
-    """Raise an error for files and partitions of a table, because they may hold deleted rows.
+    """Raise an error if the files to read belong to a table, because they may hold deleted rows.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def _may_be_part_of_a_table(directory: str) -> bool:
 
 
 def _with_those_above(directory: str) -> Iterator[str]:
-    """Yield the URL of a directory and its parents, as long as they may be part of a table."""
+    """Yield the URLs of a directory and its parents, up to the first that is no part of a table."""
     yield directory
     while _may_be_part_of_a_table(directory):
         directory = directory.rpartition("/")[0]
@@ -167,7 +167,7 @@ def is_hudi(location: Location) -> bool:
 
 
 def unread_message(url: str) -> str:
-    """Return the message about a Hudi table, which cannot be read."""
+    """Return the error message about a Hudi table, which mdstorm cannot read."""
     return (
         f"{url} is a Hudi table (it has .hoodie), which cannot be read: its files may hold rows "
         f"that were deleted or replaced. {read_by_spark(url, 'hudi')}"
@@ -175,7 +175,7 @@ def unread_message(url: str) -> str:
 
 
 def _not_plain(url: str, kind: str, found: str) -> UnsupportedTableError:
-    """Return the error for files at `url` if `found`, in or above it, is not a plain directory.
+    """Return the error about `found`, a directory in or above `url` that is not a plain one.
 
     `kind`, the kind of the directory `found`, is one of `_KINDS`.
     """
@@ -203,7 +203,7 @@ def _directory(location: Location, match: re.Match[str]) -> str:
 
 
 def _check_markers(location: Location, names: Sequence[str]) -> None:
-    """Raise an error for files of unfinished Spark jobs, and for files that a job has removed."""
+    """Raise an error for files that unfinished Spark jobs wrote, or that finished jobs removed."""
     markers = [match for match in map(_MARKER.fullmatch, names) if match]
     committed = [match for match in markers if match["kind"] == "committed"]
     open_jobs = {match["job"] for match in markers} - {match["job"] for match in committed}
@@ -249,7 +249,7 @@ _METADATA = "_common_metadata"
 
 
 def other_format(location: Location) -> str | None:
-    """Return a message about data in another format and how to read it; None if not recognised.
+    """Return a message about the format of the data and how to read it, or None if it is unknown.
 
     Only one partition is listed at each level. Storage failures are suppressed, because the caller
     is already reporting an error.

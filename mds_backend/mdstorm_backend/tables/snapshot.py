@@ -17,7 +17,7 @@ from mdstorm_backend.base import check_integer
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 
-#: A string of this form is not accepted as a branch or tag: it may have been meant as a number.
+#: Strings of this form are rejected as branches or tags, because a number may have been meant.
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
 
@@ -86,7 +86,7 @@ class AsOf:
 
 
 def check_as_of(as_of: AsOf | None, url: str) -> None:
-    """Check that no version is requested, for files that are not a table.
+    """Check that no table version is requested for files that are not a table.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def is_absolute(path: str) -> bool:
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """The columns, files and live rows of a version of a table.
+    """A version of a table: its columns, files and live rows.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ def null_counts(
     counts: Mapping[Any, int | None],
     key: Callable[[TableField], Any],
 ) -> dict[str, int | None]:
-    """Return the nonzero null counts of a file; None for unknown counts.
+    """Return a file's nonzero null counts by column; unknown counts are None.
 
     `counts` holds the recorded counts, by the `key` of their fields.
     """
@@ -236,7 +236,7 @@ def null_counts(
 
 
 def nested_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
-    """Return the Arrow type for Spark's type `kind` with these children; null if unsupported."""
+    """Return the Arrow type for Spark's type `kind`, or Arrow's null type if it is unsupported."""
     if not all(child.is_known for child in children):
         return pa.null()
     types = [child.type for child in children]

@@ -206,7 +206,7 @@ class ShardBuffer:
 
 
 def _mask(valid: npt.NDArray[np.bool_] | None, start: int, stop: int) -> npt.NDArray[np.bool_]:
-    """Return a part of a validity mask; the mask is None if everything is valid."""
+    """Return a slice of a validity mask; the mask `valid` is None if all values are valid."""
     return np.ones(stop - start, np.bool_) if valid is None else valid[start:stop]
 
 

@@ -103,7 +103,7 @@ def claim_directory(location: Location, *, resumed: str | None = None) -> direct
 
 
 def _marked_files(location: Location) -> _Files:
-    """Return the files in a marked directory; none if the listing is stale."""
+    """Return the files in a marked directory, or an empty dictionary if the listing is stale."""
     files = dict(location.list_files())
     return files if MARKER_NAME in files else {}
 
@@ -151,7 +151,7 @@ def publish(
         raise _published_meanwhile(location)
     index = build_index(schema, reports)
     index = replace(index, extra={**(extra or {}), **index.extra})
-    if MARKER_NAME not in sizes:  # without locks, a failed job may have removed it
+    if MARKER_NAME not in sizes:  # without locks, a failed job may have removed the marker
         mark_directory(location)
     write_index(location, index)
     ours = set(shards_of(job, sizes, attempt))
@@ -170,7 +170,7 @@ def publish(
 
 
 def index_to_replace(location: Location, *, overwrite: bool) -> bytes:
-    """Return the index of the dataset to replace, for `publish`; empty if there is no dataset.
+    """Return the index that `publish` will replace, or empty bytes if there is no dataset.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def build_index(schema: Schema | None, reports: Sequence[full_shard.ShardReport]
 
 
 def schema_extra(shards: Iterable[ShardInfo], columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the index entries for the schema of the shards; none without columns."""
+    """Return the index entries that describe the shards' schema; empty if there are no columns."""
     if not columns:
         return {}
     return {
@@ -315,7 +315,7 @@ def clean_up(
 
 
 def _unlisted(location: Location, names: Iterable[str]) -> list[str]:
-    """Return the names that are not listed in the directory's index, if there is one."""
+    """Return the names that the directory's index does not list, or all if there is no index."""
     index = bytes(location.read(INDEX_NAME)) if location.exists(INDEX_NAME) else b""
     return [name for name in names if name.encode() not in index]
 
@@ -347,7 +347,7 @@ def remove_dataset(location: Location) -> list[str]:
 
 
 def _names_in(index: bytes, location: Location) -> list[str]:
-    """Return the file names of the shards in an index; none if it cannot be parsed."""
+    """Return the file names of the shards in an index, or an empty list if it cannot be parsed."""
     with suppress(errors.MDStormError):
         shards = Index.from_bytes(index, url=location.url).shards
         return [shard.stored.basename for shard in shards]
@@ -389,7 +389,7 @@ def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> C
     )
 
 
-#: Seconds without a write after which a job counts as killed, where there are no locks.
+#: Without locks, a job counts as killed after this many seconds without a write.
 PATIENCE = 86_400
 
 

@@ -51,7 +51,7 @@ class ShardFormat:
         return cls(size_limit, compression, codecs.check_hashes(hashes))
 
     def file_name(self, basename: str) -> str:
-        """Return the name of the stored file for the shard `basename`, with compression suffix."""
+        """Return the stored file's name for the shard `basename`, with any compression suffix."""
         return f"{basename}.{codecs.extension(self.compression)}" if self.compression else basename
 
     def header(
@@ -93,16 +93,16 @@ class ShardReport:
     element_null_counts: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object, to send from an executor to the driver."""
+        """Return a JSON object that an executor can send to the driver."""
         return {**vars(self), "info": self.info.to_json()}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> ShardReport:
-        """Return the report for an output of `to_json`."""
+        """Return the report described by an output of `to_json`."""
         return cls(parse_shard(value["info"]), value["null_counts"], value["element_null_counts"])
 
 
-#: The report of a shard, the name of its file, and the content.
+#: A shard's report, file name and content.
 Packed: TypeAlias = tuple[ShardReport, str, list[Buffer]]
 
 
@@ -178,7 +178,7 @@ class FullShard:
 
 
 def column_sizes(encodings: Iterable[str]) -> list[int | None]:
-    """Return the size in bytes of each column's values; None if it varies."""
+    """Return the size in bytes of each column's values, or None where the size varies."""
     return [parse_encoding(text).size for text in encodings]
 
 
@@ -207,8 +207,8 @@ def checked_shard_size(shard_size: int | None) -> int:
     return min(size, MAX_SHARD_BYTES)
 
 
-#: Default number of threads: enough to hide the latency of an object store, few enough for memory,
-#: since each holds a shard.
+#: Default number of threads: enough to hide the latency of an object store, but few enough to limit
+#: memory, because each thread holds a shard.
 DEFAULT_WORKERS = 4
 
 
@@ -247,7 +247,7 @@ class ShardStore:
     on_file: Callable[[int], None] = lambda size: None
     makes_directories: bool = True
     _pool: ThreadPoolExecutor | None = field(default=None, init=False)
-    #: Shards in progress; `_reports` has the shards before them, which are stored.
+    #: Shards in progress. The shards before them are stored, with their reports in `_reports`.
     _futures: list[Future[ShardReport]] = field(default_factory=list, init=False)
     _reports: list[ShardReport] = field(default_factory=list, init=False)
     _written: list[tuple[Location, str]] = field(default_factory=list, init=False)

@@ -110,7 +110,7 @@ def _find(
     roots: Sequence[Location],
     storage_options: dict[str, Any] | None,
 ) -> tuple[Location, str]:
-    """Return the directory of an index and its path relative to the merged dataset."""
+    """Return an index's directory, and the directory's path relative to the merged dataset."""
     files = [os.fspath(file) for file in (item if isinstance(item, tuple) else (item,)) if file]
     if not files or not all(posixpath.basename(file) == INDEX_NAME for file in files):
         raise errors.InvalidArgumentError(
@@ -132,7 +132,7 @@ def _find(
 
 
 def _merge(found: Collection[tuple[Location, str]], url: str, targets: directories.Targets) -> None:
-    """Write the index over datasets in several directories, given with their paths under `url`."""
+    """Write the merged index; `found` holds each dataset's directory and its path under `url`."""
     indexes = threads.map_files(_read, [location for location, _ in found])
     parts = [Part(path, index) for (_, path), index in zip(found, indexes, strict=True)]
     merged = merge_parts(parts, url)
@@ -210,7 +210,7 @@ class Part:
 
 
 def merge_parts(parts: Sequence[Part], url: str) -> Index:
-    """Return an index that combines `parts`, in order; error messages mention `url`.
+    """Return an index that combines `parts` in order. Error messages mention `url`.
 
     Raises
     ------
@@ -239,10 +239,10 @@ def merge_parts(parts: Sequence[Part], url: str) -> Index:
 
 
 def _merged_columns(parts: Sequence[tuple[Part, bool]], url: str) -> list[Column]:
-    """Return the columns of the merged index; none, with a warning, if parts disagree.
+    """Return the columns of the merged index; if the parts disagree, warn and return no columns.
 
-    There are also none if a part shares only some of its shards with another part, because its null
-    counts cannot be divided.
+    There are also no columns if a part shares only some of its shards with another part, because
+    its null counts cannot be divided.
     """
     schemas = [
         stored_schema.schema_of(part.index, url=f"{url}/{part.directory}/{INDEX_NAME}")

@@ -110,7 +110,7 @@ class PartitionJob:
         make: Callable[[Emit], batch_shards.BatchShards | sample_shards.SampleShards],
         rows: Iterable[Any],
     ) -> list[str]:
-        """Store the rows of this task's partition in shards cut by `make`; nothing upon failure.
+        """Store this task's rows in shards cut by `make`, and remove the shards upon failure.
 
         Shards are named after the partition and the attempt, so that an attempt that Spark abandons
         cannot interfere with the successful one.
@@ -223,7 +223,7 @@ def write_frames(
 
 
 def reports_by_partition(texts: Sequence[str]) -> dict[int, list[full_shard.ShardReport]]:
-    """Parse the results of a job's tasks; partitions and their shards are in order."""
+    """Parse the results of a job's tasks into reports; partitions and their shards are in order."""
     partitions: dict[int, list[full_shard.ShardReport]] = {}
     for value in sorted(map(json.loads, texts), key=lambda v: (v["partition"], v["sequence"])):
         report = full_shard.ShardReport.from_json(value)
