@@ -67,12 +67,12 @@ def is_unknown(path: str) -> bool:
 
 
 def home_of(name: str) -> str | None:
-    """Return the only Petastorm module, mirrored by mdstorm, that offers a name."""
+    """Return the mirrored Petastorm module that offers a name, or None if this is ambiguous."""
     homes = [module for module, names in PUBLIC.items() if name in names]
     return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
 
 
-#: Anchor of a section in docs/differences.md → the names in ``petastorm`` that it covers.
+#: For each section of docs/differences.md, by anchor, the names in ``petastorm`` that it covers.
 SECTIONS: dict[str, frozenset[str]] = {
     "workers-and-their-queues": words(
         "arrow_reader_worker py_dict_reader_worker pyarrow_helpers reader.ArrowReaderWorker "
@@ -122,7 +122,7 @@ _SECTION_OF = {
 
 
 def section_of(path: str) -> str | None:
-    """Return the page and anchor about a dotted path in ``petastorm``; None if there is none."""
+    """Return the page and anchor about a dotted path in ``petastorm``, or None if no page has it."""
     parts = path.split(".")
     for stop in range(len(parts), 1, -1):
         section = _SECTION_OF.get(".".join(parts[:stop]))
@@ -207,7 +207,7 @@ _TORCH_LOADER = words(
     "transform_fn"
 )
 
-#: Missing attributes, by the last part of the name of the function or class that makes the object.
+#: Missing attributes, by the unqualified name of the function or class that makes the object.
 MISSING: dict[str, frozenset[str]] = {
     "make_reader": _READER,
     "make_batch_reader": _READER,
@@ -241,7 +241,7 @@ MISSING_BEHIND: dict[str, frozenset[str]] = {
     "filesystem": words("chown df get_capacity get_space_used is_open pathsep read_parquet"),
 }
 
-#: What to do instead, for some of the attributes.
+#: What to use instead of some of these attributes.
 INSTEAD: dict[tuple[str, str], str] = {
     ("dataset", "metadata"): "get_schema_from_dataset_url() returns the schema in it",
     ("dataset", "partitions"): "pieces[…].partition_keys has them",

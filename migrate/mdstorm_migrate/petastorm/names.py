@@ -99,7 +99,7 @@ PUBLIC: dict[str, frozenset[str]] = {
     }.items()
 }
 
-#: Names that a module only imports for its own use, but that people import from there.
+#: Names that a module imports only for its own use, but that people import from this module.
 HOMES: dict[str, dict[str, str]] = {
     "petastorm.etl.dataset_metadata": {
         "FilesystemResolver": "petastorm.fs_utils",
@@ -236,7 +236,7 @@ def is_changed_by_patch(used: str, patched: str) -> bool:
 
 
 def counterpart(module: str, name: str) -> Counterpart | None:
-    """Return mdstorm's counterpart for ``from <module> import <name>``; None if there is none."""
+    """Return mdstorm's counterpart for ``from <module> import <name>``, or None if it has none."""
     if name in PUBLIC.get(module, ()) or is_module(f"{module}.{name}"):
         return Counterpart(renamed(module), name)
     home = HOMES.get(module, {}).get(name)
@@ -244,7 +244,7 @@ def counterpart(module: str, name: str) -> Counterpart | None:
 
 
 def missing(path: str) -> str | None:
-    """Return the shortest prefix of a dotted path that is not in mdstorm; None if the path is.
+    """Return the shortest prefix of a dotted path that mdstorm lacks, or None if it has the path.
 
     For ``petastorm.workers_pool.thread_pool.ThreadPool``, it is ``petastorm.workers_pool``.
     Attributes of names that mdstorm has are assumed to exist.

@@ -10,15 +10,14 @@ from functools import lru_cache
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 
-#: Last parts of the names of functions that import or look up the object named by their first
-#: argument.
+#: Unqualified names of functions that import or look up the object named by their first argument.
 IMPORTING = frozenset(
     [
         *("__import__", "find_loader", "find_spec", "get_loader", "import_module"),
         *("importorskip", "locate", "resolve_name", "run_module"),
     ]
 )
-#: Last parts of the names of functions that replace the object at a dotted path.
+#: Unqualified names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
 #: Functions that call their first argument with all their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
@@ -50,12 +49,12 @@ def is_target(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def called(call: ast.Call | None) -> str:
-    """Return the last part of the called function's name; empty without a call."""
+    """Return the last part of the called function's name, or an empty string if `call` is None."""
     return "" if call is None else last_name(call.func)
 
 
 def function_of(module: PythonModule, call: ast.Call | None) -> str:
-    """Return the name of the called function in the module that defines it.
+    """Return the name that the called function has in the module that defines it.
 
     This is ``import_module`` for ``im(…)`` after ``from importlib import import_module as im``.
     """
@@ -212,7 +211,7 @@ def objects_made(module: PythonModule) -> dict[str, set[str]]:
 
 
 def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
-    """Yield the names to which a call's result is assigned; empty names for other targets."""
+    """Yield the names to which a call's result is assigned, or empty strings for other targets."""
     node: ast.AST = call
     for parent in module.ancestors(call):
         match parent:
@@ -237,7 +236,7 @@ def _kept_as(module: PythonModule, call: ast.Call) -> Iterator[str]:
 
 
 def name_of(node: ast.AST) -> str:
-    """Return the name of a variable or attribute as in `objects_made`; empty for other nodes."""
+    """Name a variable or attribute as in `objects_made`; return an empty string for other nodes."""
     if isinstance(node, ast.Name):
         return node.id
     return f".{node.attr}" if isinstance(node, ast.Attribute) else ""
@@ -287,7 +286,7 @@ def _stored_values(module: PythonModule, name: ast.Name) -> Iterator[ast.expr]:
 
 
 def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:
-    """Return the last parts of the names of the Petastorm classes that a class derives from.
+    """Return the unqualified names of the Petastorm classes that a class derives from.
 
     Intermediate classes in the same file are followed by name.
     """

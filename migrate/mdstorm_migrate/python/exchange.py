@@ -19,8 +19,8 @@ RUN = re.compile(
     re.MULTILINE,
 )
 
-#: Calls and definitions of functions that resolve names, except calls with a literal: the names are
-#: elsewhere, as in a table or a configuration file, or are assembled.
+#: Calls and definitions of functions that resolve names, except calls with a literal. The names are
+#: given elsewhere, as in a table or a configuration file, or are assembled by code.
 RESOLVES = re.compile(
     r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
     r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"

@@ -112,7 +112,7 @@ def _action_for_root(module: PythonModule, name: ImportedName) -> Action:
 
 
 def _needs_one_name(module: PythonModule, name: ImportedName) -> bool:
-    """Whether all uses must share one name: it is deleted, or code in strings may use it."""
+    """Whether all uses must share one name, because it is deleted or code in strings may use it."""
     if any(isinstance(use.name.ctx, ast.Del) for use in name.uses):
         return True
     # Code in strings sees an enclosing function's name only if the surrounding code mentions it.
@@ -140,7 +140,7 @@ def _is_taken(name: str, scope: Scope) -> bool:
 
 
 def _is_ambiguous(name: ImportedName, scope: Scope) -> bool:
-    """Whether the name in `scope` may belong to a class or to the module."""
+    """Whether, in `scope`, the name may belong either to a class or to the module."""
     is_either = name.scope in (scope, scope.module)
     return is_either and scope.shadows_global(name.name)
 

@@ -139,7 +139,7 @@ def references_of(module: PythonModule, name: str, scope: Scope) -> Iterator[Ref
 
 @lru_cache(maxsize=1)
 def _references(module: PythonModule) -> Mapping[tuple[str, Scope], Sequence[Reference]]:
-    """Return the reads of names, keyed by name and by a scope that may own it."""
+    """Return the reads of names, keyed by the name and by a scope that may own the name."""
     found: dict[tuple[str, Scope], list[Reference]] = {}
     for name, references in module.scopes.references.items():
         for reference in references:
@@ -149,7 +149,7 @@ def _references(module: PythonModule) -> Mapping[tuple[str, Scope], Sequence[Ref
 
 
 def _is_class_bound(module: PythonModule, reference: Reference, scope: Scope) -> bool:
-    """Whether a class has bound the name above, as for ``@petastorm.setter`` of a property."""
+    """Whether a class binds the name before a read, as in ``@petastorm.setter`` of a property."""
     own, name = reference.scope, reference.node.id
     if own is scope or not own.is_class or name in own.deleted_names:
         return False
@@ -176,7 +176,7 @@ def _use(module: PythonModule, name: ast.Name, target: str, depth: int) -> Use:
 
 
 def _other_names(module: PythonModule, node: ast.expr) -> Iterator[ast.Name]:
-    """Yield the reads of a name that is bound to an expression and to nothing else."""
+    """Yield the reads of the name that is bound to the expression `node` and to nothing else."""
     function = module.scopes.parents.get(node)
     match function:
         case (
@@ -202,7 +202,7 @@ def _reads_of_parameter(
     function: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
     node: ast.expr,
 ) -> Iterator[ast.Name]:
-    """Yield the reads of a parameter whose default is an expression."""
+    """Yield the reads of the parameter whose default is the expression `node`."""
     given = function.args
     plain = [*given.posonlyargs, *given.args]
     pairs = [
@@ -252,7 +252,7 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
 
 _CHAIN = re.compile(rf"(?<![\w./-]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")
 _TYPE_COMMENT = re.compile(rf"#\s*type:(?!\s*ignore\b)[^#\n]*\b{OLD_ROOT}\b")
-#: Functions whose strings may contain or look up the name at run time.
+#: Functions through which strings may use the name at run time, as code or as a key.
 _EVALUATING = frozenset({"compile", "dir", "eval", "exec", "globals", "locals", "timeit", "vars"})
 _GENERIC = frozenset({"dict", "frozenset", "list", "set", "tuple", "type"})
 _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "TypedDict"})
@@ -260,7 +260,7 @@ _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "Typ
 
 @dataclass(frozen=True)
 class TextualUse:
-    """A use of the name in a string or comment, with the prefix that is not in mdstorm."""
+    """A use of the name in a string or comment, with the path's prefix that mdstorm lacks."""
 
     start: int
     stop: int
@@ -269,7 +269,7 @@ class TextualUse:
 
 
 def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[TextualUse]:
-    """Yield uses in annotations of a name that a scope binds; comments belong to the module.
+    """Yield uses, in annotations, of a name that a scope binds; type comments are the module's.
 
     Without a scope, yield uses that no import binds: types that are not evaluated at run time.
     """

@@ -47,7 +47,7 @@ _REST_OF_LINE = re.compile(r"[ \t\f]*(?:#[^\r\n]*)?(?=[\r\n]|\Z)")
 
 
 def dotted(node: ast.AST) -> tuple[ast.Name, list[str]] | None:
-    """Return the name and the attributes of ``a.b.c``; None if `node` is not such a chain."""
+    """Return the name and the attributes of ``a.b.c``, or None if `node` is not such a chain."""
     attributes = []
     while isinstance(node, ast.Attribute):
         attributes.append(node.attr)
@@ -101,7 +101,7 @@ class PythonModule:
         return self.document.code.isascii()
 
     def offset(self, line: int, column: int) -> int:
-        """Return the character at an `ast` position: a line from 1, a column in UTF-8 bytes."""
+        """Return the character offset of an `ast` position: a line from 1, and a column in bytes."""
         start = self.document.lines.starts[line - 1]
         if self._is_ascii:
             return start + column
@@ -136,7 +136,7 @@ class PythonModule:
         return next(one for one in self.ancestors(node) if isinstance(one, ast.stmt))
 
     def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
-        """Return `node`, which refers to `path`, extended by all attributes, and the new path.
+        """Return `node` and the path that it refers to, both extended by all attributes.
 
         Names that ``getattr`` or ``hasattr`` look up are part of the path. The returned node ends
         before the first of them.
@@ -168,7 +168,7 @@ class PythonModule:
         return home.bindings.get(name, []) if home is not None else []
 
     def resolve(self, node: ast.AST, scope: Scope, depth: int = 5) -> str | None:
-        """Return the dotted path in Petastorm that ``a.b.c`` refers to; None if there is none.
+        """Return the dotted path in Petastorm that ``a.b.c`` refers to, or None for anything else.
 
         If a name has several bindings, as in ``try`` and ``except``, the one to Petastorm counts.
         Names from star imports are resolved if nothing else binds them, and so are names whose only
@@ -188,7 +188,7 @@ class PythonModule:
         return self._from_star(name.id, attributes, scope)
 
     def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
-        """Yield the possible values of the only assignment to a name, each with its scope."""
+        """Yield the possible values of a name that is assigned only once, each with its scope."""
         match self.bindings(name, scope):
             case [Binding(node=ast.Name() as target, scope=home)]:
                 match self.scopes.parents.get(target):
@@ -296,6 +296,6 @@ def inner_span(module: PythonModule, string: ast.Constant) -> tuple[int, int] | 
 
 
 def string_value(node: ast.AST | None) -> str | None:
-    """Return the value of a string literal; None if `node` is not one."""
+    """Return the value of a string literal, or None if `node` is not one."""
     value = node.value if isinstance(node, ast.Constant) else None
     return value if isinstance(value, str) else None

@@ -44,7 +44,7 @@ class Binding:
 
     @property
     def imported_module(self) -> str:
-        """The module in the import statement; empty if this is not an absolute import."""
+        """The module in an absolute import statement; empty for other bindings."""
         if isinstance(self.statement, ast.ImportFrom):
             return self.statement.module or ""
         is_import = self.statement is not None and isinstance(self.node, ast.alias)
@@ -77,7 +77,7 @@ class Scope:
 
     @property
     def is_comprehension(self) -> bool:
-        """Whether the scope is a comprehension, in which ``:=`` binds outside."""
+        """Whether the scope is a comprehension, in which ``:=`` binds names of the outer scope."""
         return isinstance(self.node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
 
     @property
@@ -98,7 +98,7 @@ class Scope:
         return name in self.bindings or name in self.deleted_names
 
     def home(self, name: str) -> Scope | None:
-        """Return the scope that owns `name` as seen from here; None if none does."""
+        """Return the scope that owns `name` as seen from this scope, or None if no scope does."""
         for scope in self.with_outer():
             if scope.is_class and scope is not self:
                 continue
@@ -258,7 +258,7 @@ class _Analyser:
         if scope is self.found.module:
             return
         for name in node.names:
-            for binding in scope.bindings.pop(name, ()):  # an import may precede the statement
+            for binding in scope.bindings.pop(name, ()):  # an import may precede the `global`
                 binding.scope = scope.module
                 scope.module.bindings.setdefault(name, []).append(binding)
 

@@ -49,7 +49,7 @@ class Local:
 
 
 def shadowed(module: PythonModule, binding: Binding) -> Local | None:
-    """Return the user code that an import of Petastorm may find instead; None if there is none."""
+    """Return the user code that an import of Petastorm may find instead, or None without any."""
     name = None
     if binding.target and binding.target.startswith(f"{binding.imported_module}."):
         name = binding.target.rpartition(".")[2]
@@ -58,7 +58,7 @@ def shadowed(module: PythonModule, binding: Binding) -> Local | None:
 
 @lru_cache(maxsize=256)
 def shadow_of(module: PythonModule, path: str, name: str | None = None) -> Local | None:
-    """Return the user code that a path, and a name in it, may refer to; None for the library.
+    """Return the user code that a path, and a name in it, may refer to, or None for the library.
 
     A script finds modules in its directory before the library; a module in a package does not. A
     single file ``petastorm.py`` has no submodules such as ``petastorm.spark``.
@@ -148,7 +148,7 @@ def _is_empty(package: Path) -> bool:
 
 
 def _own_part(package: Path, path: str, name: str | None) -> str | None:
-    """Return the path of the module that a file imports from its own package, for messages."""
+    """Return the path, for messages, of the module that a file imports from its own package."""
     first = next(iter([*path.split(".")[1:], *([name] if name else [])]), None)
     if first is None:
         above = package.parent
@@ -164,7 +164,7 @@ def _own_part(package: Path, path: str, name: str | None) -> str | None:
 
 
 def is_in_project(path: PurePath | None, *parts: str) -> bool:
-    """Whether the project has a module or package that a file's code may find."""
+    """Whether the project has a module or package that a file's code may import."""
     if path is None:
         return False
     above = Path(os.path.abspath(path)).parents[:ABOVE]

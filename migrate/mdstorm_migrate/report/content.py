@@ -188,7 +188,7 @@ class Report:
         return [(file, item) for file in self.files for item in file.items]
 
     def rules(self) -> Counter[str]:
-        """Return the number of items of each rule that has any, sorted by code."""
+        """Return the number of items for each rule that has any, sorted by rule code."""
         counts = Counter(item.found.rule for _, item in self.items())
         return Counter(dict(sorted(counts.items())))
 
@@ -202,7 +202,7 @@ def tool_version() -> str:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path relative to the current directory, with slashes; unchanged if not in it."""
+    """Return a path with slashes, relative to the current directory if the path is inside it."""
     try:
         return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()
     except ValueError:

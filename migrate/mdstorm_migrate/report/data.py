@@ -130,7 +130,7 @@ def _settings(settings: Settings) -> dict[str, Any]:
     return {**found, "requirement": str(settings.wanted)}
 
 
-#: The base of relative paths; readers of the report know where it is.
+#: Name of the directory that paths are relative to; readers of the report know where it is.
 _BASE = "SRCROOT"
 
 

@@ -36,7 +36,7 @@ class _Task:
 
 
 def checklist(report: Report) -> str:
-    """Return the checklist section; empty if no manual work remains."""
+    """Return the checklist section, or an empty string if no manual work remains."""
     groups: dict[tuple[str, str, str], list[_Task]] = {}
     for task in _tasks(report):
         groups.setdefault((task.cls, task.code, task.what), []).append(task)

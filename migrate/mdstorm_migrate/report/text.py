@@ -153,7 +153,7 @@ def _advice(found: Edit | Finding) -> str:
 
 
 def before_running(conditions: Sequence[Condition]) -> list[str]:
-    """Return the section "Before you run it"; empty without conditions."""
+    """Return the lines of "before you run it", or none if there are no conditions."""
     named = [one for one in conditions if one.subject == "names"]
     left_out = named[_MOST_NAMED:]
     shown = [one for one in conditions if one not in left_out]
@@ -233,7 +233,7 @@ def audit_to_text(audit: Audit) -> str:
 
 
 def _to_review(audit: Audit) -> str:
-    """Return the list of files that the command alone does not migrate."""
+    """Return a text that lists the files which the command cannot migrate without review."""
     lines = []
     for file in audit.files:
         if file.problems:
@@ -261,7 +261,7 @@ def names_of(use: FeatureUse, most: int = 4) -> str:
 
 
 def duration(minutes: int) -> str:
-    """Return minutes in readable units, rounded like an estimate."""
+    """Return a duration in readable units, rounded as befits an estimate."""
     if minutes < 60:
         return f"{minutes} minutes"
     hours = minutes / 60
@@ -278,7 +278,7 @@ def estimate_note() -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return columns under their headings, numbers flush right; empty without rows."""
+    """Return a table with headings and numbers flush right, or an empty string without rows."""
     if not rows:
         return ""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

@@ -115,7 +115,7 @@ def is_loader(one):
 
 
 def work_list(report: Report) -> list[dict[str, Any]]:
-    """Return the remaining work after the edits, as JSON values: findings that are not notes."""
+    """Return the work that remains after the edits, as JSON values: all findings except notes."""
     return [
         _entry(file, item)
         for file, item in report.items()
