@@ -16,7 +16,7 @@ KIND = (*WRITTEN, "text")
 
 
 def check(module: PythonModule | Document) -> Iterable[Finding]:
-    """Yield a finding for each comment, under the rule code in the comment.
+    """Yield a finding for each TODO comment, under the rule code that the comment contains.
 
     The run drops comments that repeat another finding.
     """

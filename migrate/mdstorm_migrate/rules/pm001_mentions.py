@@ -18,8 +18,8 @@ TITLE = "Lines that still mention Petastorm"
 CLASS: Class = "note"
 KIND = (*WRITTEN, "text")
 
-#: The library's name, also before its version or in a pattern, and the names of its scripts and
-#: files; but not as a part of the user's own names, of a path, or of an address.
+#: The library's name, even before a version or in a pattern, and the names of its scripts and
+#: files; but not the library's name within one of the user's own names, a path or an address.
 _MENTION = re.compile(
     rf"""(?:(?<![\w/\\.@$-])|(?<=\\b)|(?<=\bp\.)|(?<=\bps\.)|(?<=[Pp]ackages\.)){OLD_ROOT}
       (?!{REST_OF_KEY}|[\w/]|\\(?!\.|b(?!\w))|-[a-z]|\.(?:readthedocs|io)\b)
@@ -76,7 +76,7 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
 
 
 def _is_module(module: PythonModule, owner: ast.expr) -> bool:
-    """Whether an attribute may be the library as imported by another module."""
+    """Whether `owner` may be a module, so that its attribute is the library that it imports."""
     found = dotted(owner)
     if found is None or last_name(owner) == "mark":  # pytest's attribute for markers
         return False

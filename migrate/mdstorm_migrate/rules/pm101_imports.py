@@ -50,7 +50,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
-    """Return an import of something that the file also imports from mdstorm, and its path.
+    """Return an import, and the path, of something that the file also imports from mdstorm.
 
     Only imports that would move count, except fallbacks, which use only one of the libraries.
     """
@@ -79,7 +79,7 @@ def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
 
 
 def _public(path: str) -> str:
-    """Return the name that a path leads to, without its module; the path itself for a module."""
+    """Return the name that a path leads to, without its module, or the whole path of a module."""
     parts = path.split(".")
     paths = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((one.rpartition(".")[2] for one in paths if not is_module(one)), path)
@@ -167,7 +167,7 @@ def _from_import(
     if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
         yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
         return
-    # Imports that stay precede the others, because a comment above them explains the reason.
+    # Imports that stay come first, because a comment above the statement explains why they stay.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
     texts = _split_from_import(module.text[start:stop], [_SplitImport(*part) for part in ordered])
     cls: Class = "review" if is_renamed else CLASS

@@ -120,7 +120,7 @@ def _renamed(
 
 
 def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return the reason why renaming a name resolved at run time needs review; None if exact.
+    """Return why renaming a name resolved at run time needs review, or None if it is exact.
 
     All files that such a name affects must use the same library; the run checks this. Patching an
     internal name only works if the library itself looks up the name there.
@@ -211,7 +211,7 @@ def _version_call(module: PythonModule, string: ast.Constant) -> ast.Call | None
 
 
 def _missing_in_module(module: PythonModule, string: ast.Constant, value: str) -> str | None:
-    """Return the first name used from a module imported by name that mdstorm does not have."""
+    """Return the first name that mdstorm lacks among those used from a module imported by name."""
     call = call_with_first(module, string)
     function = function_of(module, call)
     if call is None or function not in ("__import__", *_RETURNING):
@@ -245,7 +245,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_for_programs(path: str) -> bool:
-    """Whether programs find a name at this path in both libraries, so that a mock affects them.
+    """Whether programs look up this path in both libraries, so that a mock affects the programs.
 
     This is true for names in the `petastorm` package itself, because Petastorm's own code imports
     them from its modules.

@@ -82,7 +82,7 @@ def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
 
 
 def _version_in_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
-    """Yield the finding about a version in a requirement; nothing if it is in an error message."""
+    """Yield the finding about a version in a requirement, unless it is in an error message."""
     if not any(isinstance(one, ast.Raise) for one in module.ancestors(node)):
         what = "this puts Petastorm's version into a requirement"
         remedy = f"{what}: require mdstorm instead"
@@ -101,7 +101,7 @@ def _without_holds(found: Iterable[Finding]) -> Iterator[Finding]:
 
 
 def _missing(module: PythonModule, binding: Binding) -> str | None:
-    """Return the prefix of an imported path that is not in mdstorm; None if the path is."""
+    """Return the prefix of an imported path that mdstorm lacks, or None if it has the path."""
     alias, old = binding.node, binding.imported_module
     assert isinstance(alias, ast.alias)
     if not isinstance(binding.statement, ast.ImportFrom):
@@ -155,7 +155,7 @@ def _state(missing: str) -> str:
 
 
 def _is_blank(missing: str) -> bool:
-    """Whether a name consists of underscores: a blank to fill in, as in exercises."""
+    """Whether a name consists of underscores, like the blanks in exercises."""
     return not missing.rpartition(".")[2].strip("_")
 
 

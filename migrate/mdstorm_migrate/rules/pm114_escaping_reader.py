@@ -1,4 +1,4 @@
-"""PM114: a reader that is returned after its ``with`` has closed it."""
+"""PM114: a reader that is returned after its ``with`` statement has closed it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPENED = ("BatchedDataLoader", "DataLoader", "make_batch_reader", "make_reader"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each ``return`` of a reader or loader that its ``with`` closes."""
+    """Yield a finding for each ``return`` of a reader or loader that a ``with`` statement closes."""
     opening = {call for call, path in module.calls if path.rpartition(".")[2] in _OPENED}
     for call in opening:
         item = module.scopes.parents.get(call)

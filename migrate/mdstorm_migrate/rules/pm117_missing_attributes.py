@@ -1,4 +1,4 @@
-"""PM117: attributes of Petastorm's objects, used or overridden, that mdstorm's do not have."""
+"""PM117: uses and overrides of attributes that Petastorm's objects have and mdstorm's lack."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check(module: PythonModule) -> Iterable[Finding]:
 def _missing_attribute(
     module: PythonModule, node: ast.Attribute, made: dict[str, set[str]], taken: dict[str, str]
 ) -> Iterator[Finding]:
-    """Yield a finding if the object of an attribute is known not to have it in mdstorm."""
+    """Yield a finding if an object in mdstorm is known not to have the attribute `node`."""
     if not isinstance(node.ctx, ast.Load):
         return
     kinds = made.get(name_of(node.value)) or _class_of(module, node.value)

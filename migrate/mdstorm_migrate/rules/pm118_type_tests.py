@@ -1,4 +1,4 @@
-"""PM118: ``isinstance`` tests for a loader class that the converter's loaders do not have."""
+"""PM118: ``isinstance`` tests for a class that the converter's loaders do not belong to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLASSES = frozenset(
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each test of such a class, unless the file makes loaders itself."""
+    """Yield a finding for each test for such a class, unless the file makes loaders itself."""
     made = {path.rpartition(".")[2] for _, path in module.calls}
     if made & {*_CLASSES, "InMemBatchedDataLoader"}:
         return

@@ -73,7 +73,7 @@ _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
 #: Usual names of the Petastorm objects that people pickle.
 _OBJECT_NAMES = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
-#: The makers of such objects.
+#: Classes and functions that make such objects.
 _PICKLED = frozenset(
     [
         *("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec"),
@@ -120,7 +120,7 @@ def _passed_on(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _asks_for(call: ast.Call) -> bool:
-    """Whether an argument in a call is for Petastorm, or selects it."""
+    """Whether an argument in a call is meant for Petastorm, or selects Petastorm."""
     return any(
         _FOR_PETASTORM.fullmatch(one.arg or "")
         or (_FORMAT.fullmatch(one.arg or "") and string_value(one.value) == OLD_ROOT)
@@ -157,7 +157,7 @@ def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> st
 
 
 def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
-    """Yield the calls that load or write pickles of Petastorm's objects, each with its verb.
+    """Yield calls that load or write pickles of Petastorm's objects, each with a verb for messages.
 
     Objects dumped to memory and loaded in the same file do not count. The names around a load
     determine whether it returns such an object.
@@ -176,7 +176,7 @@ def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _context(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
-    """Yield the call, and the statement or test that uses its result."""
+    """Yield the call, or the statement that uses its result, and any ``isinstance`` test of it."""
     statement = module.statement(call)
     is_whole = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return)
     yield statement if is_whole and "load_state_dict" not in ast.unparse(statement) else call

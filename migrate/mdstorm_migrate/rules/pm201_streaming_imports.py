@@ -15,7 +15,7 @@ TITLE = "Imports from MosaicML Streaming name mdstorm"
 CLASS: Class = "exact"
 KIND = "python"
 
-#: The name of a module in an import statement, or in an alias of one.
+#: The name of a module in an import statement, or in one of the statement's aliases.
 _MODULE = re.compile(r"streaming(?:[ \t]*\.[ \t]*\w+)*")
 
 
@@ -41,7 +41,7 @@ def check(module: PythonModule) -> Iterator[Edit | Finding]:
 
 
 def _statements(module: PythonModule) -> Iterator[tuple[ast.AST, list[str]]]:
-    """Yield imports from `streaming`, and uses of modules that they bind, with their paths."""
+    """Yield imports from `streaming`, and uses of the modules that they bind, with dotted paths."""
     modules: dict[str, str] = {}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom) and not node.level and names.is_streaming(node.module):

@@ -27,8 +27,8 @@ _REQUIREMENT = re.compile(
 )
 #: MosaicML Streaming's extras, and mdstorm's extras that install the same packages.
 _EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
-#: What may follow a name: the value of a TOML key, a conda version, a URL, or more text,
-#: concatenated or interpolated.
+#: Text that continues a name: the value of a TOML key, a conda version, a URL, or the start of
+#: concatenated or interpolated text.
 _OTHER = re.compile(r"""["']?[ \t]*(?:=(?!=)|:|@)|["'][ \t]*[+%]|\$|\{""")
 _MDSTORM = re.compile(r"(?<![\w./-])mdstorm(?![\w./-])")
 _MESSAGE = "require mdstorm; object stores such as S3 need extras, which docs/storage.md lists"

@@ -18,7 +18,7 @@ KIND = "requirements"
 
 #: A line with its continuation lines, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]+|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)
-#: The text that may follow a requirement but not prose: a marker, options, a conda version.
+#: Text that follows a requirement but not a word in prose: a marker, options, a conda version.
 _REST = re.compile(r"[\s\\]*(?:[;=]|--|\Z)")
 _EDITABLE = re.compile(r"-e\b|--editable\b")
 

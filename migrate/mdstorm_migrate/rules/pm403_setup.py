@@ -135,7 +135,7 @@ def _is_install_command(parent: ast.AST | None) -> bool:
 
 
 def _is_conda_string(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether conda installs a package: it is mentioned, or pip has a separate list."""
+    """Whether conda installs a package, because conda is mentioned or pip has a separate list."""
     parent = module.scopes.parents.get(string)
     siblings = parent.elts if isinstance(parent, _LISTS) else []
     is_conda = "conda" in _holder(module, string).lower()
@@ -154,7 +154,7 @@ def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[E
 
 
 def _holder(module: PythonModule, node: ast.AST) -> str:
-    """Return the name of the argument, key or call that holds a value; empty if there is none.
+    """Return the name of the argument, key or call that holds a value, or an empty string.
 
     The holder of a ``package`` is the next one: ``pypi`` in ``{"pypi": {"package": "petastorm"}}``.
     """

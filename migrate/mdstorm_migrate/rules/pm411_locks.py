@@ -19,7 +19,7 @@ _ENTRY = re.compile(
     (?= [ \t]* (?: [=:\[<>~!@] | \r?$ ) )""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
-#: The form that a hash has in the files of all these tools.
+#: The form of hashes in the lock files of all these tools.
 _HASH = re.compile(r"\bsha256[:=]")
 _COMMANDS = {
     "poetry.lock": "poetry lock",
