@@ -50,7 +50,7 @@ class Result:
         return self.source != self.output
 
     def diff(self) -> str:
-        """Return a unified diff; empty if nothing changes."""
+        """Return a unified diff, or an empty string if nothing changes."""
         return unified_diff(self.source, self.output, self.path)
 
 
@@ -124,4 +124,4 @@ def _encoded(source: str) -> bytes:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data if encoding.startswith("utf-8") else source.encode(encoding)
     except (SyntaxError, UnicodeEncodeError):
-        return data  # the source reports the error when it reads the bytes
+        return data  # reported by the `Source` that reads the bytes

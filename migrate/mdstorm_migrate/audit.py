@@ -132,13 +132,13 @@ def _uses(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def _paths(name: ImportedName) -> Iterator[str]:
-    """Yield the dotted path of each use of an imported name, or of its import if it is unused."""
+    """Yield the paths of an imported name's uses, or of its import if the name is unused."""
     uses = [use.path for use in name.all_uses] + [text.path for text in name.texts]
     yield from uses or [name.imports[0].target or petastorm.OLD_ROOT]
 
 
 def _use(path: str) -> tuple[str, str]:
-    """Return the feature of a dotted path, and the name that represents the path."""
+    """Return the feature that a dotted path belongs to, and the name to report for the path."""
     parts = path.split(".")
     if parts[-1] == CONSTANT:
         return CONF, CONSTANT
@@ -314,7 +314,7 @@ def audit(
 
 
 def _audited(file: FileOutcome) -> FileAudit | None:
-    """Return the audit of a file; None if it only mentions Petastorm in a different sense."""
+    """Return the audit of a file, or None if it mentions Petastorm only in a different sense."""
     path, outcome = file.path, file.outcome
     features = features_of(outcome.before, path)
     if not (features or file.has_results):

@@ -1,4 +1,4 @@
-"""Conditions for running migrated code, each with the place where it is not met.
+"""Conditions for running migrated code that are not met, each with the place that violates it.
 
 They neither change nor block edits: a person reads the list before running the code.
 """
@@ -32,7 +32,7 @@ _NAME = "mdstorm"
 
 @cache
 def supported_pythons() -> SpecifierSet:
-    """Return the Python versions that mdstorm supports; any if mdstorm is not installed."""
+    """Return the Python versions that mdstorm supports, or all if mdstorm is not installed."""
     try:
         return SpecifierSet(metadata.metadata(_NAME)["Requires-Python"] or "")
     except metadata.PackageNotFoundError:
@@ -81,7 +81,7 @@ _LIMIT = 3
 
 @dataclass(frozen=True)
 class _Violation:
-    """A violated condition in a document, such as ``Python`` ``3.8``, and the required one."""
+    """A value that violates a condition, such as ``Python`` ``3.8``, and the required value."""
 
     subject: Subject
     label: str
@@ -146,7 +146,7 @@ _RUNTIME = re.compile(r"""\bspark_version["']?[ \t]*[:=][ \t]*["']?(?P<version>\
 
 
 def conditions_of(path: Path, file: DecodedFile, extras: frozenset[str]) -> Iterator[Condition]:
-    """Yield the conditions that a file violates, each once: Python, Databricks Runtime, pins."""
+    """Yield each condition on Python, Databricks Runtime or pins that a file violates."""
     groups: dict[tuple[Subject, str], list[tuple[_Violation, Finding]]] = {}
     for document in file.documents:
         broken = _old_pythons(path, document), _old_runtimes(document), _bad_pins(document, extras)
@@ -229,7 +229,7 @@ def _pins(names: frozenset[str]) -> re.Pattern[str]:
 
 
 def _specifier(text: str) -> SpecifierSet | None:
-    """Return the specifier as pip, Poetry or conda understands it; None if none of them does."""
+    """Parse a specifier in pip's, Poetry's or conda's notation; return None for other notations."""
     clauses = []
     for clause in text.replace(" ", "").split(","):
         match = re.fullmatch(r"(\^|~|===?|~=|!=|<=|>=|<|>|=|)v?(\d[\w.]*?)(\.\*)?(?:=\w*)?", clause)

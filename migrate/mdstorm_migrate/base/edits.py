@@ -195,7 +195,7 @@ def apply_edits(text: str, edits: Iterable[Edit]) -> str:
 
 
 def unified_diff(before: str, after: str, path: str) -> str:
-    """Return a unified diff with paths as git writes them; empty if both strings are equal."""
+    """Return a unified diff with paths as git writes them, or nothing if the strings are equal."""
     import difflib  # slow to import, and only needed for diffs
 
     name = path.lstrip("/")

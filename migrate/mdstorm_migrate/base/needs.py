@@ -13,7 +13,7 @@ class RequirementError(ValueError):
 
 @dataclass(frozen=True)
 class Wanted:
-    """The requirement for mdstorm to write, as given by ``--requirement``.
+    """The requirement for mdstorm that the migration writes, as given by ``--requirement``.
 
     Attributes
     ----------

@@ -70,7 +70,7 @@ def rule_codes(values: Iterable[str]) -> tuple[str, ...]:
     return codes
 
 
-#: The expected value, by the type of the default.
+#: Descriptions of the expected values, by the type of the default.
 _WANTED = {bool: "true or false", str: "a string", tuple: "a list of strings"}
 #: Further conversions and checks for some values.
 _PARSERS: dict[str, Callable[[Any], Any]] = {
@@ -111,7 +111,7 @@ def read_config(path: Path) -> Config:
 
 
 def _table(path: Path, name: str, around: dict[str, Any]) -> dict[str, Any]:
-    """Return a nested table; empty if it is missing."""
+    """Return a nested table, or an empty table if it is missing."""
     found = around.get(name.rpartition(".")[2], {})
     if not isinstance(found, dict):
         raise ConfigError(f"{path}: [{name}] must be a table, found {_shown(found)}")

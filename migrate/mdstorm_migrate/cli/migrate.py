@@ -41,7 +41,7 @@ def _explain(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 def _codes(
     ctx: click.Context, parameter: click.Parameter, values: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Return the rule codes; None if the option was not given."""
+    """Return the rule codes, or None if the option was not given."""
     try:
         return common.rule_codes(values) or None
     except ValueError as error:

@@ -63,7 +63,7 @@ NAMES = FRONT_NAMES | _words(
     wait_for_file_to_exist
     """
 )
-#: Section of docs/mosaicml.md → missing modules, and missing names after ``*.``.
+#: For each section of docs/mosaicml.md, the missing modules, and after ``*.`` the missing names.
 SECTIONS = {
     "json-csv-and-xsv-shards": (
         "base.format.json base.format.xsv *.CSVReader *.CSVWriter *.JSONReader *.JSONWriter "
@@ -101,7 +101,7 @@ def mirrored(path: str) -> str:
 
 
 def section_of(path: str) -> str | None:
-    """Return the section about a missing dotted path; None if there is none."""
+    """Return the section about a missing dotted path, or None if no section mentions the path."""
     below = path.removeprefix(f"{ROOT}.")
     for section, patterns in SECTIONS.items():
         for pattern in patterns.split():
@@ -112,7 +112,7 @@ def section_of(path: str) -> str | None:
 
 
 def absent(path: str) -> tuple[str, str]:
-    """Return a message that mdstorm does not have a dotted path, and the page about it."""
+    """Return a message that mdstorm does not have a dotted path, and a reference to the manual."""
     section = section_of(path) or "what-is-different"
     return f"`{path}` is not in mdstorm", f"see docs/mosaicml.md#{section}"
 

@@ -13,8 +13,8 @@ from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, f
 from mdstorm_migrate.packaging.rewriting import conda_finding, copy_finding, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
-#: Patterns of comment markers: in shells, YAML and Dockerfiles; also in C-like languages; in INI
-#: files.
+#: Patterns of comment markers: for shells, YAML and Dockerfiles; for these and C-like languages;
+#: and for INI files.
 SHELL = re.compile(r"(?:^|\s)#")
 ANY = re.compile(r"(?:^|\s)(?:#|//|/\*)|^[ \t]*\*[ \t]+(?![*\d/,-])")
 INI = re.compile(r"(?:^|\s)[#;]")
@@ -24,7 +24,7 @@ _LINE = re.compile(r"[^\r\n]*")
 
 
 def is_commented_out(text: str, position: int, marks: re.Pattern[str] = SHELL) -> bool:
-    """Whether a comment begins before a character on its line."""
+    """Whether the character at `position` is in a comment that begins on the same line."""
     start = text.rfind("\n", 0, position) + 1
     start = text.rfind("\r", start, position) + 1 or start
     return _first_mark(text, start, marks) <= position
@@ -52,7 +52,7 @@ _RUN = re.compile(
 )
 
 
-#: Code passed to Python with ``-c``, the dotted names in it, and what it imports from a module.
+#: Code passed to Python with ``-c``, the dotted names in the code, and its imports from modules.
 _CODE = re.compile(r"""\bpython[\d.]*(?:[ \t]+-\w)*[ \t]+-c[ \t]+(\\?["'])(?P<code>(?s:.)*?)\1""")
 _NAME = re.compile(rf"""(?<![\w./"'-])(?P<path>{OLD_ROOT}(?:\.\w+)*)(?![\w/-])""")
 _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w, \t]+)")
@@ -60,7 +60,7 @@ _FROM = re.compile(rf"\bfrom\s+({OLD_ROOT}(?:\.\w+)*)\s+import\s*(\([\w,\s]+|[\w
 
 @cache
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """Return each tool's command pattern; compiled on first use because it takes a while."""
+    """Return each tool's command pattern, compiled on first use because compiling takes a while."""
     pip = (
         rf"(?:\b(?:pip[\d.]*|pipenv|poetry|uv|pdm|pipx)|\$[({{]?PIP\d?[)}}]?)\"?{_GAP}"
         rf"(?:(?:pip|tool){_GAP})?(?:-[\w-]+{_GAP})*(?:install|add|download|wheel)\b{_END}"
@@ -72,7 +72,7 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 #: The text between two commands that are strings in one list: ``script: ["pip install x",
 #: "pytest"]``.
 _NEXT = re.compile(r"""["'][ \t]*,[ \t]*["']""")
-#: Options whose following word is the name or path of something other than a package.
+#: Options that are followed by the name or path of something other than a package.
 _OPTION = re.compile(
     r"""(?<![\w-])(?:-[cdfinprtwEG]|(?P<editable>-e|--editable)
     |--(?:constraint|dest|extras?|find-links|group|(?:extra-)?index-url|name|no-binary|only
@@ -84,7 +84,7 @@ _OPTION = re.compile(
 
 
 def install_commands(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the install commands in a string: ``pip`` or ``conda``, and the span."""
+    """Yield the tool, ``pip`` or ``conda``, and the span of each install command in a string."""
     for tool, pattern in _patterns():
         at = 0
         while match := pattern.search(text, at):
@@ -140,7 +140,7 @@ def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterat
 
 
 def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield edits to code in a command if mdstorm has every name in it."""
+    """Yield edits to code in a command if mdstorm has every name that the code uses."""
     text = document.text[start:stop]
     paths = [one["path"] for one in _NAME.finditer(text)]
     for module, names in _FROM.findall(text):

@@ -1,4 +1,4 @@
-"""Lists of requirements: their names, whether a tool generated them, and values in INI files."""
+"""Lists of requirements: the names they require, whether tools generated them, and INI values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EXTRAS = re.compile(r"(?<=\w)\[[^\]\n]*\]")
 _LINE = re.compile(r"^[ \t]*(?:-[ \t]+[\"']?)?(?:[\w-]+::)?(?P<name>[A-Za-z][\w.-]*)", re.MULTILINE)
 _QUOTED = re.compile(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""")
 _PACKAGE = re.compile(r"""["'\s]([A-Za-z][\w.-]*)[=<>~\[]=?[\w.\[]""")
-#: conda's names for the same distributions, and other builds of a distribution.
+#: Distributions by their other names: conda's names, and the names of other builds.
 _ALIASES = {
     **dict.fromkeys(("pytorch", "pytorch-gpu"), "torch"),
     **dict.fromkeys(("databricks-connect", "pyspark-client", "pyspark-connect"), "pyspark"),
@@ -64,7 +64,7 @@ def is_generated(text: str) -> bool:
 
 
 def is_inventory(text: str) -> bool:
-    """Whether a requirements file pins at least a hundred entries, like ``pip freeze``."""
+    """Whether a requirements file pins at least a hundred entries, as ``pip freeze`` does."""
     entries = list(_ENTRY.finditer(text))
     return len(entries) >= 100 and 10 * sum("==" in one[0] for one in entries) > 9 * len(entries)
 

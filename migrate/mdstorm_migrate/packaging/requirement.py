@@ -39,7 +39,7 @@ _EXTRAS = {
 
 @cache
 def _requirement() -> re.Pattern[str]:
-    """Return the requirement pattern; compiled on first use because it takes a while."""
+    """Return the requirement pattern, compiled on first use because compiling takes a while."""
     return re.compile(
         rf"""
         (?<![\w./@$-]) (?<!egg=) (?<!\{{\{{)(?<!\{{\{{[ ])(?<!\$[{{(])
@@ -57,8 +57,8 @@ def _requirement() -> re.Pattern[str]:
 _EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
 #: The version of a modified copy, such as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")
-#: What may follow a requirement: a version that cannot be parsed, or more text, concatenated or
-#: interpolated.
+#: Text that continues a requirement: a version that cannot be parsed, or the start of concatenated
+#: or interpolated text.
 _CONTINUATION = re.compile(
     rf"""{_GAP}(?:[=~!<>]=|=[ ]?[\d$"'])|\$[\w(]|\$?\{{|%[\w(]|["'][ \t]*[+%](?!=)""", re.VERBOSE
 )
@@ -142,7 +142,7 @@ def is_requirement(text: str) -> bool:
 
 
 def is_versioned(text: str) -> bool:
-    """Whether a requirement has a version or an extra, so that it cannot mean anything else."""
+    """Whether a text has a version or an extra, so that it can only be a requirement."""
     return re.search(r"[\[=<>~!]", text) is not None
 
 
@@ -152,7 +152,7 @@ def excludes_new_python(rest: str) -> bool:
 
 
 def is_conda_only(text: str, found: Requirement) -> bool:
-    """Whether only conda accepts a requirement: it has a channel, or is ``petastorm=0.12``."""
+    """Whether only conda accepts a requirement: one with a channel, or like ``petastorm=0.12``."""
     has_channel = _CHANNEL.search(text, max(found.start - 3, 0), found.start) is not None
     return has_channel or _CONDA_VERSION.match(text, found.stop) is not None
 

@@ -79,7 +79,7 @@ def rewrite_requirement(
 
 
 def copy_finding(found: Requirement, rule: str) -> Finding:
-    """Return the finding about a copy: ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
+    """Return the finding about a copy, ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
     remedy = "require mdstorm, after reviewing any changes made to the copy"
     return Finding(rule, "manual", found.start, found.stop, _COPY, remedy, topic="install")
 
@@ -112,7 +112,7 @@ def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]
 
 
 def _refusal(document: Document, found: Requirement, rule: str, place: Place) -> Finding | None:
-    """Return the finding that explains why a requirement is not edited; None if it is edited."""
+    """Return a finding that explains why a requirement is not edited, or None if it is edited."""
     span = found.start, found.stop
     if found.is_copy:
         return copy_finding(found, rule)
@@ -132,7 +132,7 @@ def _quoted(document: Document, found: Requirement, place: Place, new: str) -> s
     """Return a requirement with the quotes that its place needs."""
     if place == "word":
         return quoted_word(document.text, found.start, found.stop, new)
-    # In YAML, brackets without quotes mean something else.
+    # In YAML, unquoted brackets have a different meaning.
     is_quoted = document.text[found.start - 1 : found.start] in ("'", '"')
     if place == "alone" and re.search(r"[\[\],*]", new) and not is_quoted:
         return f'"{new}"'
@@ -207,7 +207,7 @@ def list_after(
     items: Sequence[str],
     message: str,
 ) -> Edit | None:
-    """Return the edit that lists `items` next to a requirement; None if this is impossible."""
+    """Return an edit that lists `items` next to a requirement, or None if this is impossible."""
     insertion = _insertion(document, found, place, items)
     if insertion is None:
         return None
@@ -218,7 +218,7 @@ def list_after(
 def _insertion(
     document: Document, found: Requirement, place: Place, items: Sequence[str]
 ) -> tuple[int, str] | None:
-    """Return where to list `items` and the text to insert there; None if this is impossible."""
+    """Return where to list `items` and the text to insert, or None if this is impossible."""
     if place in ("line", "item"):
         return _as_lines(document, found, place, items)
     if place == "ini":
@@ -301,11 +301,11 @@ def removal(document: Document, found: Requirement) -> tuple[int, int]:
 
 
 def _word_start(text: str, start: int) -> tuple[int, str]:
-    """Return where the word of a requirement begins, and its quotation mark."""
+    """Return the start of a requirement, including any quotation mark before it, and the mark."""
     quote = text[max(start - 1, 0) : start]
     return (start - 1, quote) if quote in ("'", '"') else (start, "")
 
 
 def is_entry(text: str, at: int) -> bool:
-    """Whether an entry of a bracketed list begins at a character."""
+    """Whether an entry of a bracketed list begins at the character `at`."""
     return text[max(at - 80, 0) : at].rstrip()[-1:] in (",", "[")

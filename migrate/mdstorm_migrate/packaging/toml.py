@@ -149,7 +149,7 @@ def _end_of_array(text: str, start: int) -> int:
 
 
 def _end_of_table(text: str, start: int) -> int:
-    """Return the end of the table that begins at `start`: the start of the next table."""
+    """Return the end of the table that begins at `start`, which is where the next table begins."""
     following = (key.start for key in toml_keys(text) if key.start > start and _is_table(text, key))
     return next(following, len(text))
 
@@ -158,9 +158,9 @@ def _is_table(text: str, key: TomlKey) -> bool:
     return text[text.rfind("\n", 0, key.start) + 1 : key.start].lstrip().startswith("[")
 
 
-#: Tables whose strings are requirements, with the keys that hold them; None for all keys.
+#: Tables whose strings are requirements, with the keys that hold them, or None for all keys.
 _REQUIREMENTS: tuple[tuple[str, str | None], ...] = (
-    (r"", "dependencies"),  # of a script, see PEP 723
+    (r"", "dependencies"),  # in a script's metadata, see PEP 723
     (r"project", r"dependencies|optional-dependencies\..*"),
     (r"project\.optional-dependencies", None),
     (r"dependency-groups", None),
@@ -236,7 +236,7 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             yield from _add_dependencies(document, key, rule, items)
         return
     if is_named:
-        is_table = key.value_start == key.value_stop  # it ends where the next table begins
+        is_table = key.value_start == key.value_stop  # the value ends at the next table
         end = document.lines.start_of(stop) if is_table else text.find("\n", stop) + 1 or len(text)
         yield Edit(
             rule,
@@ -263,7 +263,7 @@ def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
 def _value_edits(
     document: Document, key: TomlKey, rule: str, start: int, value: str
 ) -> Iterator[Edit]:
-    """Yield edits to a value that begins at `start`: its version and its extras."""
+    """Yield edits to the version and the extras in a value that begins at `start`."""
     is_table = key.value_start == key.value_stop
     plain = _STRING.match(value)
     # PDM appends the value to the name.
