@@ -122,7 +122,7 @@ _SECTION_OF = {
 
 
 def section_of(path: str) -> str | None:
-    """Return the page and anchor about a dotted path in ``petastorm``, or None if no page has it."""
+    """Return the page and anchor about a path in ``petastorm``, or None if no page covers it."""
     parts = path.split(".")
     for stop in range(len(parts), 1, -1):
         section = _SECTION_OF.get(".".join(parts[:stop]))

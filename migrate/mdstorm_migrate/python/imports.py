@@ -269,7 +269,7 @@ class TextualUse:
 
 
 def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[TextualUse]:
-    """Yield uses, in annotations, of a name that a scope binds; type comments are the module's.
+    """Yield uses of a scope's name in annotations; those in type comments belong to the module.
 
     Without a scope, yield uses that no import binds: types that are not evaluated at run time.
     """

@@ -101,7 +101,7 @@ class PythonModule:
         return self.document.code.isascii()
 
     def offset(self, line: int, column: int) -> int:
-        """Return the character offset of an `ast` position: a line from 1, and a column in bytes."""
+        """Return the character offset of an `ast` position: line from 1, column in UTF-8 bytes."""
         start = self.document.lines.starts[line - 1]
         if self._is_ascii:
             return start + column

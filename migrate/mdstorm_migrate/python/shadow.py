@@ -49,7 +49,7 @@ class Local:
 
 
 def shadowed(module: PythonModule, binding: Binding) -> Local | None:
-    """Return the user code that an import of Petastorm may find instead, or None without any."""
+    """Return user code that an import of Petastorm may find instead, or None for the library."""
     name = None
     if binding.target and binding.target.startswith(f"{binding.imported_module}."):
         name = binding.target.rpartition(".")[2]

@@ -57,7 +57,7 @@ def all_rules() -> Sequence[Rule]:
 
 
 def find_rule(code: str) -> Rule | None:
-    """Return the rule with the given code, in upper or lower case, or None if there is no such rule."""
+    """Return the rule with the given code, in upper or lower case, or None if there is none."""
     return next((rule for rule in all_rules() if rule.code == code.upper()), None)
 
 

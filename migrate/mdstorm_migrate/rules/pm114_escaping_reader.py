@@ -18,7 +18,7 @@ _OPENED = ("BatchedDataLoader", "DataLoader", "make_batch_reader", "make_reader"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each ``return`` of a reader or loader that a ``with`` statement closes."""
+    """Yield a finding for each ``return`` of a reader or loader that a ``with`` block closes."""
     opening = {call for call, path in module.calls if path.rpartition(".")[2] in _OPENED}
     for call in opening:
         item = module.scopes.parents.get(call)

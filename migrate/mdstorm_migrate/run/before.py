@@ -35,7 +35,7 @@ _MEANINGS = {
     b"_workers_pool": "mdstorm's readers do not have it",
     b"file_urls": "a converter's are MDS shards now, not Parquet files",
 }
-#: Rules that report lines that mention Petastorm and are not edited.
+#: Rules that report unedited lines that mention Petastorm.
 _MENTION_RULES = frozenset({"PM001", "PM410"})
 _EXTRAS = re.compile(rb"\bmdstorm\[([\w,-]+)\]")
 _CHANGED_ATTRIBUTE = re.compile(rb"\.(%s)\b" % b"|".join(_MEANINGS))
@@ -120,7 +120,7 @@ def _changed_attribute_uses(paths: Iterable[Path]) -> Iterator[Condition]:
 def _installation(
     outcomes: Sequence[FileOutcome], around: Iterable[Path], use: CodeUse, settings: Settings
 ) -> Iterator[Condition]:
-    """Yield conditions about the source of mdstorm, and whether anything installs it."""
+    """Yield conditions about where mdstorm comes from, and whether anything installs it."""
     is_found = settings.index is not None or "@" in settings.wanted.version
     if not (IS_RELEASED or is_found):
         message = (

@@ -112,7 +112,7 @@ def use_after(one: FileOutcome) -> CodeUse:
 
 
 def read_use(path: Path) -> tuple[Path, CodeUse] | None:
-    """Return a file's path, imports and uses; None if it cannot be read."""
+    """Return a file's path, imports and uses, or None if the file cannot be read."""
     try:
         return path, use_of(path, path.read_bytes())
     except OSError:
@@ -129,7 +129,7 @@ def _imports(data: bytes) -> Iterator[str]:
 
 
 def _scopes(path: Path, data: bytes) -> list[Analysis] | None:
-    """Return the scopes of a file; None if it cannot be parsed as a whole."""
+    """Return the scopes of a file, or None if the file cannot be parsed as a whole."""
     source = find_source(path, data)
     try:
         file = source.read(data, path) if source is not None else None

@@ -34,7 +34,7 @@ class GlobError(ValueError):
 
 
 def is_code(path: Path) -> bool:
-    """Whether a file is code; a ``setup.py`` is a list of requirements instead."""
+    """Whether a file is code; a ``setup.py`` counts as a list of requirements instead."""
     return path.suffix in CODE and path.name != "setup.py"
 
 
@@ -103,7 +103,7 @@ def code_in_skipped(found: Iterable[Path | Skipped]) -> list[Path]:
 
 
 def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
-    """Yield the files once the patterns are known to be valid."""
+    """Yield the files for `discover`, which has checked the patterns."""
     seen: set[str] = set()
     for path in paths:
         is_directory = path.is_dir()
@@ -125,7 +125,7 @@ def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
 
 
 def _unreadable(path: Path, named: bool) -> Skipped | None:
-    """Return the reason why a file cannot be read; None if it can."""
+    """Return the reason why a file cannot be read, or None if it can be read."""
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -216,7 +216,7 @@ def _may_use(path: Path, rules: ignored.IgnoreRules) -> bool:
 
 
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of a file; empty if it cannot be read."""
+    """Return the first bytes of a file, or no bytes if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(HEAD)

@@ -35,7 +35,7 @@ class ImportLines:
 
 
 def read_imports(path: Path) -> ImportLines | None:
-    """Return the imports of a file; None if it has none or cannot be read."""
+    """Return the imports of a file, or None if the file has none or cannot be read."""
     try:
         data = b"" if path.stat().st_size > LARGEST else path.read_bytes()
     except OSError:
@@ -70,7 +70,7 @@ class Resolver:
                 self._by_stem[parts[-1]].append((parts, path))
 
     def files(self, origin: Path, item: FileImport) -> list[Path]:
-        """Return the files that a name may be imported from; none if from another library."""
+        """Return the files that a name may be imported from; empty for names of other libraries."""
         if item.level < 0:
             return self._run(origin, item.module)
         folder = self._places.get(origin, ())
@@ -89,7 +89,7 @@ class Resolver:
         return [path for place, path in at if place == tuple(parts)]
 
     def _nearest(self, folder: Sequence[str], module: Sequence[str]) -> list[Path]:
-        """Return a module's files: the closest in folders above the importer, otherwise all."""
+        """Return a module's files: the closest ones in folders above the importer, or else all."""
         if not module:
             return []
         at = self._by_stem.get(module[-1], ())
@@ -105,7 +105,7 @@ class Resolver:
         return [path for _, path in found]
 
     def _run(self, origin: Path, target: str) -> list[Path]:
-        """Return the files that ``%run`` may refer to; absolute paths match by their last parts."""
+        """Return the files that ``%run`` may mean; absolute paths match by their last two parts."""
         written = PurePath(target)
         suffixless = written.with_suffix("") if written.suffix in CODE else written
         if not written.is_absolute():
@@ -146,7 +146,7 @@ class ImportGraph:
                 self.importers[file].add(path)
 
     def reached_by_patch(self, path: Path) -> set[Path]:
-        """Return the files that run in the same process as a file that replaces module parts."""
+        """Return the files that run in one process with `path`, which replaces parts of modules."""
         with_it = _closure([path], self.importers)
         if path.stem == "conftest":
             with_it |= {
@@ -172,7 +172,7 @@ def _closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> s
     return found
 
 
-#: For each name in a file, the files that create the Petastorm objects it may hold.
+#: For each name in a file, the files that create the Petastorm objects that the name may hold.
 OriginsByName: TypeAlias = Mapping[str, frozenset[Path]]
 
 
@@ -205,7 +205,7 @@ class FileFacts:
 
     @property
     def holds(self) -> str | None:
-        """The part of the file that does not move without review; None if there is none."""
+        """The part of the file that does not move without review, or None if all of it does."""
         return self.stays or ("strings in it name modules" if self.names_need_review else None)
 
     @property
@@ -245,7 +245,7 @@ class Origins:
         self.graph = graph
 
     def add(self, facts: Mapping[Path, FileFacts]) -> set[Path]:
-        """Add files; return them and the files that now offer more than before."""
+        """Add files; return these and all other files that now offer more than before."""
         self.facts.update(facts)
         self.offered.update({path: {} for path in facts})
         changed = set(facts)

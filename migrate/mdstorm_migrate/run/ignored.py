@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # its import would take a third of this package's import time
+if TYPE_CHECKING:  # importing pathspec takes a third of this package's import time
     from pathspec.pattern import Pattern
 
 #: Variables that specify the repository of a git hook, which may be a different repository.
@@ -102,7 +102,7 @@ class IgnoreFile:
 
 
 def read_ignore_file(directory: Path) -> list[IgnoreFile]:
-    """Return the ``.gitignore`` of a directory as a list of one; empty if it has no patterns."""
+    """Return a directory's ``.gitignore`` in a list, which is empty if the file has no patterns."""
     try:
         text = (directory / ".gitignore").read_text("utf-8-sig", errors="replace")
     except OSError:
@@ -111,8 +111,8 @@ def read_ignore_file(directory: Path) -> list[IgnoreFile]:
     return [IgnoreFile(directory, patterns)] if patterns else []
 
 
-#: The notation for everything inside a directory. Old versions of pathspec also match the directory
-#: itself, but not with the longer notation.
+#: The notation for everything inside a directory. With this notation, old versions of pathspec also
+#: match the directory itself, but not with the longer notation ``/**/*``.
 _INSIDE = re.compile(r"/\*\*(?=\s*$)")
 
 

@@ -97,7 +97,7 @@ class RunIndex:
                     yield tuple(file for name in names for file in origins[name])
 
     def _sharing_root(self) -> set[Path]:
-        """Return the files whose name ``petastorm`` others import by name, star or ``%run``."""
+        """Return the files from which others import ``petastorm``, by name, star or ``%run``."""
         owners = {owner for one in self.facts.values() for owner in one.exchange.owners}
         found = {path for path in self.facts if path.stem in owners}
         todo = [path for path, one in self.facts.items() if one.exchange.needs_root]
@@ -156,7 +156,7 @@ def index_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int =
     for path in naming:
         if facts[path].naming == "patches":
             affected_by[path] = graph.reached_by_patch(path)
-        else:  # it creates objects by names in strings, so what it offers is unknown
+        else:  # the file creates objects by names in strings: what it offers is unknown
             affected_by[path] = graph.imported([path])
             unknown = replace(facts[path].exchange, is_known=False)
             facts[path] = replace(facts[path], exchange=unknown)
@@ -201,7 +201,7 @@ def _add_importers(
 
 
 def _exchange_of(path: Path) -> tuple[Path, Exchange] | None:
-    """Return the `Exchange` of a file without mentions of Petastorm; None if no source reads it."""
+    """Return the `Exchange` of a file without mentions of Petastorm, or None if no source fits."""
     try:
         data = path.read_bytes()
         source = find_source(path, data)

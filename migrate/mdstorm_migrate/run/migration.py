@@ -115,7 +115,7 @@ def _verify(file: DecodedFile, after: bytes, path: PurePath | None, source: Sour
 
 
 def _check_documents(file: DecodedFile, settings: Settings, around: Surroundings) -> _Results:
-    """Run the rules on all documents; return the results in characters of the file."""
+    """Run the rules on all documents; the results have positions in the text of the file."""
     results = _Results()
     if importing := next((error for error in file.broken if error.imports), None):
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
@@ -148,7 +148,7 @@ class _Results:
         return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
-        """Add findings; they replace open TODOs at `comments` that another document has found."""
+        """Add findings, which replace open TODOs that another document has found at `comments`."""
         self.findings = [
             found for found in self.findings if not (found.is_open_todo and found.start in comments)
         ]
@@ -163,7 +163,7 @@ def _migrate_document(
     results: _Results,
 ) -> None:
     module = _parsed(document, settings, around) if document.kind == "python" else None
-    if module is not None and results.exchange is None:  # others are files that cells write
+    if module is not None and results.exchange is None:  # other modules are files that cells write
         results.exchange = exchange_of(module)
     suppressions = review.Suppressions.of(document, module)
     results.is_ignored |= suppressions.whole_file
@@ -247,7 +247,7 @@ def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:
 
 
 def _exclusive_or_all(found: list[Edit | Finding], settings: Settings) -> list[Edit | Finding]:
-    """Return all results; if some findings exclude others, only these findings and open TODOs."""
+    """Return all results, or only open TODOs and the findings that exclude others, if any do."""
     saying = [
         one
         for one in found

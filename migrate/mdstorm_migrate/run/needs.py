@@ -165,7 +165,7 @@ class _Project:
         self._own = self._aggregated({path.parent for path in requiring if not is_code(path)})
 
     def use(self, path: Path, running: Iterable[Path] = ()) -> CodeUse:
-        """Return the use of the code that a list, or a notebook with install commands, serves."""
+        """Return the `CodeUse` of the code that a list or an installing notebook serves."""
         own = self._code.get(path, CodeUse())
         for runner in running:
             own |= self._code[runner]
@@ -199,7 +199,7 @@ class _Project:
         return found
 
     def _anchor(self, path: Path) -> tuple[Path | None, CodeUse]:
-        """Return the nearest directory above a file with code that uses either library."""
+        """Return the nearest parent directory whose code uses either library, and its `CodeUse`."""
         for below in (self._own, self._below):
             for directory in path.parents:
                 if (use := below.get(directory, CodeUse())).uses_either:
@@ -207,7 +207,7 @@ class _Project:
         return None, CodeUse()
 
     def _aggregated(self, ends: set[Path]) -> dict[Path, CodeUse]:
-        """Return the use of all code under each directory, but not beyond directories in `ends`."""
+        """Return each directory's `CodeUse`, not counting subdirectories that are in `ends`."""
         found: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         own: defaultdict[Path, CodeUse] = defaultdict(CodeUse)
         for path, use in self._code.items():
@@ -240,7 +240,7 @@ def _runners(path: Path, outcomes: Iterable[FileOutcome]) -> Iterator[Path]:
 
 
 def read_file(path: Path, data: bytes | None = None) -> DecodedFile:
-    """Return a file that may list requirements; without documents if it cannot be read."""
+    """Return a file that may list requirements, or one without documents if reading it fails."""
     with contextlib.suppress(OSError, SourceError, RecursionError):
         if data is None:
             data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""

@@ -54,7 +54,7 @@ _KEYWORDS = {
 
 
 def old_uses(paths: Iterable[Path]) -> Iterator[Condition]:
-    """Yield a condition for each removed name or keyword that files use, at the first use."""
+    """Yield a condition for each removed name or keyword that files use, at its first use."""
     places: dict[str, list[tuple[Path, Finding]]] = {}
     remedies = {}
     for path in sorted(paths):
@@ -79,7 +79,7 @@ def old_uses(paths: Iterable[Path]) -> Iterator[Condition]:
 
 
 def _uses_in(document: Document) -> list[tuple[str, str, int]]:
-    """Return each use in a document, in order: the name, the remedy, and its place."""
+    """Return the name, the remedy and the position of each use in a document, in order."""
     try:
         module = PythonModule(document, parse_python(document.code))
     except SourceError:
@@ -101,7 +101,7 @@ def _uses_in(document: Document) -> list[tuple[str, str, int]]:
 
 
 def _path(module: PythonModule, node: ast.AST) -> str:
-    """Return the dotted path of a pyarrow name; empty for other names."""
+    """Return the dotted path of a pyarrow name, or an empty string for other names."""
     found = dotted(node)
     if found is None:
         return ""

@@ -106,7 +106,7 @@ def _cause(found: Finding) -> Hashable:
 
 
 def _place(document: Document, module: PythonModule | None, found: Finding) -> int | None:
-    """Return the line above which a comment about a finding goes; None if it cannot have one."""
+    """Return where to insert a finding's comment, or None if the document cannot have comments."""
     if module is not None:
         return document.lines.start_of(module.logical_line(found.start)[0])
     return document.lines.start_of(found.start) if document.kind in COMMENTED else None
@@ -186,7 +186,7 @@ def names_need_review(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool
 
 
 def remaining(findings: Iterable[Finding]) -> str | None:
-    """Return the part of a file that still needs Petastorm; None if all of it may move."""
+    """Return the part of a file that still needs Petastorm, or None if the whole file may move."""
     return next((_quoted(one.holds) for one in findings if one.holds), None)
 
 

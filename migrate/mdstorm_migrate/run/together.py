@@ -164,7 +164,7 @@ def _not_written(one: FileOutcome, reason: str) -> FileOutcome:
 def examine_file(
     path: Path, settings: Settings, around: Surroundings = ALONE, needs: Needs | None = None
 ) -> FileOutcome | None:
-    """Return the outcome of one file; None if no source reads it or it does not mention Petastorm.
+    """Return the outcome of a file, or None if no source reads it or it never mentions Petastorm.
 
     If the file cannot be read or parsed, its outcome has a problem; no error is raised.
     """
@@ -240,7 +240,7 @@ def write_file(path: Path, before: bytes, after: bytes, backup: str | None = Non
 
 
 def check_writable(path: Path, before: bytes) -> os.stat_result:
-    """Return the status of a file that is writable and unchanged.
+    """Check that a file is writable and unchanged, and return its status.
 
     Raises
     ------

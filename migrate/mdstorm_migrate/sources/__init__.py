@@ -1,4 +1,4 @@
-"""Kinds of files, one per object in the ``SOURCES`` of the modules here.
+"""Kinds of files. Each kind is an object in the ``SOURCES`` of a module here.
 
 To add a source, write a module here whose ``SOURCES`` are objects of the protocol
 `mdstorm_migrate.base.document.Source`:
@@ -39,6 +39,6 @@ def all_sources() -> Sequence[Source]:
 
 
 def find_source(path: PurePath, data: bytes = b"") -> Source | None:
-    """Return the source that reads a file, judging by path and first bytes; None if none does."""
+    """Return the source for a file, judging by its path and first bytes, or None if none fits."""
     head = data[:HEAD]
     return next((source for source in all_sources() if source.claims(path, head)), None)

@@ -140,7 +140,7 @@ def documents_of(cells: Iterable[Cell], path: PurePath | None) -> CellDocuments:
 
 
 def _written_file(cell: Cell, name: str, body: int, path: PurePath | None) -> Document:
-    """Return the file that a cell writes; it does not share names with the other cells."""
+    """Return the document of a file that a cell writes; other cells do not share its names."""
     segment = cell.segment(body, len(cell.text))
     file = PurePath(name)
     if file.suffix not in (".py", ".pyi", ".pyw"):
@@ -284,7 +284,7 @@ def language_of(cell: str) -> tuple[Language, int]:
     name, is_cell = match["name"], match["percent"] == "%%"
     if name in _SHELL_CELLS:
         return "shell", match.end() if is_cell else match.end("name")
-    if is_cell and name == "configure":  # of the Spark session, in JSON
+    if is_cell and name == "configure":  # configures the Spark session, in JSON
         return "settings", match.end()
     if is_cell and name not in _PYTHON_CELLS:
         return "other", match.end()
@@ -294,7 +294,7 @@ def language_of(cell: str) -> tuple[Language, int]:
 
 
 def written_name(cell: str) -> tuple[str, int] | None:
-    """Return the name of the file that a cell writes, and where its text begins."""
+    """Return the name of the file that a cell writes, and where the file's text begins."""
     match = _WRITTEN.match(cell)
     return None if match is None else (match["name"], match.end())
 

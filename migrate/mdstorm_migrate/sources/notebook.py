@@ -31,7 +31,7 @@ class NotebookSource:
         return path.suffix == ".ipynb"
 
     def read(self, data: bytes, path: PurePath | None) -> DecodedFile:
-        """Return the cells; code cells only if some code mentions one of the libraries."""
+        """Return the cells, but code cells only if some code mentions one of the libraries."""
         text, mark = decode(data)
         notebook = _loaded(text)
         code, markdown = _cells_in(notebook, text)
@@ -72,7 +72,7 @@ def _documents(notebook: Any, cells: list[Cell], path: PurePath | None) -> CellD
 
 
 def _language(notebook: Any) -> str:
-    """Return the kernel's language in lower case; Python if the notebook does not specify one."""
+    """Return the kernel's language in lower case, or ``python`` if the notebook specifies none."""
     try:
         metadata = notebook.get("metadata", {})
         info = metadata.get("language_info", {}).get("name")
@@ -132,7 +132,7 @@ _SHOWN = re.compile(r"active=\"(?!ipynb)|\beval[ \t]*=[ \t]*(?:F\b|FALSE|false)"
 
 
 def _kind(info: str) -> Kind | None:
-    """Return the kind of a block that is not Python; None if the block is only shown."""
+    """Return the kind of a block that is not Python, or None if the block is only shown."""
     if _SHELL.match(info):
         return "shell"
     return "text" if _R.match(info) else None
@@ -255,7 +255,7 @@ class JsonStrings:
         return starts
 
     def _place(self, offset: int, ends: bool) -> int:
-        """Return a character's position in the file; between two strings, the end of the first."""
+        """Return the position of `offset` in the file; `ends` prefers a string's end to a start."""
         search = bisect.bisect_left if ends else bisect.bisect_right
         number = min(max(search(self._starts, offset) - 1, 0), len(self.spans) - 1)
         at, until = self.spans[number]

@@ -46,7 +46,7 @@ _NOTEBOOK = re.compile(
 _REQUIREMENTS_DIRECTORIES = frozenset(
     {"constraints", "deps", "dependencies", "req", "reqs", "requirement", "requirements"}
 )
-#: A line in a requirement list in a file with any name, such as a ``pip freeze``.
+#: A line in a list of requirements, such as the output of ``pip freeze``, under any file name.
 _ENTRY = re.compile(
     r"""\s* (?: \#.* | -[-\w].* | [A-Za-z0-9][\w.-]*(?:\[[^\]]*\])?
       [ \t]*(?:[=<>~!]=?=?[^;#]*|@[ ].*|\([=<>~!\d][^)]*\))? (?:;.*)? (?:[ \t]\#.*)? )? \\? \s*""",
@@ -83,7 +83,7 @@ _REPORT_HEAD = 512
 
 
 def kind_of(path: PurePath, head: bytes = b"") -> Kind | None:
-    """Return the kind of a plain file; None if it is not a plain file.
+    """Return the kind of a plain file, or None if the file is not a plain file.
 
     Files with other names are classified by how they begin, if they are text.
     """
@@ -163,7 +163,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
         raise SourceError("a binary file: it contains null bytes")
     try:
         text = data[len(mark) :].decode(encoding)
-        # This raises if the codec does not have this error handler, which `Outcome.texts` uses.
+        # Raises an error if the codec lacks this error handler, which `Outcome.texts` uses.
         b" ".decode(encoding, "surrogateescape")
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
@@ -176,7 +176,7 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, bytes]:
 
 
 def _encoded(text: str, encoding: str) -> bytes | None:
-    """Return the bytes of a string; None if the encoding cannot represent it."""
+    """Return the bytes of a string, or None if the encoding cannot represent the string."""
     try:
         return text.encode(encoding)
     except ValueError:

@@ -131,7 +131,7 @@ _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)
 
 
 def commented_documents(text: str, path: PurePath | None) -> Sequence[Document]:
-    """Return the magics in comments in a script with cells; nothing for other scripts."""
+    """Return the magics in the comments of a script with cells, or nothing for other scripts."""
     if OLD_ROOT not in text.lower() and NEW_ROOT not in text:
         return ()
     markers = list(_MARKER.finditer(text))
@@ -157,7 +157,7 @@ def _documents(
 
 
 def _strings(text: str) -> list[tuple[int, int]]:
-    """Return the spans of multi-line strings; none if the text is not valid Python."""
+    """Return the spans of multi-line strings, or an empty list if the text is not valid Python."""
     lines = Lines(text)
     try:
         return [
