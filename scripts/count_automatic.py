@@ -28,7 +28,7 @@ FOLDERS = (
     "wild2/unrunnable",
 )
 
-#: Columns of the table: the command's options.
+#: Columns of the table: the command's options and the settings that they stand for.
 WAYS = {
     "`-w`": Settings(),
     "`-w --unsafe`": Settings(unsafe=True),
@@ -36,7 +36,7 @@ WAYS = {
 ALL = "all files"
 #: A feature that is not counted, because such cells do not contain Python.
 NOT_PYTHON = "Cells in other languages"
-#: Features that are recognised by names which the migration keeps: methods, and Spark's key.
+#: Features recognised by names that the migration does not change: methods, and Spark's key.
 SAME = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets", CONF}
 
 Counts: TypeAlias = Counter[tuple[str, str]]

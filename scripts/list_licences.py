@@ -26,7 +26,7 @@ _INSTEAD = {"tensorflow": "tensorflow-cpu"}
 #: Packages that are not installed where this page is generated: tomli is only required on Python
 #: 3.10, and no test uses ocifs, which requires all of Oracle's SDK.
 _ELSEWHERE = {"tomli": "MIT", "ocifs": "UPL-1.0"}
-#: Values of classifiers and free-text fields → SPDX identifiers.
+#: SPDX identifiers for the values of classifiers and free-text fields.
 _SPDX = {
     "3-clause bsd license": "BSD-3-Clause",
     "apache 2.0": "Apache-2.0",

@@ -25,7 +25,7 @@ SOURCES = EXAMPLES / "databricks"
 BEFORE = SOURCES / "before"
 NOTEBOOKS = EXAMPLES / "notebooks"
 IMAGES = EXAMPLES.parent / "docs" / "images"
-#: For each picture on a page, the notebook whose first picture it is copied from.
+#: For each picture on a page, the notebook whose first picture is copied to the page.
 SHOWN = {"digits.png": "01_pytorch", "shuffled.png": "12_composer"}
 
 _HEADER = "# Databricks notebook source\n"
@@ -51,7 +51,7 @@ def made_files() -> Mapping[Path, str]:
 
 
 def made_pictures() -> Mapping[Path, bytes]:
-    """Return the bytes of each copied picture; none for a notebook that has not been run."""
+    """Return the bytes of each copied picture, except from notebooks that have not been run."""
     found = {name: next(pictures_of(notebook), None) for name, notebook in SHOWN.items()}
     return {IMAGES / name: picture for name, picture in found.items() if picture}
 
@@ -65,7 +65,7 @@ def pictures_of(notebook: str) -> Iterator[bytes]:
 
 
 def with_outputs(text: str, path: Path | None) -> str:
-    """Return a notebook with the outputs that its cells have in a file, if one is given."""
+    """Return a notebook in which the cells have the outputs stored in the file `path`, if any."""
     notebook = json.loads(text)
     committed = json.loads(path.read_text("utf-8"))["cells"] if path and path.exists() else []
     outputs = {"".join(cell["source"]): cell.get("outputs", []) for cell in committed}

@@ -99,7 +99,7 @@ def build() -> Path:
 
 
 def find_python(version: str) -> str | None:
-    """Return an installed interpreter of a Python version; None if there is none."""
+    """Return an installed interpreter of a Python version, or None if there is none."""
     found = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
     if found:
         return str(found[-1])
@@ -109,7 +109,7 @@ def find_python(version: str) -> str | None:
 
 
 def try_wheel(wheel: Path, python: str, target: Path) -> Path:
-    """Install the wheel into an empty environment and use it; return that environment's Python."""
+    """Install and try the wheel in an empty environment; return that environment's Python."""
     own = target / "bin" / "python"
     run(*UV, "venv", "--quiet", "--python", python, target)
     run(*UV, "pip", "install", "--quiet", "--python", own, wheel)

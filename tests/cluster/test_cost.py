@@ -38,7 +38,7 @@ def used(hosts: list[Host]) -> Used:
 
 
 def write(store: Store, hosts: list[Host], cluster: Standalone, executors: int, rows: int) -> Used:
-    """Write this number of rows after a warm-up, and return the resources used without it."""
+    """Write this number of rows after a warm-up; return the resources used, without the warm-up."""
     found: list[Used] = []
 
     def measure(method: str, path: str) -> None:
@@ -57,7 +57,7 @@ def write(store: Store, hosts: list[Host], cluster: Standalone, executors: int, 
     return Used(seconds, cpu_seconds, after.worker_mb)
 
 
-def test_two_executors_write_with_same_cpu_per_row_in_bounded_memory(
+def test_two_executors_use_as_much_cpu_per_row_as_one_and_bounded_memory(
     store: Store, hosts: list[Host], spark_cluster: Standalone
 ) -> None:
     one = write(store, hosts, spark_cluster, 1, ROWS // 4)

@@ -1,4 +1,7 @@
-"""Write a small and then a large table with 4,008-byte rows. Arguments: the URL, the rows."""
+"""Write a small and then a large table with 4,008-byte rows.
+
+Arguments: the URL, and the number of rows in the large table.
+"""
 
 import sys
 
