@@ -1,4 +1,4 @@
-"""Convert a table and train on it in one Spark application, on its executors."""
+"""Convert a table and train on it, both on the executors of one Spark application."""
 
 import pytest
 from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, epochs

@@ -30,7 +30,7 @@ def url(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def records(hosts: list[Host], tmp_path: Path) -> dict[str, str]:
-    """Variables for programs that record rows, each on its host's disk."""
+    """Environment variables for programs that record rows, each on the disk of its host."""
     for host in hosts:
         (host.disk / "tmp" / tmp_path.name).mkdir()
     return {"MDSTORM_TEST_RECORDS": f"/tmp/{tmp_path.name}", **QUIET}
@@ -65,7 +65,7 @@ def test_accelerate_reads_each_row_once(hosts: list[Host], store: Store, numbers
     assert epochs(finish(started)) == [EACH_ROW_ONCE] * 3
 
 
-def test_tensorflow_workers_read_each_row_once_in_equal_steps(
+def test_tensorflow_workers_read_each_row_once_in_equal_numbers_of_steps(
     hosts: list[Host], store: Store, url: str, records: dict[str, str], tmp_path: Path
 ) -> None:
     pytest.importorskip("tf_keras")

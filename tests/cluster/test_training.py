@@ -27,12 +27,12 @@ np.save(f"/srv/{{os.uname().nodename}}{{rank}}", rows)
 
 @pytest.fixture
 def cold() -> dict[str, str]:
-    """Variables for a run whose caches are empty."""
+    """Environment variables for a run that starts with empty caches."""
     return {"MDSTORM_CACHE_DIR": f"/tmp/{uuid.uuid4().hex}"}
 
 
 def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int = 1) -> None:
-    """Check that each host downloaded its share `times` times, plus a shard at its border."""
+    """Check that each host downloaded at most `times` times its share plus one shard."""
     share = sum(numbers.shard_bytes) / len(hosts)
     for host in hosts:
         downloaded = store.bytes_of(host)

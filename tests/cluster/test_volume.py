@@ -31,7 +31,7 @@ def mount(network: Network, hosts: list[Host], request: pytest.FixtureRequest) -
 
 
 @pytest.mark.parametrize("mount", ["/dbfs", "/Volumes"], indirect=True)
-def test_volume_written_by_executors_is_read_once_by_ranks_on_both_hosts(
+def test_rows_written_to_volume_by_executors_are_read_once_by_ranks_on_both_hosts(
     network: Network, hosts: list[Host], spark_cluster: Standalone, mount: str
 ) -> None:
     directory = f"{mount}/main/default/data{mount}"

@@ -88,7 +88,7 @@ def _reader_arguments(random: Random, *, endless: bool = False) -> dict[str, str
 
 
 def _functions(random: Random, columns: list[str], given: dict[str, str]) -> str:
-    """Add a transform, a filter, a column selection, or nothing; return the definitions."""
+    """Add a transform, filter, column selection or nothing to `given`; return its definition."""
     kind = random.random()
     if kind < 0.35:
         names = [name for name in _TRANSFORMS if name != "removes" or "small" in columns]
@@ -145,7 +145,7 @@ def _of_torch(random: Random, number: int) -> str:
         loader = "DataLoader"
     of_loader = {"batch_size": str(random.randint(1, 17))}
     if loader == "InMemBatchedDataLoader":
-        # Petastorm's thread pool may end without any rows, which is an error for this loader.
+        # Petastorm's thread pool may end without any rows, which makes this loader raise an error.
         given["reader_pool_type"] = "'dummy'"
         of_loader["num_epochs"] = str(random.randint(1, 2))
         of_loader["shuffle"] = random.choice(("True", "False"))

@@ -33,7 +33,7 @@ def source_of(name: str) -> str:
 
 
 def save(path: Path, found: dict[str, Any]) -> None:
-    """Write one line per program, with the second run only if it differs."""
+    """Write one line per program, with the second run only if it differs from the first."""
     lines = []
     for name, recording in found.items():
         first, *others = [dict(run, seconds=0) for run in recording["runs"]]

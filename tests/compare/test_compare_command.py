@@ -89,7 +89,7 @@ def test_program_compared_with_its_recording_is_equal(folder: Path) -> None:
     assert (folder / "train.recording.mdstorm.json").exists()
 
 
-#: Made by `benchmarks/make_environments.sh recorder`: an older Python with Petastorm.
+#: An older Python with Petastorm, made by `benchmarks/make_environments.sh recorder`.
 _ENVIRONMENTS = Path(recorder.__file__).parents[3] / "benchmarks" / ".environments"
 WITH_PETASTORM = [
     str(path.parents[3] / "bin" / "python")
@@ -268,7 +268,7 @@ def test_wrong_number_of_recordings_exits_with_2(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("program", [["train.py", "--epochs", "1"], ["-m", "trainer.main"]])
-def test_program_without_dashes_before_it_raises_usage_error(
+def test_missing_dashes_before_program_raise_usage_error(
     program: list[str], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "a.json", recording(loader_at(0)))
@@ -349,7 +349,7 @@ def test_row_counts_are_compared_if_values_could_not_be_hashed(tmp_path: Path) -
     assert (code, "pass 1: 8 rows, then 7" in output) == (1, True), output
 
 
-def test_data_recorded_with_note_by_version_0_1_is_not_comparable(tmp_path: Path) -> None:
+def test_recording_with_note_from_version_0_1_is_not_comparable(tmp_path: Path) -> None:
     value = loader_at(0)
     value["data"]["note"] = "columns in a batch have different lengths"
     code, output = run(*[write(tmp_path / "one.json", recording(value))] * 2)

@@ -30,7 +30,7 @@ SECTIONS = {
 _LIMIT = 550
 #: Programs that are quick to compare. Number 25 reads with tf.data.
 _QUICK = [0, 20, 25, 40, 60, 80]
-#: The programs that one process records, few enough for slow machines to meet the limit.
+#: Groups of programs that one process records, small enough to meet the limit on slow machines.
 _GROUPS = [
     [*map(str, _QUICK)],
     pytest.param(

@@ -33,7 +33,7 @@ _PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
 OLD_PYTHONS = sorted(
     str(python) for name in ("3.[789].*", "3.10.*") for python in _PYENV.glob(f"{name}/bin/python")
 )
-#: Made by `benchmarks/make_environments.sh recorder petastorm`: old versions of Python and NumPy.
+#: Old versions of Python and NumPy from `benchmarks/make_environments.sh recorder petastorm`.
 _ENVIRONMENTS = SOURCE.parents[3] / "benchmarks" / ".environments"
 WITH_NUMPY = [
     sys.executable,
@@ -99,7 +99,7 @@ def test_digest_of_rows_changes_if_values_move_to_other_rows(batch: Any) -> None
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
 
 
-def test_rest_digest_equals_digest_of_rows_without_the_column() -> None:
+def test_rest_digest_of_a_column_equals_digest_of_rows_without_it() -> None:
     both, one = Pass(is_batched=True), Pass(is_batched=True)
     numbers, texts = np.arange(4), ["a", "b", "c", "d"]
     both.add({"i": numbers, "s": texts})
@@ -426,7 +426,7 @@ DOES_NOT_CLOSE = "next(iter(converter.make_torch_dataloader().__enter__()))"
 
 @pytest.mark.parametrize("reads", [CLOSES, DOES_NOT_CLOSE])
 def test_full_pass_is_read_before_a_converter_is_deleted(reads: str, tmp_path: Path) -> None:
-    """If the files were deleted, Petastorm would wait 30 seconds for them."""
+    """If the files were deleted first, Petastorm would wait 30 seconds for them."""
     package = tmp_path / "petastorm" / "spark"
     package.mkdir(parents=True)
     (package / "spark_dataset_converter.py").write_text(LIBRARY)
@@ -455,7 +455,7 @@ def run_with_converter(program: str, tmp_path: Path, code: int = 0) -> list[str]
     return done.stdout.splitlines()
 
 
-def test_deleting_converter_reads_no_full_pass_for_loaders_of_other_converters(
+def test_full_pass_for_loader_is_not_read_when_another_converter_is_deleted(
     tmp_path: Path,
 ) -> None:
     program = """
@@ -500,7 +500,7 @@ def test_rank_is_read_from_variables_of_each_launcher(
     assert recorder._path_of_rank("a/b.json") == "a/b.rank-1.json"
 
 
-def test_column_with_more_than_eight_shapes_does_not_list_them() -> None:
+def test_more_than_eight_shapes_in_a_column_are_not_listed() -> None:
     for count, shapes in ((8, 8), (9, 1)):
         found = Pass(is_batched=True)
         found.add({"x": [np.zeros(length) for length in range(count)]})
