@@ -120,7 +120,7 @@ def test_existing_dataset_is_replaced_only_with_overwrite(source: Path, target: 
     assert run("convert", source, target, "--overwrite").exit_code == 0
     assert len(open_dataset(str(target))) == 5
     assert (target / "mine.txt").read_text() == "mine"
-    for folder in ("_temporary", "_k=1"):  # a job's leftovers and a partition
+    for folder in ("_temporary", "_k=1"):  # a job's leftover folder and a partition
         (target / folder).mkdir()
     pq.write_table(numbers(7), target / "_temporary" / "a.parquet")
     assert run("convert", source, target, "--overwrite").exit_code == 0

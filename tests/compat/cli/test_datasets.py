@@ -20,7 +20,7 @@ def cells(result: Result) -> list[str]:
     return [" ".join(line.split()) for line in result.stdout.splitlines() if line.strip()]
 
 
-def test_inspect_prints_inspect_function_result_as_table_or_json(dataset: Path) -> None:
+def test_inspect_command_prints_result_of_inspect_function_as_table_or_json(dataset: Path) -> None:
     result = run("inspect", dataset)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(f"file://{dataset}\n")

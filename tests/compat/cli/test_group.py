@@ -98,7 +98,7 @@ def test_every_commands_help_examples_are_valid(name: str) -> None:
             continue
         prefix = max((n for n in all_commands() if typed[: len(n.split())] == n.split()), key=len)
         arguments = ["." if one == "src" else one for one in typed[len(prefix.split()) :]]
-        all_commands()[prefix].make_context(prefix, arguments)  # parses without running
+        all_commands()[prefix].make_context(prefix, arguments)  # parses arguments, but runs nothing
     assert command.help
     shown = run(*name.split(), "--help").output
     assert shown.startswith(f"Usage: main {name}")

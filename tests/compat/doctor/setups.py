@@ -74,7 +74,7 @@ class Setup:
         self.variables |= {name: str(value) for name, value in variables.items()}
 
     def start(self, *options: str, **how: Any) -> subprocess.Popen[str]:
-        """Start the command."""
+        """Start `mdstorm doctor`."""
         command = (sys.executable, "-S", "-m", "mdstorm", "doctor", "--format", "json", *options)
         return subprocess.Popen(
             command,
@@ -87,7 +87,7 @@ class Setup:
         )
 
     def doctor(self, *options: str) -> list[dict[str, str]]:
-        """Run the command and return its findings."""
+        """Run `mdstorm doctor` and return its findings."""
         process = self.start(*options)
         out, err = process.communicate(timeout=240)
         assert "Traceback" not in err + out

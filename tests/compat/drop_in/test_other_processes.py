@@ -12,7 +12,7 @@ import pytest
 from tests.installed import installed_as_petastorm
 from tests.programs import run_program
 
-#: A module next to the program that worker processes import first.
+#: A module next to the program. Worker processes import it first.
 NEIGHBOUR = """
 from petastorm.transform import TransformSpec
 

@@ -58,7 +58,7 @@ def test_petastorm_dataset_schema_is_found(name: str, tmp_path: Path) -> None:
     for dataset in (open_parquet(golden_url(name)), pq.ParquetDataset(GOLDEN / name)):
         assert str(get_schema(dataset)) == str(schema)
         assert str(infer_or_load_unischema(dataset)) == str(schema)
-    if name == "partitioned":  # even when only one partition remains
+    if name == "partitioned":  # the schema is found even if only one partition remains
         shutil.copytree(GOLDEN / name, tmp_path / "data")
         shutil.rmtree(tmp_path / "data" / "split=train")
         assert str(get_schema(pq.ParquetDataset(tmp_path / "data"))) == str(schema)
@@ -97,7 +97,7 @@ def test_hostile_metadata_does_not_execute_code(plain: Path) -> None:
     pq.write_metadata(schema, plain / "_common_metadata")
     with pytest.raises(errors.UnsafePickleError, match=r"global 'os\.system' is forbidden"):
         get_schema_from_dataset_url(f"file://{plain}")
-    with pytest.raises(errors.UnsafePickleError):  # without falling back to an inferred schema
+    with pytest.raises(errors.UnsafePickleError):  # there is no fallback to an inferred schema
         infer_or_load_unischema(open_parquet(str(plain)))
 
 

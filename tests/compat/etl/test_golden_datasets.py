@@ -171,7 +171,7 @@ def test_rdd_on_session_without_rdds_raises_error(spark: Any) -> None:
 
 
 class Partitions:
-    """A SparkContext whose RDDs run in this process, one number per partition, in reverse order."""
+    """A SparkContext stand-in that runs one partition per number here, in reverse order."""
 
     def parallelize(self, numbers: Iterable[int], slices: int) -> Partitions:
         self.numbers = list(numbers)

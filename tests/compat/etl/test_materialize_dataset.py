@@ -1,4 +1,4 @@
-"""`materialize_dataset` leaves a block's files unchanged and writes metadata next to them."""
+"""`materialize_dataset` keeps the files written in its block and adds metadata next to them."""
 
 import json
 import threading
@@ -82,7 +82,7 @@ def test_materialize_dataset_keeps_files_and_adds_metadata(tmp_path: Path) -> No
         assert_rows(list(reader), [row(i) for i in range(30)])
 
 
-def test_metadata_has_the_files_columns(tmp_path: Path) -> None:
+def test_metadata_has_the_same_columns_as_the_files(tmp_path: Path) -> None:
     table = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("us"))})
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         for part in ("x", "y"):
@@ -283,7 +283,7 @@ def test_metadata_waits_for_file_that_is_still_being_written(
         waits.append(seconds)
         write_ids(tmp_path, "b.parquet", range(2))
 
-    # Replace it only in this module, because threads from other tests also call `time.sleep`.
+    # Replace `time` only in `petastorm_metadata`: other tests' threads also call `time.sleep`.
     monkeypatch.setattr(petastorm_metadata, "time", SimpleNamespace(sleep=sleep))
     with materialize_dataset(None, tmp_path.as_uri(), IDS):
         pass

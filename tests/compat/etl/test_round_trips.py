@@ -29,7 +29,7 @@ from mdstorm_backend.parquet import open_parquet
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 BINARIES = st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0"))
-#: Scalar NumPy types, the Spark and Arrow types that store them, and value strategies.
+#: Scalar NumPy types, the Spark and Arrow types that store them, and strategies for values.
 SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
     (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
     (np.uint8, "short", pa.int16(), st.integers(0, 255)),
