@@ -277,7 +277,7 @@ def test_transform_fn_receives_whole_columns(thousand: str, reader: Any) -> None
 
 @pytest.mark.parametrize("size", [0, -1, None, 2.5])
 def test_invalid_batch_size_raises_error(ten: str, size: Any) -> None:
-    """Petastorm's loader yields empty batches forever, or fails on None."""
+    """Petastorm's loader would yield empty batches forever, or fail if the size is None."""
     with pytest.raises(InvalidArgumentError, match=f"positive number of rows, found {size}"):
         BatchedDataLoader(batch_reader(ten), size)
 

@@ -1,4 +1,4 @@
-"""Loaders that take items one by one, over other reader classes and in subclasses."""
+"""Loaders that take items one by one: loaders over other reader classes, and loader subclasses."""
 
 import logging
 from collections.abc import Iterator
@@ -205,7 +205,7 @@ def test_unsupported_override_error_names_the_replacement(ten: str) -> None:
 
 @with_each
 @pytest.mark.parametrize("batched", [True, False])
-def test_loader_over_a_mock_yields_its_iterators_items(class_: Any, batched: bool) -> None:
+def test_loader_over_a_mock_yields_items_from_the_mock(class_: Any, batched: bool) -> None:
     numbers_read = [np.arange(4)] if batched else list(np.arange(4))
     reader = MagicMock(batched_output=batched)
     reader.__iter__.side_effect = lambda: iter(items(number=numbers_read))

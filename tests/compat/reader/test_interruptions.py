@@ -135,7 +135,7 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows before an error, raised here after `stop` items unless `stop` is None."""
+    """Return the rows read before an error, which is raised here after `stop` items if given."""
     found: list[int] = []
     with suppress(error):
         for number, item in enumerate(loader, 1):

@@ -40,7 +40,7 @@ class Items:
 
 def again(loader: Any) -> None:
     if isinstance(loader, Items):
-        assert not list(loader.reader)  # the reader only reaches its end on another request
+        assert not list(loader.reader)  # the reader reaches its end only if asked again
         loader.reader.reset()
 
 

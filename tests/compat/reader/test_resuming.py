@@ -342,7 +342,7 @@ def test_state_within_elastic_batch_raises_error_for_different_world_size(thirty
 def test_all_ranks_finish_epoch_with_unequal_row_groups(
     tmp_path: Path, *, requests_end: bool
 ) -> None:
-    """Of the three ranks, 0 and 2 read from one row group each, and 1 reads from both."""
+    """Ranks 0 and 2 read from one row group each, and rank 1 reads from both."""
     url = write_parquet(tmp_path, {"id": range(503)}, 300)
 
     def reader(rank: int) -> Any:
@@ -406,7 +406,7 @@ def test_set_epoch_to_earlier_epoch_does_not_move_next_reader_back(thirty: str) 
 
 
 def test_repeated_peek_with_new_loaders_advances_epoch(thirty: str) -> None:
-    """As in a GAN that takes one batch from a new loader in each step."""
+    """A GAN, for example, may take one batch from a new loader in each step."""
     continue_as_another_process()
     found = []
     for _ in range(4):

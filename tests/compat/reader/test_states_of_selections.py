@@ -1,4 +1,4 @@
-"""A state only resumes with the filters, predicate and function it was taken with."""
+"""A state can be resumed only with the filters, predicate and function used when it was taken."""
 
 import os
 import random
@@ -228,7 +228,7 @@ def test_selection_mismatch_error_names_both_selections(
         load(converter, "exact", *OTHER[0])
 
 
-def test_set_predicate_description_is_sorted_and_short() -> None:
+def test_description_of_predicate_with_a_set_is_sorted_and_short() -> None:
     letters = [*string.ascii_lowercase]
     assert described_predicate(by.in_set(letters, "x")) == f"in_set({letters}, 'x')"
     texts = {described_predicate(by.in_intersection(range(n), "id")) for n in (100, 101)}
@@ -324,7 +324,7 @@ class World:
         return loaders
 
     def steps(self, loaders: list[Any], most: int | None = None) -> list[list[list[int]]]:
-        """Return each rank's rows for each step, up to `most` steps."""
+        """Return each rank's rows, step by step, for at most `most` steps."""
         found: list[list[list[int]]] = [[] for _ in loaders]
         running = dict(enumerate(map(iter, loaders)))
         while running and (most is None or len(found[min(running)]) < most):

@@ -28,7 +28,7 @@ EVERYTHING = Unischema(
 
 
 def protocol_0(*, root: str = "petastorm", restored: bool = False) -> bytes:
-    """Return a schema with two fields as Python 2 pickled it.
+    """Return a pickled schema with two fields, as Python 2 wrote it.
 
     `root` is the name of Petastorm's package. With `restored`, the fields are as in datasets from
     0.4.0 to 0.7.0, where Spark pickled namedtuples in its own way.

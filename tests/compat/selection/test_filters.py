@@ -188,6 +188,6 @@ def test_filtered_rows_equal_pyarrows(table: pa.Table, filters: Any) -> None:
 
 def test_filters_compare_object_arrays() -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
-    batch["s"] = np.array(["a", "b"], object)  # as decoded fields are stored
+    batch["s"] = np.array(["a", "b"], object)  # decoded fields are stored as objects
     row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema)
     assert row_filter(batch)["id"].tolist() == [1]
