@@ -30,7 +30,7 @@ def test_loader_pass_is_infinite_by_default(ten: SparkDatasetConverter, read: Re
     assert list(chain(*batches)) == [i % 10 for i in range(4000)]
 
 
-def test_batch_size_none_is_default_in_tensorflow_and_all_rows_in_torch(
+def test_batch_size_none_means_default_in_tensorflow_and_all_rows_in_torch(
     ten: SparkDatasetConverter,
 ) -> None:
     for size in (None, 0):

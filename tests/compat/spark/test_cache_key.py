@@ -125,7 +125,7 @@ def test_unusable_cache_key_file_does_not_prevent_conversion(
     first = make_spark_converter(spark.range(5), cache_key="rows")
     (note,) = cache_dir.glob("_mdstorm_cache_key_*")
     if content is None:
-        first.delete()  # keeps the cache key file
+        first.delete()  # does not delete the cache key file
     else:
         note.write_text(content)
     second = make_spark_converter(spark.range(6), cache_key="rows")

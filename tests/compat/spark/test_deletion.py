@@ -106,7 +106,7 @@ class TestHandler:
         ten.delete()
         assert urls == [ten.cache_dir_url]
         assert path_of(ten).exists()
-        register_delete_dir_handler(None)  # restores the default
+        register_delete_dir_handler(None)  # restores the default handler
         ten.delete()
         assert not path_of(ten).exists()
 

@@ -60,7 +60,7 @@ def test_copies_with_keep_or_cache_key_survive_process(tmp_path: Path) -> None:
     assert all((directory / "index.json").is_file() for directory in expected)
 
 
-#: Does not need Spark: any directory with the marker file counts as one of mdstorm's copies.
+#: This program does not need Spark: any directory with the marker file counts as a copy.
 DOOMED = """
 import os, sys, weakref
 from mdstorm._spark.deletion import delete_at_exit, delete_dir
@@ -247,7 +247,7 @@ def grow_old(directory: Path) -> None:
 
 
 def begun(parent: Path, name: str = NAME) -> Location:
-    """Return the directory of a job that was killed long ago."""
+    """Simulate a job that was killed long ago, and return its directory."""
     location = Location.of(str(parent / name))
     mark_directory(location)
     location.write(SHARD, [b"x" * 100])

@@ -57,7 +57,7 @@ def test_null_arrays_in_place_are_filled_as_in_a_copy(
         read(converter, schema_fields=["m"], **options, **IN_ORDER)
         for converter in (in_place, copy)
     ]
-    if name in ("empty", "nothing"):  # the length is unknown: a tensor or a list
+    if name in ("empty", "nothing"):  # the length is unknown, so values may be tensors or lists
         found = [[as_lists(batch) for batch in batches] for batches in found]
     assert repr(found[0]) == repr(found[1])
 
@@ -66,7 +66,7 @@ def test_null_arrays_in_place_are_filled_as_in_a_copy(
 def test_array_length_different_from_first_row_group_raises_error(
     tmp_path: Path, read: Read
 ) -> None:
-    """Nulls may already be filled to the first length, so the error cannot point to a row."""
+    """Nulls may already be filled to match the first array, so the error cannot name a row."""
     url = write_parquet(tmp_path, {"m": [[1.0, 2.0], None, [3.0]]}, row_group_size=1)
     with pytest.raises((InvalidArgumentError, tf.errors.OpError), match=r"'m' .*\(2,\).*convert"):
         read(make_spark_converter(url), fill_nulls={"m": 0}, **{**IN_ORDER, "batch_size": 1})

@@ -1,4 +1,4 @@
-"""Copies with a `cache_key`: simultaneous requests by several processes, changing sources."""
+"""Copies with a `cache_key`: simultaneous requests by several processes, and changing sources."""
 
 import os
 import subprocess
@@ -135,7 +135,7 @@ class TestClaims:
         monkeypatch.setattr(kept_copies.time, "sleep", pause)
         url = key.find_or_convert("source", lambda: write_copy(tmp_path, 1), None)
         assert url == copies_in(tmp_path)[0]
-        assert len(pauses) == 4  # three while waiting, and one after making its own claim
+        assert len(pauses) == 4  # three pauses while waiting, and one after the new claim
         assert not claim.exists()
 
     def test_waiting_process_uses_copy_written_by_other_process(
@@ -148,7 +148,7 @@ class TestClaims:
         )
         assert key.find_or_convert("source", must_not_convert, None) == copies_in(tmp_path)[0]
         assert "another process is converting cache_key='one'" in caplog.text
-        assert (tmp_path / key.claim_name).exists()  # it belongs to the other process
+        assert (tmp_path / key.claim_name).exists()  # the claim belongs to the other process
 
     def test_process_converts_after_the_longest_wait(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -32,7 +32,7 @@ def write(frame: Any, url: str, columns: dict[str, str]) -> None:
     dataframe_to_mds(frame, mds_kwargs={"out": f"{url}/out", "columns": columns})
 
 
-#: Each row: a wrong call (taking a session and a target URL), the builtin error, and the message.
+#: Each row has an invalid call (given a session and a target URL), its built-in error and message.
 MISTAKES: list[Row] = [
     (lambda s, u: make_spark_converter(s.range(1)), ValueError, "pass parent_cache_dir_url=… or s"),
     (lambda s, u: convert(s.range(1), "cache"), ValueError, "write file:///"),

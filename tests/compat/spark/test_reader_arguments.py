@@ -1,4 +1,4 @@
-"""Petastorm's reader arguments: which take effect, are ignored, or raise errors."""
+"""Petastorm's reader arguments: which take effect, which are ignored, and which raise errors."""
 
 import re
 import warnings

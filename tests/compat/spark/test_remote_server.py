@@ -34,7 +34,10 @@ def result(**options):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The server sees ``client`` at ``server`` and an empty ``client``; ``both`` is shared."""
+    """A directory in which the client and the server see different files at the same paths.
+
+    The server sees ``client`` at ``server``, and its own ``client`` is empty. ``both`` is shared.
+    """
     root = tmp_path_factory.mktemp("remote")
     for name in ("client", "server", "both", "cwd"):
         (root / name).mkdir()

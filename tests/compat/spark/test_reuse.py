@@ -250,7 +250,7 @@ def test_frame_identity_changes_with_source_file(source: Path, change: str) -> N
 @pytest.mark.parametrize(
     "url", ["file:/nowhere/x.csv", "hdfs://host:1/x.csv", "unknown://x/y.csv", "", "x.csv"]
 )
-def test_unreadable_file_identity_depends_on_name(url: str) -> None:
+def test_identity_of_unreadable_file_depends_on_its_name(url: str) -> None:
     content, source = identify(frame(url), {})
     assert (content, source) == identify(frame(url), {})
     assert source != identify(frame(url + "z"), {})[1]

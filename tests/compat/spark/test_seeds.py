@@ -35,7 +35,7 @@ def test_ranks_read_each_row_once_with_any_seed(
 
 
 @with_each_in_either_order
-def test_new_loaders_with_shard_arguments_continue_default_seed_epochs(
+def test_new_loaders_with_shard_arguments_continue_with_next_epoch_of_default_seed(
     thousand: SparkDatasetConverter, numbers: Numbers, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}
@@ -83,7 +83,7 @@ def test_new_loaders_continue_after_loaded_epoch(
 
 
 @in_either_order
-def test_sample_loader_state_resumes_in_its_epoch_after_another_loader(
+def test_sample_loader_state_resumes_its_own_epoch_after_another_loader_was_read(
     thousand: SparkDatasetConverter, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}

@@ -1,4 +1,4 @@
-"""Random chains of TensorFlow datasets that each resume the previous one, with rows counted."""
+"""Random chains of TensorFlow datasets, each resuming the previous one, read each row once."""
 
 import json
 import random
@@ -64,7 +64,7 @@ class Chain:
     converter: SparkDatasetConverter
     draw: random.Random
     arguments: dict[str, Any]
-    #: None draws a number of ranks for each dataset; some arguments require a fixed number.
+    #: If None, each link has a random number of ranks. Some arguments require a fixed number.
     world_size: int | None
     batch_size: int | None
     #: Whether all ranks resume from the state of one rank.

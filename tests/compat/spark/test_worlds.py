@@ -160,7 +160,7 @@ class TestWarning:
         with pytest.raises(InvalidArgumentError, match="HOROVOD_SIZE is not set"):
             list(thousand.make_torch_dataloader(ROWS, **AUTO))
 
-    def test_warning_names_launcher_without_logging_setup(
+    def test_warning_that_names_launcher_is_shown_without_logging_setup(
         self, thousand: SparkDatasetConverter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOROVOD_RANK", "1")
