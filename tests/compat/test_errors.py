@@ -37,7 +37,7 @@ def test_error_list_is_complete() -> None:
     assert sorted([*BASES, *mdstorm_backend.errors.__all__]) == sorted(errors.__all__)
     classes = dict(inspect.getmembers(mdstorm_backend.errors, inspect.isclass))
     assert {name for name in classes if not name.startswith("_")} <= set(errors.__all__)
-    for name in mdstorm_backend.errors.__all__:  # the same classes in both packages
+    for name in mdstorm_backend.errors.__all__:  # both packages have the same classes
         assert getattr(errors, name) is getattr(mdstorm_backend.errors, name)
 
 

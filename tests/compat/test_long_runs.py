@@ -1,4 +1,4 @@
-"""Files, threads and memory over many loaders, and rows in a run that resumes often."""
+"""Many loaders leak no files, threads or memory, and runs that resume often read each row once."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.programs import run_program
 
 pytestmark = pytest.mark.long
 
-#: Repeatedly opens, reads and closes one kind of object, and prints the process's resources.
+#: Repeatedly opens, reads and closes one kind of object, and prints the resources in use.
 CYCLES = """
 import gc, os, sys, warnings
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The messages for common mistakes with schemas, writers, datasets and names have a remedy."""
+"""The messages for common mistakes with schemas, writers, datasets and names give a remedy."""
 
 from pathlib import Path
 from typing import Any

@@ -46,7 +46,7 @@ def test_dir_lists_the_public_names() -> None:
     for package in (mdstorm, mdstorm_backend, mdstorm_migrate):
         assert {*package.__all__} <= {*dir(package)}
         others = {*dir(package)} - {*package.__all__}
-        # The others are Petastorm's modules, and modules that depend on installed libraries.
+        # The other names are Petastorm's modules and modules that depend on installed libraries.
         assert all(inspect.ismodule(getattr(package, name)) for name in others), package
 
 
@@ -168,7 +168,7 @@ def test_mdstorm_logger_level_applies_to_mdstorm_backend(
     engine = logging.getLogger("mdstorm_backend.cache.space")
     caplog.set_level(logging.DEBUG, logger="mdstorm")
     engine.debug("said")
-    assert caplog.messages == ["said"]  # the root logger's handlers receive it once
+    assert caplog.messages == ["said"]  # the root logger's handlers receive the message once
     caplog.set_level(logging.ERROR, logger="mdstorm")
     assert not engine.isEnabledFor(logging.WARNING)
     heard = []

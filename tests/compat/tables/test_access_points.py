@@ -78,7 +78,7 @@ def test_table_is_read_through_the_access_point_in_its_credentials(
 
 @pytest.fixture
 def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: F811
-    """Metadata file URL of an Iceberg table in the store that contains the rows `NEWEST`."""
+    """Metadata file URL of an Iceberg table that is in the store and has the rows `NEWEST`."""
     tables = pytest.importorskip("tests.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": NEWEST}))

@@ -317,7 +317,7 @@ def test_refused_iceberg_table_raises_error_with_cause(is_lookup: bool, catalog:
 
 
 @pytest.mark.parametrize("skew", [-3600.0, -3599.5, 3600.0])
-def test_rows_are_exact_if_the_catalog_clock_differs(skew: float, orders: Catalog) -> None:
+def test_correct_rows_are_read_if_the_catalog_clock_differs(skew: float, orders: Catalog) -> None:
     orders.unity.skew = skew
     assert numbers(make_batch_reader(NAME, num_epochs=1)) == NEWEST
     assert orders.guard.expired == 0
@@ -409,7 +409,7 @@ def test_workspace_that_is_not_configured_raises_credentials_error(
     assert "Config: " not in str(caught.value)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)
     with monkeypatch.context() as patch:
-        config = "databricks.sdk.core.Config.__init__"  # would try to reach the host for a minute
+        config = "databricks.sdk.core.Config.__init__"  # a client would retry for a minute
         patch.setattr(config, lambda *_, **__: pytest.fail("the client was made"))
         for host in ("http://127.0.0.1:9", "127.0.0.1:9"):
             patch.setenv("DATABRICKS_HOST", host)
@@ -487,7 +487,7 @@ def write_profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[
 def test_profile_with_unreachable_host_raises_error_before_client_is_created(
     orders: Catalog, write_profiles: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = "databricks.sdk.core.Config.__init__"  # would try to reach the host for a minute
+    config = "databricks.sdk.core.Config.__init__"  # a client would retry for a minute
     monkeypatch.setattr(config, lambda *_, **__: pytest.fail("the client was made"))
     write_profiles(UNREACHABLE, orders.unity.url)
     for host in (None, UNREACHABLE):

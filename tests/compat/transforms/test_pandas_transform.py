@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def run(cells: Any, dtype: Any = np.int64, shape: Any = ()) -> Values:
-    """Return the values of column `x` for a function that returns `cells`."""
+    """Return the values of column `x` after a transform whose function returns `cells`."""
     spec = TransformSpec(
         lambda frame: pd.DataFrame({"x": cells}), [edit_field("x", dtype, shape)], ["id"]
     )

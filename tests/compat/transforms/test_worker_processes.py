@@ -120,7 +120,7 @@ class TestPool:
         pool = pool_of(work)
         with pytest.raises(WorkerDiedError):
             pool(-1)
-        assert pool(1) == 2  # by a new process that replaces the dead one
+        assert pool(1) == 2  # computed by a new process that replaces the dead one
         (worker,) = pool.alive
         pool.close()
         assert worker.process.returncode == -signal.SIGKILL
@@ -187,7 +187,7 @@ class TestPool:
             signal.alarm(60)
             signal.pause()
         (worker,) = pool.alive
-        worker.channel.close()  # as when this process ends
+        worker.channel.close()  # also happens when this process ends
         assert worker.process.wait(timeout=20) == 0
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
