@@ -39,12 +39,12 @@ SESSION_KINDS = (
 IS_CONNECT = SESSION_KIND.endswith("connect")
 IS_REFUSING = SESSION_KIND.startswith("refusing")
 
-#: For tests that run Python on executors, which some session kinds refuse.
+#: Mark for tests that run Python on executors, which some kinds of sessions refuse.
 runs_python_on_executors = pytest.mark.skipif(
     "python" in SESSION_KIND, reason="runs Python on executors, which this session refuses"
 )
 
-#: For tests that check values. One session kind is enough in the short test run.
+#: Mark for tests that check values. One kind of session is enough in the short test run.
 of_values = pytest.mark.long if IS_CONNECT else pytest.mark.spark_session
 
 # Spark's driver and workers must run the same Python, even if pytest is started by hand.

@@ -26,7 +26,7 @@ _MOST_LISTED = 4096
 
 
 def protocol(*features: str) -> dict[str, Any]:
-    """Return the action that lists the features readers must support."""
+    """Return the action that lists the features that readers must support."""
     return {
         "protocol": {
             "minReaderVersion": 3,
@@ -127,7 +127,7 @@ def live_files(table: Path) -> dict[str, dict[str, Any]]:
 
 
 def kill(table: Path, dead: Mapping[str, Iterable[int]], *, inline: bool = False) -> int:
-    """Delete rows from live files with new deletion vectors; `dead` lists all deleted rows."""
+    """Delete rows with new deletion vectors; `dead` lists each file's deleted rows, old and new."""
     actions: list[dict[str, Any]] = [WITH_VECTORS]
     files = live_files(table)
     for path, rows in dead.items():

@@ -163,7 +163,7 @@ def newest_metadata(table: Table) -> Path:
 
 
 def write_metadata(table: Table, **changes: Any) -> Path:
-    """Write a copy of the newest metadata with some changes, under the next number."""
+    """Write a copy of the newest metadata with some changes, under the next version number."""
     newest = newest_metadata(table)
     changed = json.loads(newest.read_text()) | changes
     target = newest.parent / f"{int(newest.name[:5]) + 1:05}-{uuid.uuid4()}.metadata.json"

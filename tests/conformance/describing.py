@@ -47,7 +47,7 @@ def _key(key: Any) -> str:
 
 
 def _text(value: Any) -> str:
-    """Return a value's repr, except where versions of Python and NumPy differ."""
+    """Return a value's repr, written the same way for all versions of Python and NumPy."""
     if isinstance(value, list):
         return f"[{', '.join(_text(element) for element in value)}]"
     if isinstance(value, np.ndarray):
@@ -95,7 +95,7 @@ def _is_caught(cls: type) -> bool:
 
 
 def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
-    """Return the categories of the warnings that `act` emits, by the fragments in their text."""
+    """Return, for each fragment, the categories of the warnings from `act` that contain it."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         act()
@@ -107,7 +107,7 @@ def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
 
 
 def agree(recorded: Any, found: Any) -> bool:
-    """Whether two results are equal, except that `found` errors may have more base classes."""
+    """Whether two results are equal, except that errors in `found` may have more base classes."""
     if isinstance(recorded, dict) and isinstance(found, dict):
         if recorded.keys() != found.keys():
             return False

@@ -42,7 +42,7 @@ def main(wanted: list[str]) -> None:
             with tempfile.TemporaryDirectory() as folder:
                 try:
                     results[name] = run(program, Path(folder), spark)
-                except Exception as error:  # a mistake in the program: continue, to report all
+                except Exception as error:  # continue, to report the mistakes in all programs
                     print(f"{name}: {error!r}", file=sys.stderr)
     kept = {name: results[name] for name in programs if name in results}
     save(RECORDED, kept)

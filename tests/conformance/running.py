@@ -50,7 +50,7 @@ def run_in(place: Any, program: Program, spark: Any = None) -> Any:
 
 
 def chosen(programs: dict[str, Program], wanted: list[str]) -> dict[str, Program]:
-    """Return the programs whose name or module is wanted, or all programs if none are."""
+    """Return the programs whose name or module is wanted, or all programs if `wanted` is empty."""
     return {
         name: program
         for name, program in programs.items()

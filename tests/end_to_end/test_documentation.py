@@ -29,7 +29,7 @@ PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
 LONG = {"concepts", "how-to"}
 REPRESENTATIVE = {"resume.md", "shares.md"}
 FENCE = "```python\n"
-#: A comment above a block that is not run, because it is the content of the file with this name.
+#: A comment above a block that is not run, because the block is the content of the named file.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
 
 

@@ -35,7 +35,7 @@ def test_quickstart_training_improves_predictions(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.mds")) == []  # converted DataFrames are removed
     _, written, read, *held_out = done.stdout.splitlines()
     rows, size, seconds = numbers(written)
-    assert 0.9 * 4000 < rows < 4000  # without cancelled or diverted flights
+    assert 0.9 * 4000 < rows < 4000  # cancelled and diverted flights are omitted
     assert min(size, seconds, *numbers(read)) > 0
     before, after = (numbers(line)[-1] for line in held_out)
     assert after < before - 5  # in minutes

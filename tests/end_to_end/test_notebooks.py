@@ -145,7 +145,7 @@ def test_each_notebook_sets_its_directory_on_one_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_first_cell_imports_all_requirements(name: str) -> None:
+def test_cell_after_installation_imports_all_requirements(name: str) -> None:
     _, check, *cells = code_of(name)
     ours = {"mdstorm", "mdstorm_backend", "petastorm", "train_digits"}
     of_databricks, with_others = {"serverless_gpu"}, {"numpy", "pyarrow", "keras", "joblib"}

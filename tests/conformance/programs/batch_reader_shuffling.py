@@ -1,4 +1,4 @@
-"""`make_batch_reader`: shuffling and sharding, where the result is not random."""
+"""`make_batch_reader`: shuffling and sharding, in cases with predictable results."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ from tests.conformance.reading import CALM, batches
 
 
 def _converter(spark: Any) -> SparkDatasetConverter:
-    """Return a converter for two files with six rows in total; the first program writes them."""
+    """Return a converter over two files with six rows in total, which the first call writes."""
     return make_spark_converter(spark.range(0, 6, 1, 2).selectExpr("id", "id / 2.0D x"))
 
 

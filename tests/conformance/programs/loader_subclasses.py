@@ -76,7 +76,7 @@ class _Plain(LoaderBase):
 
 
 class _Backwards(InMemBatchedDataLoader):
-    """Yields batches of the rows in memory in reverse order."""
+    """Yields batches of the rows that are in memory, in reverse order."""
 
     def __iter__(self) -> Iterator[Any]:
         for start in range(len(self._buffer[0]) - 1, -1, -self._batch_size):

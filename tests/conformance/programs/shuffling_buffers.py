@@ -22,7 +22,7 @@ def _state(buffer: Any) -> list[Any]:
 
 
 def _fed(buffer: Any, parts: list[Any]) -> list[Any]:
-    """Add parts, retrieve all available items after each, then finish and retrieve the rest."""
+    """Add parts, retrieving all available items after each, then finish and retrieve the rest."""
     found = []
     for part in parts:
         buffer.add_many(part)

@@ -22,7 +22,7 @@ class _Model(torch.nn.Module):
 
 
 def _losses(model: Any, batches: Any) -> list[str]:
-    """Train for one pass; return the losses, rounded to be equal in all PyTorch versions."""
+    """Train for one pass; return the losses, rounded so that all PyTorch versions agree."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     losses = []
     for inputs, labels in batches:

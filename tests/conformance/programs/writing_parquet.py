@@ -1,4 +1,4 @@
-"""Parquet files written by `materialize_dataset`, the files next to them, and their readers."""
+"""Parquet files written in `materialize_dataset` blocks, their metadata files and readers."""
 
 import json
 from pathlib import Path

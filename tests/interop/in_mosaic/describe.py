@@ -1,4 +1,4 @@
-"""Describe values as strings with their types and bits, which are equal in both environments."""
+"""Describe values as strings with their types and bits, the same in both environments."""
 
 import hashlib
 import json

@@ -21,7 +21,7 @@ from streaming.base.world import World
 
 
 class Played(World):
-    """The simulated world; `shape` is the nodes, the ranks per node, and the rank."""
+    """The simulated world; `shape` is the number of nodes, the ranks per node, and this rank."""
 
     shape = (1, 1, 0)
 

@@ -46,7 +46,7 @@ def in_the_middle_of_an_epoch(folder: Path) -> Any:
 
 
 def from_a_checkpoint_file(folder: Path) -> Any:
-    """A trainer that saves model and loader in one file, after every second batch."""
+    """A trainer that saves the states of model and loader in one file after every second batch."""
     local, checkpoint = _write(folder), folder / "latest.pt"
     torch.manual_seed(1)
     model, losses = torch.nn.Linear(1, 1), []
@@ -100,7 +100,7 @@ def a_seed_from_the_state(folder: Path) -> Any:
 
 
 class _Packed(StreamingDataset):
-    """A dataset for a loader that packs four samples into a row, and counts rows."""
+    """A dataset for a loader that packs four samples into each row and counts rows, not samples."""
 
     def state_dict(self, num_samples: int, from_beginning: bool) -> dict[str, Any]:
         return super().state_dict(int(4.0 * num_samples), from_beginning)

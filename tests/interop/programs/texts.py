@@ -1,4 +1,4 @@
-"""Texts and tokens, stored as programs that train language models store them."""
+"""Texts and tokens, stored as in programs that train language models."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ TEXTS = [
 
 
 class Tokenizer:
-    """A tokenizer with one token per character, and the methods of transformers that we need."""
+    """A tokenizer with one token per character, and the `transformers` methods needed here."""
 
     pad_token_id = 0
     eos_token_id = 1
@@ -47,7 +47,7 @@ class Tokenizer:
 
 
 class LanguageModelCollator:
-    """Pads samples, and copies their tokens as labels, without the padding."""
+    """Pads samples, and uses their tokens as labels, with -100 in place of the padding."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
@@ -60,7 +60,7 @@ class LanguageModelCollator:
 
 
 class TextDataset(StreamingDataset):
-    """Returns tokens: the text of a sample is tokenized, or its stored tokens are truncated."""
+    """Returns each sample's tokens: its text is tokenized, or its stored tokens are truncated."""
 
     def __init__(
         self,
