@@ -13,7 +13,7 @@ from tests.conformance.reading import CALM, batches, ids_of
 
 
 def signature(place: Place) -> Any:
-    """Return Petastorm's arguments in Petastorm's order, without those that mdstorm adds after them."""
+    """Return Petastorm's arguments in Petastorm's order, without those that mdstorm adds."""
     found = list(inspect.signature(make_batch_reader).parameters.values())
     return {p.name: repr(p.default) for p in found[1:27]}
 

@@ -17,7 +17,7 @@ def _column(place: Place, name: str) -> Any:
 
 
 def signature(place: Place) -> Any:
-    """Return Petastorm's arguments in Petastorm's order, without those that mdstorm adds after them."""
+    """Return Petastorm's arguments in Petastorm's order, without those that mdstorm adds."""
     found = list(inspect.signature(make_reader).parameters.values())
     return {p.name: repr(p.default) for p in found[1:28]}
 
