@@ -12,7 +12,7 @@ from typing import Any
 def interrupts(
     handing_over: Collection[str] = (), timer: int = signal.ITIMER_REAL
 ) -> Iterator[Callable[[float], None]]:
-    """Yield a function that raises KeyboardInterrupt after a number of seconds, or never for 0.
+    """Yield a function that raises KeyboardInterrupt after some seconds, or never if given 0.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def interrupts(
     timer : int
         The interval timer, which determines the signal.
     """
-    delayed_in = {*handing_over, "interrupt"}  # or in the handler itself
+    delayed_in = {*handing_over, "interrupt"}  # "interrupt" is the handler itself
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and (
@@ -61,7 +61,7 @@ def _is_reporting(frame: Any) -> bool:
 
 
 class CtrlC:
-    """Negating it interrupts the main thread at the next function call or return to C.
+    """Negating an instance interrupts the main thread at the next function call or return to C.
 
     A function such as `os.kill` would raise the interrupt before it returns.
     """

@@ -91,7 +91,7 @@ def check_image(found: Any, entry: dict[str, Any]) -> None:
     assert type(found).__name__ == entry["class"].rpartition(".")[2]
     assert list(found.size) == entry["size_wh"]
     if (found.format, found.mode, entry["mode"]) == ("PNG", "I", "I;16"):
-        found = found.convert("I;16")  # old versions of Pillow read it as 32-bit
+        found = found.convert("I;16")  # old versions of Pillow read 16-bit PNGs as 32-bit
         found.format = "PNG"
     assert (found.mode, found.format) == (entry["mode"], entry["format"])
     if entry["decoder_dependent"]:

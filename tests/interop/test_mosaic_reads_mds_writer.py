@@ -46,7 +46,7 @@ def opened(*files: bytes) -> list[Any]:
 
 
 def coded(format_: str, *images: Any) -> list[Any]:
-    """Return images as decoded after encoding them in a format."""
+    """Encode images in a format, and return the images decoded from the result."""
     return opened(*(file_of(image, format_) for image in images))
 
 

@@ -25,7 +25,7 @@ SHARD_SIZE = 24_000
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of column: Spark's values, which repeat, and what MosaicML Streaming reads."""
+    """A kind of column: the values in Spark, which repeat, and what MosaicML Streaming reads."""
 
     spark_type: str
     given: list[Any]
@@ -85,7 +85,7 @@ KINDS = {
         "array<bigint>", "int64", [[], [1], [2, None, 4], None], [[], [1], [2, 0, 4], []]
     ),
     "empty array": arrays("array<double>", "float64", [[]]),
-    # Lengths that are stored in one byte and in two.
+    # The first length is stored in one byte, the second in two bytes.
     "long array": arrays("array<tinyint>", "int8", [[1] * 255, [2] * 256]),
     "arrays of the same length at first": arrays(
         "array<double>",

@@ -244,7 +244,7 @@ def test_orders_match_mosaicml_streaming(kind: str, answers: dict[str, list[Answ
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_arguments_rejected_by_mosaicml_streaming_raise_error_except_known_cases(
+def test_arguments_rejected_by_mosaicml_streaming_raise_error_except_in_known_cases(
     kind: str, answers: dict[str, list[Answer]]
 ) -> None:
     for answer in answers[kind]:

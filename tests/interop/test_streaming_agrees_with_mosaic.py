@@ -146,7 +146,7 @@ class Theirs:
 def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Theirs:
     """Run everything in one process, because starting one takes seconds."""
     interrupted = [run for run, _ in INTERRUPTED]
-    # mdstorm's states, including its extra key.
+    # These runs load mdstorm's states, which contain an extra key.
     continued = [rest(run, elsewhere, run.ours(data)[0]["state"]) for run, elsewhere in INTERRUPTED]
     file = tmp_path_factory.mktemp("runs") / "runs.json"
     runs = [*RUNS, *interrupted, *continued]

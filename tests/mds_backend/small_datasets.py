@@ -21,7 +21,8 @@ from mdstorm_backend.write.mds_writer import MDSWriter
 Fields = Mapping[str, SparkType]
 Columns = pa.Table | Mapping[str, Sequence[Any]]
 
-#: Small enough for several shards, but large enough for several rows after a header of about 1 KiB.
+#: A shard size at which the test datasets have several shards, each with several rows after a
+#: header of about 1 KiB.
 SMALL_SHARD = 2_000
 
 

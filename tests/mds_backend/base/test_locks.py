@@ -19,7 +19,7 @@ def path(tmp_path: Path) -> str:
     return str(tmp_path / "lock")
 
 
-def test_lock_file_removed_while_locking_is_retried_or_raises_error(
+def test_locking_is_retried_or_raises_error_if_the_lock_file_is_removed(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flock, removed = fcntl.flock, []

@@ -242,7 +242,7 @@ def test_closing_a_pass_cancels_tasks_that_have_not_started(work: Work) -> None:
 
 
 @pytest.mark.usefixtures("ctrl_c_raises")
-def test_interrupt_as_a_batch_arrives_keeps_the_batch() -> None:
+def test_interrupt_as_a_batch_arrives_does_not_lose_the_batch() -> None:
     position = 0
 
     def batches() -> Iterator[int]:
@@ -361,7 +361,7 @@ def epochs(url: str, num_workers: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_epoch_computed_ahead_equals_epoch_computed_on_time(
+def test_precomputed_epoch_equals_epoch_computed_on_demand(
     tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = write_numbers(tmp_path, 32).url
@@ -376,10 +376,10 @@ def test_epoch_computed_ahead_equals_epoch_computed_on_time(
     monkeypatch.setattr(elastic_plan, "MANY_SAMPLES", 1)
     monkeypatch.setattr(WorkAhead, "begin", counted)
     assert epochs(url, num_workers) == expected
-    assert len(made) == 3  # in the loader's process, once per epoch
+    assert len(made) == 3  # once per epoch, and only in the loader's process
 
 
-def test_result_computed_ahead_is_kept_until_a_different_one_is_requested() -> None:
+def test_result_is_kept_until_a_different_result_is_requested() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     assert ahead.get("one", lambda: "made") == "made"
     assert ahead.get("one", lambda: "recreated") == "made"
@@ -405,7 +405,7 @@ def test_failed_precomputation_runs_once_and_raises_error_when_requested() -> No
     assert ahead.get("key", lambda: "made now") == "made now"
 
 
-def test_result_computed_ahead_is_returned_if_another_thread_starts_other_work() -> None:
+def test_precomputed_result_is_returned_if_another_thread_starts_a_precomputation() -> None:
     ahead: WorkAhead[str] = WorkAhead()
 
     class Key:
@@ -419,7 +419,7 @@ def test_result_computed_ahead_is_returned_if_another_thread_starts_other_work()
     assert ahead.get("other", lambda: "made now") == "another's"
 
 
-def test_copied_work_ahead_has_no_result() -> None:
+def test_copy_does_not_share_the_precomputed_result() -> None:
     ahead: WorkAhead[str] = WorkAhead()
     ahead.begin("key", lambda: "ahead")
     assert copy.copy(ahead).get("key", lambda: "now") == "now"

@@ -22,7 +22,7 @@ from mdstorm_backend.errors import InvalidArgumentError, StorageError
 
 
 def size_of(directory: Path) -> int:
-    """Total size of all shards in a directory, finished or not."""
+    """Return the total size of all shards in a directory, including unfinished downloads."""
     found = [path for path in directory.rglob("*") if path.suffix in (".mds", ".part", ".zstd")]
     return sum(path.stat().st_size for path in found)
 
@@ -142,7 +142,7 @@ def test_cached_files_are_recounted_only_when_ledger_reaches_limit(
 
     monkeypatch.setattr("mdstorm_backend.cache.space.entries_of", counting)
     for number, (limit, counted) in enumerate(
-        # First use; enough space; too little space; a larger limit; no limit.
+        # The cases: first use, enough space, too little space, a larger limit, no limit.
         [(2000, 1), (2000, 1), (2000, 2), (4000, 2), (None, 2)]
     ):
         cache(source, directory=local, limit=limit).open(infos[number])

@@ -268,7 +268,7 @@ def test_damaged_foreign_file_raises_error_and_is_not_removed(
     assert files_in(local) == [info.raw_data.basename]
 
 
-def test_unreadable_record_of_a_cached_file_counts_as_empty() -> None:
+def test_unreadable_record_of_a_cached_file_is_read_as_an_empty_record() -> None:
     record = Record("abc", reserved=9)
     assert Record.from_bytes(record.to_bytes()) == record
     other = record.to_bytes().replace(b'"version": 1', b'"version": 2')

@@ -281,7 +281,7 @@ def test_filled_cache_directory_is_read_after_the_dataset_was_removed(
 ) -> None:
     remote, local = str(tmp_path / "remote"), str(tmp_path / "local")
     write_ints(remote, range(50), size_limit=300)
-    for _ in range(2):  # the second time without records, as if from another reader
+    for _ in range(2):  # the second time without records, as if another reader had filled the cache
         dataset = StreamingDataset(remote=remote, local=local, batch_size=1)
         assert [sample["n"] for sample in dataset] == list(range(50))
         shutil.rmtree(remote, ignore_errors=True)

@@ -159,7 +159,7 @@ def test_directory_that_cannot_be_created_raises_write_error(tmp_path: Path) -> 
         convert_parquet(source, str(tmp_path / "source" / "0.parquet" / "mds"))
 
 
-def test_columns_with_different_types_are_widened(tmp_path: Path) -> None:
+def test_column_with_different_types_in_two_files_gets_the_wider_type(tmp_path: Path) -> None:
     small = numbers(3).set_column(0, "id", pa.array([0, 1, 2], pa.int16()))
     source = write(tmp_path / "source", small, numbers(3))
     assert convert_parquet(source, str(tmp_path / "mds")).to_table() == pa.concat_tables(
@@ -168,13 +168,13 @@ def test_columns_with_different_types_are_widened(tmp_path: Path) -> None:
 
 
 ROWS = 60_000
-#: Columns of 8-byte numbers, making each row 120 bytes.
+#: The number of columns. Each value takes 8 bytes, so a row takes 120 bytes.
 COLUMNS = 15
 SHARD = 1 << 20
 
 
 def source(directory: Path, copies: int) -> ParquetDataset:
-    """One row group of `copies` times 7 MB."""
+    """Return a dataset with one row group of `copies` times 7 MB."""
     directory.mkdir()
     numbers = np.arange(ROWS * copies) % 1000
     table = pa.table({f"c{i:02}": numbers + i for i in range(COLUMNS)})

@@ -40,12 +40,12 @@ class TestInstalled:
         old = b"cstreaming.base.stream\nStream\n."
         assert pickle.loads(old) is mdstorm_backend.Stream  # noqa: S301
 
-    def test_importing_a_missing_module_raises_error_naming_the_page(self) -> None:
+    def test_importing_a_missing_module_raises_error_naming_the_documentation_page(self) -> None:
         with pytest.raises(MissingModuleError, match=r"'streaming\.simulation'.*docs/mosaicml\.md"):
             importlib.import_module("streaming.simulation")
         assert importlib.util.find_spec("streaming.simulation") is None
 
-    def test_importing_a_missing_name_raises_error_naming_the_section(self) -> None:
+    def test_importing_a_missing_name_raises_error_naming_the_documentation_section(self) -> None:
         with pytest.raises(MissingNameError, match=r"docs/mosaicml\.md#named-datasets"):
             from streaming import multimodal  # noqa: F401
 

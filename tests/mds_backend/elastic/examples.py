@@ -12,7 +12,7 @@ from mdstorm_backend.elastic import ElasticOrder, StreamShape
 from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.order import World
 
-#: There is no deadline, because the machine may be busy.
+#: Settings without a deadline, because the machine may be busy.
 patient = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )

@@ -33,24 +33,24 @@ ORDER = ("batch_size", "shuffle", "shuffle_algo", "batching_method", "epoch_size
 
 
 @pytest.mark.parametrize("case", GOLDEN["partitions"], ids=lambda case: case["args"]["algo"])
-def test_ids_are_partitioned_like_mosaicml_streaming(case: dict[str, Any]) -> None:
+def test_ids_are_partitioned_as_in_mosaicml_streaming(case: dict[str, Any]) -> None:
     assert partition(**case["args"]).tolist() == case["result"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["shuffles"], ids=lambda case: case["args"]["algo"])
-def test_ids_are_shuffled_like_mosaicml_streaming(case: dict[str, Any]) -> None:
+def test_ids_are_shuffled_as_in_mosaicml_streaming(case: dict[str, Any]) -> None:
     assert shuffle(**case["args"]).tolist() == case["result"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["sampling"])
-def test_shards_are_sampled_like_mosaicml_streaming(case: dict[str, Any]) -> None:
+def test_shards_are_sampled_as_in_mosaicml_streaming(case: dict[str, Any]) -> None:
     arguments = dict(case["args"])
     sizes = arguments.pop("samples_per_shard")
     assert samples_per_shard(sizes, **arguments).tolist() == case["result"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["work"], ids=lambda case: case["args"]["batching_method"])
-def test_nodes_ranks_and_workers_read_samples_like_mosaicml_streaming(case: dict[str, Any]) -> None:
+def test_each_worker_reads_the_same_samples_as_in_mosaicml_streaming(case: dict[str, Any]) -> None:
     arguments = case["args"]
     order = ElasticOrder(**{RENAMED.get(n, n): arguments[n] for n in ORDER if n in arguments})
     streams = [

@@ -117,7 +117,7 @@ def test_invalid_epoch_size_raises_error(size: Any, error: type[Exception], mess
         parse_epoch_size(size)
 
 
-def test_shard_before_empty_shard_adds_as_many_samples_as_in_mosaicml_streaming() -> None:
+def test_shard_before_empty_shard_gets_as_many_samples_as_in_mosaicml_streaming() -> None:
     sizes = [2, 1, 0, 1, 2, 1, 1, 1, 1, 2, 1]
     counts = samples_per_shard(sizes, 24, 2, 319858539505, 1, False)
     assert counts.tolist() == [2, 3, 0, 2, 3, 2, 2, 2, 2, 4, 2]

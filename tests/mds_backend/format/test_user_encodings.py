@@ -173,7 +173,7 @@ def test_user_encoding_is_used_in_spark_tasks(spark: Any, tmp_path: Path) -> Non
     options = {"out": str(tmp_path), "columns": {"n": "int64", "c": "complex128"}}
     dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options, udf_iterable=samples)
     assert sorted(s["c"].real for s in open_dataset(str(tmp_path))[:]) == [0, 1, 2, 3, 4]
-    forget()  # Spark reuses worker processes, so they must also unregister it
+    forget()  # Spark reuses worker processes, which must also unregister the class
     options = {"out": str(tmp_path / "again"), "columns": {"n": "int"}}
     dataframe_to_mds(spark.range(5).toDF("n"), mds_kwargs=options)
     assert sorted(s["n"] for s in open_dataset(options["out"])[:]) == [0, 1, 2, 3, 4]

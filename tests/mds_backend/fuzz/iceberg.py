@@ -73,7 +73,7 @@ def attack_manifests(kind: str, random: Random) -> bool:
 
 
 def _copied(kind: str, folder: str) -> Path:
-    """Copy a table, and return the copy's metadata file, which mdstorm can read."""
+    """Copy a table, and return the latest metadata file in the copy."""
     source = _table(kind)
     table = copytree(source, Path(folder, "table"))
     return max(table.glob("metadata/*.metadata.json"))

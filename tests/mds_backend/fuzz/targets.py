@@ -140,7 +140,7 @@ def attack_state(order: str, random: Random) -> bool:
         loader.load_state_dict(damaged_json(begun.state_dict(), random))
         for segment in loader.begin(Consumer()).segments(loader.new_recorder()):
             sum(len(block.sizes) for block in segment.blocks())
-    except (MDStormError, UserWarning):  # too few samples for canonical nodes
+    except (MDStormError, UserWarning):  # warning: too few samples for canonical nodes
         return False
     return True
 

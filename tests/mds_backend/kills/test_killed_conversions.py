@@ -35,7 +35,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def changes(place: Path, tmp_path_factory: pytest.TempPathFactory) -> int:
-    """Return the number of changes to the directory; conversions are killed at one of them."""
+    """Count the changes that an undisturbed conversion makes to the directory."""
     target = tmp_path_factory.mktemp("counted") / "mds"
     shutil.copytree(place / "dataset", target)
     found = run_killed(convert, place / "new", target, 0)

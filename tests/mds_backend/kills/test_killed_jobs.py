@@ -69,7 +69,7 @@ def test_jobs_killed_while_overwriting_leave_old_or_new_dataset(
     draw, target = random.Random(seed), tmp_path / "mds"
     shutil.copytree(old, target)
     for _ in range(2):
-        # The JVM itself does not change any files, so it is killed at a row.
+        # The JVM itself does not change any files, so it is killed when a worker reads a row.
         at_row = victim == "jvm" or draw.random() < 0.5
         kill_at, row = (0, draw.choice(NEW)) if at_row else (draw.randint(1, CHANGES), -1)
         program, arguments = client if victim == "client" else CLASSIC, (victim, row, ROWS)

@@ -67,7 +67,7 @@ class Chain:
         done = [False] * self.ranks
         for _ in range(self.draw.randint(0, 4)):
             self.peek()
-            # The state after a peek is after the peeked batch, which a trainer would have used.
+            # A state saved now would skip the peeked batch, which a trainer would have used.
             batches = self.draw.randint(1 if self.is_peeked else 0, 5)
             self.steps.append(("take", batches))
             states = []
@@ -101,7 +101,7 @@ class Chain:
 
     def peek(self, chance: float = 0.3) -> None:
         for rank, loader in enumerate(self.loaders):
-            # Later iterations of a loader count from their first batch.
+            # Only the first iteration of a new or resumed loader can be a peek.
             if self.peeks and rank in self.fresh and self.draw.random() < chance:
                 self.is_peeked = True
                 self.fresh.remove(rank)

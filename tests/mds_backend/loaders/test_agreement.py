@@ -138,7 +138,7 @@ def test_different_seeds_raise_error_at_the_next_batch(pair: World) -> None:
         next(batches)
 
 
-def test_state_after_seed_error_is_after_the_last_batch(pair: World) -> None:
+def test_state_after_seed_error_counts_all_batches_read(pair: World) -> None:
     pair.become(0)
     rows(pair.loader(shuffle_seed=42))
     pair.become(1)
@@ -150,7 +150,7 @@ def test_state_after_seed_error_is_after_the_last_batch(pair: World) -> None:
     assert loader.state_dict()["sample_in_epoch"] == read * 2 > 0
 
 
-def test_iterating_over_samples_from_two_epochs_is_compared_as_one_pass(pair: World) -> None:
+def test_iteration_over_samples_from_two_epochs_is_compared_as_one_pass(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
         # Only rank 1 reads into the second epoch, so its next iteration starts at the third.
         assert len(list(islice(loader.dataset, ROWS // 2 + rank))) == ROWS // 2 + rank

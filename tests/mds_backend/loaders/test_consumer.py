@@ -1,4 +1,4 @@
-"""`Consumer`, for frameworks that fetch batches or request the end ahead of use."""
+"""`Consumer`, for frameworks that request batches or the end before using earlier batches."""
 
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -53,7 +53,7 @@ def begun(loader: StreamingDataLoader, consumer: Consumer, batches: int) -> Iter
         (Consumer(peek=0, skipped=5), 6, 6),
     ],
 )
-def test_consumer_determines_the_batch_from_which_an_iteration_counts(
+def test_consumer_determines_which_batch_makes_an_iteration_more_than_a_peek(
     consumer: Consumer, as_peek: int, otherwise: int
 ) -> None:
     assert consumer.counts_from(may_peek=True) == as_peek
@@ -88,7 +88,7 @@ def test_end_is_requested_ahead_if_the_last_batch_may_be_unused(
     assert consumer.ends_ahead == ends_ahead
 
 
-def test_use_end_calls_functions_of_all_held_passes_once() -> None:
+def test_use_end_calls_the_callbacks_of_each_held_pass_once() -> None:
     calls: list[str] = []
 
     def record(name: str) -> Callable[[], None]:
@@ -128,7 +128,7 @@ def test_consumer_that_leaves_an_iteration_does_not_use_its_end() -> None:
         (Consumer(lambda: False, peek=0), 1, True),
     ],
 )
-def test_iteration_advances_the_epoch_once_it_counts(
+def test_iteration_advances_the_epoch_once_it_is_more_than_a_peek(
     url: str, order: str, consumer: Consumer, batches: int, *, counts: bool
 ) -> None:
     loader = loader_of(url, order)

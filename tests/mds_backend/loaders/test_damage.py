@@ -190,7 +190,7 @@ class Same:
 def test_iterating_over_samples_raises_error_for_damaged_shard(
     directory: Path, transform: Any
 ) -> None:
-    """PyTorch does its own sample counting, and would count too few."""
+    """PyTorch counts the samples itself, and would count too few."""
     dataset = StreamingDataset(local=str(directory), transform=transform, on_corrupt="skip")
     for samples in (dataset, DataLoader(dataset, num_workers=1)):
         with pytest.raises(CorruptDatasetError):

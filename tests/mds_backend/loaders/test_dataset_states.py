@@ -84,7 +84,7 @@ def test_samples_resume_from_state_dict_called_without_arguments(
         ("num_canonical_nodes", 0, "'num_canonical_nodes' must be an integer"),
         ("shuffle_seed", True, "'shuffle_seed' must be an integer"),
         ("initial_physical_nodes", 1.0, "'initial_physical_nodes' must be an integer"),
-        # Each node gets a sample, so computing the layout would take forever.
+        # Each node gets a sample, so laying out the samples of so many nodes would take forever.
         ("num_canonical_nodes", 10**7, "is 10000000, but at most"),
         ("initial_physical_nodes", 10**30, "is 10{30}, but at most"),
     ],
@@ -366,7 +366,7 @@ def test_copied_loader_begins_with_the_epoch_from_set_epoch(
 
 
 @in_either_order
-def test_copy_made_within_an_epoch_finishes_it_if_set_epoch_selects_it(
+def test_copy_made_within_an_epoch_finishes_the_epoch_if_set_epoch_selects_it(
     url: str, order: str
 ) -> None:
     loader = loader_in(order, url, BATCH)

@@ -87,7 +87,7 @@ def test_iterating_over_samples_or_batches_reads_the_same_rows(numbers: Dataset)
 def test_dataset_state_resumes_after_the_given_number_of_samples(numbers: Dataset) -> None:
     dataset = make(numbers, world=(0, 2, 2)).dataset
     samples = iter(dataset)
-    list(islice(samples, 4))  # the ranks have read 8 in total
+    list(islice(samples, 4))  # the two ranks have read 8 samples in total
     found = [dataset.state_dict(taken, False) for taken in (7, 8, 9)]
     assert [state["sample_in_epoch"] for state in found] == [7, 8, 9]
 

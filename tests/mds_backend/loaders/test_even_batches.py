@@ -32,7 +32,7 @@ def even(number: Any) -> Any:
 
 
 def most(share: float) -> Where:
-    """Leave out a fraction of the rows, depending on their numbers."""
+    """Return a transform that leaves out a fraction of the rows, chosen by their numbers."""
     return Where(lambda number: number % 100 >= 100 * share)
 
 
@@ -52,7 +52,7 @@ def most(share: float) -> Where:
     ],
     ids=str,
 )
-def test_ranks_have_equal_batch_counts_and_every_row(
+def test_ranks_have_equal_batch_counts_and_read_every_row(
     numbers: Dataset, transform: Any, options: dict[str, Any]
 ) -> None:
     sizes, found = [], Counter[int]()

@@ -229,7 +229,7 @@ def test_resumed_infinite_pass_has_no_number_of_remaining_batches(
 def test_pass_after_epoch_with_rows_dropped_by_drop_last_begins_next_epoch(
     numbers: Dataset, batch_size: int, transform: Any
 ) -> None:
-    # Two batches end with the third epoch; the fourth epoch has less than one batch.
+    # The second batch ends with the third epoch, and the fourth epoch fills less than a batch.
     options: dict[str, Any] = {"num_epochs": 4, "drop_last": True, "transform": transform}
     loader, other = (loader_of(numbers, batch_size=batch_size, **options) for _ in range(2))
     assert len(list(read_by(loader))) == 2
@@ -273,7 +273,7 @@ class InterruptedOffset(int):
     Attributes
     ----------
     compared : int
-    The number of comparisons.
+        The number of comparisons.
     """
 
     compared = 0
@@ -335,7 +335,7 @@ def test_state_of_unread_or_batch_loader_has_no_skipped_items(
 
 
 def row_groups(dataset: Dataset, rank: int) -> Loader:
-    """Read row groups on one of three ranks, where one rank has one row fewer than the others."""
+    """Return a loader of row groups for one of three ranks, one of which has one row fewer."""
     order = ExactOrder(seed=3, window=15, rank=rank, world_size=3)
     return Loader(ReaderOptions(dataset, order), Batching(ROWS, by_shard=True))
 

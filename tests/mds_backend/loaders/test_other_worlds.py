@@ -55,9 +55,9 @@ class Ranks:
         return length
 
     def take(self, batches: int | None) -> list[int]:
-        """Return the rows in the next batches on all ranks, or in all batches for None."""
+        """Return the rows that all ranks read in some batches, or in all batches for None."""
         found = [taken(loader, batches) for loader in self.loaders]
-        assert len({len(rank) for rank in found}) == 1  # else a rank would wait for the others
+        assert len({len(rank) for rank in found}) == 1  # otherwise a rank would wait for the others
         return [row for rank in found for batch in rank for row in batch]
 
 
@@ -199,7 +199,7 @@ def test_filtered_pass_resumes_with_smaller_batches_on_all_ranks(numbers: Datase
 def test_filtered_pass_with_state_from_another_rank_raises_error(
     numbers: Dataset, num_epochs: int, batches: int
 ) -> None:
-    """A state cannot be shared if it spans epochs or follows an incomplete batch."""
+    """Ranks cannot share a state from a pass over several epochs or after an incomplete batch."""
     options: dict[str, Any] = {"transform": ODD, "num_epochs": num_epochs}
     before = Ranks(numbers, 2, 4, **options)
     before.take(batches)

@@ -63,7 +63,7 @@ def unshared() -> SharedRecord:
 
 
 @pytest.mark.parametrize(("make", "call"), [(unshared, share), (shared, change)])
-def test_interrupted_record_has_either_old_or_new_content(
+def test_interrupted_call_leaves_either_old_or_new_content_in_the_record(
     make: Callable[[], SharedRecord],
     call: Callable[[SharedRecord], None],
 ) -> None:
@@ -88,7 +88,7 @@ for handle in map(int, sys.argv[1:]):
 
 
 @pytest.mark.parametrize("make", [shared, unshared])
-def test_record_interrupted_at_random_points_is_not_locked(
+def test_record_is_not_locked_after_interrupts_at_random_points(
     make: Callable[[], SharedRecord],
 ) -> None:
     draw, records = Random(0), [make() for _ in range(200)]

@@ -201,7 +201,7 @@ def test_peek_on_one_rank_loses_no_rows_in_any_epoch(
 @with_workers("persistent", "fork")
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("peeks", ["before", "after", "both", "twice", "with a state between"])
-def test_peek_around_load_keeps_rest_of_epoch(
+def test_peek_before_or_after_loading_a_state_keeps_rest_of_epoch(
     url: str, launch: Launch, order: str, workers: str, ranks: int, peeks: str
 ) -> None:
     """Only rank 0 peeks. Rows are compared per rank, because the elastic order adds padding."""
@@ -245,7 +245,7 @@ def loader_resumed(order: str, url: str, state: Any) -> Any:
 
 
 @in_either_order
-def test_state_after_peek_is_position_after_its_batch(url: str, order: str) -> None:
+def test_state_after_peek_counts_the_peeked_batch(url: str, order: str) -> None:
     loader = loader_in(order, url, BATCH)
     first = rows(islice(loader, 1))
     state = loader.state_dict()

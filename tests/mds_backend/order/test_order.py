@@ -23,7 +23,7 @@ from mdstorm_backend.order.lanes import Deal, EpochLanes, Lanes, stride
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Located
 
-#: Computes permutations of any size in parts, like large permutations.
+#: Makes a test compute permutations of any size in parts, like large permutations.
 IN_PARTS = pytest.mark.usefixtures("none_is_drawn_at_once")
 
 
@@ -64,7 +64,7 @@ def test_shards_in_a_share_have_a_different_order_in_each_epoch() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 0])
-def test_ranks_without_a_seed_use_the_default_and_single_readers_a_random_seed(
+def test_unset_seed_becomes_the_default_with_several_ranks_and_random_otherwise(
     seed: int | None,
 ) -> None:
     shares = [ExactOrder(seed, shuffle_rows=True, rank=r, world_size=2) for r in range(2)]

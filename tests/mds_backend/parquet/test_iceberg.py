@@ -1,4 +1,4 @@
-"""Iceberg tables are read through their metadata, like in pyiceberg's own scan."""
+"""Iceberg tables are read through their metadata, as in pyiceberg's own scans."""
 
 import datetime as dt
 import decimal
@@ -158,7 +158,7 @@ def test_random_table_has_the_same_rows_as_a_pyiceberg_scan(seed: int, tmp_path:
 
 
 @SEEDS
-def test_branches_tags_snapshots_and_metadata_files_read_like_pyiceberg_scans(
+def test_branches_tags_snapshots_and_metadata_files_have_the_rows_of_pyiceberg_scans(
     seed: int, tmp_path: Path
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -179,7 +179,7 @@ def test_branches_tags_snapshots_and_metadata_files_read_like_pyiceberg_scans(
         assert dataset.table_version == snapshot
     assert rows_of(open_parquet(committed)) == scanned(table)
     assert open_parquet(committed).url == committed
-    for entry in table.metadata.metadata_log[1:]:  # the first file has no snapshot
+    for entry in table.metadata.metadata_log[1:]:  # the first metadata file has no snapshot
         then = StaticTable.from_metadata(entry.metadata_file)
         dataset = open_parquet(entry.metadata_file)
         assert dataset.schema.names == names_in(then.schema())

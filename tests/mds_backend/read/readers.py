@@ -1,4 +1,4 @@
-"""Read a dataset's batches like the engine does, in exact order, by number or in pieces."""
+"""Read a dataset's batches as the engine does, in exact order, by number or in pieces."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count, repeat

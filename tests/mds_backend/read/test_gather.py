@@ -179,7 +179,7 @@ def test_scalar_after_single_element_array_begins_a_new_strip() -> None:
     ]
 
 
-#: Rows per in-memory shard or dataset, and the bounds of up to 40 such shards.
+#: The number of rows in each in-memory shard or dataset, and the bounds of up to 40 such shards.
 ROWS = 1000
 BOUNDS = np.arange(41) * ROWS
 

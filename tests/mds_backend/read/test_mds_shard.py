@@ -103,7 +103,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-#: Shapes for arrays in a column with any number of dimensions, two dimensions, and one.
+#: Shapes of arrays in columns with any number of dimensions, with two, and with one.
 SHAPES: list[st.SearchStrategy[tuple[int, ...]]] = [
     array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=3),
     array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=3),

@@ -13,7 +13,7 @@ from mdstorm_backend.read.shard import OpenShards
 
 
 class Shard:
-    """A fake shard; of gigabyte-sized shards, only the last few are kept open."""
+    """A fake shard, by default so large that only the last few shards are kept open."""
 
     def __init__(self, memory: int = 1 << 30) -> None:
         self.memory = memory

@@ -55,7 +55,7 @@ def test_job_error_is_raised_even_if_the_session_is_gone(reason: BaseException) 
             raise reason
         finally:
             if isinstance(reason, KeyboardInterrupt):
-                gone()  # as in Spark's clean-up
+                gone()  # Spark's clean-up after Ctrl-C uses the session
 
     session = SimpleNamespace(conf=SimpleNamespace(get=gone))
     mapped: Any = SimpleNamespace(sparkSession=session, collect=fail)

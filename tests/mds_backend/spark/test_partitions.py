@@ -80,7 +80,7 @@ def test_failed_attempt_removes_its_shards(target: Path, monkeypatch: pytest.Mon
     with pytest.raises(errors.EncodingError, match="column 'x'"):
         write_samples(target, failing)
     assert list(target.rglob("*")) == []
-    monkeypatch.delattr(Location, "write")  # raises the error only at the end
+    monkeypatch.delattr(Location, "write")  # the shard is written at the end of the task
     with pytest.raises(errors.WriteError):
         write_samples(target, lambda frame: [{"x": 1}])
     assert list(target.rglob("*")) == []

@@ -89,7 +89,7 @@ def test_transformed_batches_on_several_ranks_are_the_same_as_in_pytorch(
     block_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A group of slices may have more or fewer rows than its batches were planned with."""
+    """A group of slices may have more or fewer rows than were planned for its batches."""
     monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
     options = {"batch_size": batch_size, "num_epochs": num_epochs, "transform": transform}
     found = Counter[int]()
@@ -487,7 +487,7 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
     (peeked,) = column(dataset.take(1))
     first, *_ = column(islice(dataset, 2))
     assert first == peeked
-    # That iteration counts, so the next iteration does not repeat its batches.
+    # An iteration of two batches is not a peek, so the next iteration does not repeat them.
     assert column(dataset.take(1)) != [peeked]
 
 
@@ -501,14 +501,14 @@ def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     second.load_state_dict(first.state_dict())
     assert column(second.take(1 + taken_ahead))[:1] == whole[4:5]
     assert column(second.map(lambda batch: batch)) == whole[4:]
-    # An iteration of five batches counts if there was no peek before it.
+    # An iteration of five batches without an earlier peek is more than a peek.
     second.load_state_dict(first.state_dict())
     assert column(second.take(5)) == whole[4:9]
     assert column(second.take(1)) != whole[4:5]
 
 
 @pytest.mark.parametrize("read", [column, lambda dataset: column(dataset.map(lambda batch: batch))])
-def test_epoch_of_one_batch_counts_when_its_end_is_requested(numbers: Dataset, read: Any) -> None:
+def test_epoch_of_one_batch_is_no_peek_if_its_end_is_requested(numbers: Dataset, read: Any) -> None:
     shuffle = {"seed": 3, "shuffle_rows": True}
     dataset = make(numbers, 1000, shuffle=shuffle)
     torch = torch_of(numbers, batch_size=1000, shuffle=shuffle)

@@ -91,7 +91,7 @@ def test_all_pipeline_time_is_accounted_for(numbers: Dataset, clock: Clock) -> N
     assert found.seconds == clock.now == 2 * BATCHES
 
 
-def test_run_objects_are_released_in_another_thread() -> None:
+def test_objects_of_a_run_are_released_in_another_thread() -> None:
     threads = []
 
     class Slow:
@@ -132,7 +132,7 @@ def test_loop_waiting_time_counts_as_batching_if_the_pipeline_did_not_wait() -> 
     clock = Clock()
     loop = Recorder(clock)
     pipeline = PipelineRecorder(loop)
-    pipeline.record_batches(2, 2)  # the whole pass at once
+    pipeline.record_batches(2, 2)  # the pipeline produces the whole pass at once
     loop.record_batches(0)
     loop.record_request()
     clock.advance(10)

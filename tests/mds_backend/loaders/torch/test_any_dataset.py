@@ -1,4 +1,4 @@
-"""`StreamingDataLoader` accepts what MosaicML Streaming's accepts, such as dataset subclasses.
+"""`StreamingDataLoader` accepts the datasets that MosaicML Streaming's loader accepts.
 
 Subclasses may use any attribute names, so our own state is kept in a single attribute.
 """

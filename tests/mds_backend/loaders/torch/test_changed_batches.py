@@ -61,7 +61,7 @@ class Device:
         return 0
 
     def _is_in_bad_fork(self) -> bool:
-        return True  # so that PyTorch does not seed it in worker processes
+        return True  # so that PyTorch does not seed this device in worker processes
 
     def Stream(self, device: torch.device) -> Stream:  # noqa: N802
         return Stream(f"copies to {device}", self.log)

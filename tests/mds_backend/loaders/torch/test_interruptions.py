@@ -22,7 +22,7 @@ from mdstorm_backend.read import reader
 pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
 
 ROWS, SIZE = 200, 7
-#: The number whose batch triggers an interrupt or error; empty for none.
+#: The number whose batch triggers an interrupt or error; an empty list triggers nothing.
 FAILS_AT: list[int] = []
 
 
@@ -71,7 +71,7 @@ def loader_of(
 
 
 def taken(loader: StreamingDataLoader, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the numbers a loop read before it raised at `stop` batches or was interrupted."""
+    """Return the numbers that a loop read before `error` was raised, at batch `stop` or earlier."""
     found: list[int] = []
     with suppress(error):
         for number, batch in enumerate(loader, 1):
@@ -90,7 +90,7 @@ def remaining_after(loader: StreamingDataLoader, url: str, order: str, workers: 
 
 def check_each_row_once(seen: list[int], rest: list[int]) -> None:
     assert set(seen + rest) == set(range(ROWS))
-    assert len(seen) + len(rest) in range(ROWS, ROWS + SIZE)  # elastic order may repeat a few
+    assert len(seen) + len(rest) in range(ROWS, ROWS + SIZE)  # elastic order may repeat some
 
 
 @pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])

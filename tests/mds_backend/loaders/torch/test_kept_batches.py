@@ -16,7 +16,7 @@ from mdstorm_backend.read import reader
 
 ROWS, BATCH, PASSES = 4_000, 100, 3
 NAMES = [f"x{i}" for i in range(6)]
-#: Objects that users may keep rather than a tensor.
+#: Forms in which users may keep a tensor.
 FORMS = {
     "tensor": lambda tensor: tensor,
     "slice": lambda tensor: tensor[3:7],

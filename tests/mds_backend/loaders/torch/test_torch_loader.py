@@ -105,7 +105,7 @@ def reading_threads() -> list[threading.Thread]:
 
 
 def join_threads() -> None:
-    """Wait for threads that are not joined yet."""
+    """Wait until the reading threads started by this test have ended."""
     for thread in reading_threads():
         thread.join(30)
         assert not thread.is_alive()

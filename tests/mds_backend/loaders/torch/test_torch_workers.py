@@ -248,7 +248,7 @@ def test_persistent_workers_yield_the_same_batches_as_no_workers(
     column(loader), column(plain)
     processes = workers_of(loader)
     assert read(loader) == read(plain)
-    assert workers_of(loader) == processes or read is nested  # which starts new workers
+    assert workers_of(loader) == processes or read is nested  # a nested loop starts new workers
     processes += workers_of(loader)
     loader.close()
     assert not any(is_alive(process) for process in processes)
@@ -260,7 +260,7 @@ def test_persistent_workers_yield_the_same_batches_as_no_workers(
 def test_worker_reads_thousands_of_streams(numbers: Dataset) -> None:
     streams = [Stream(local=numbers.url) for _ in range(2_000)]
     dataset = StreamingDataset(streams=streams, batch_size=10_000)
-    assert len(pickle.dumps(dataset._mdstorm.options.order)) > 1 << 16  # too large for a pipe
+    assert len(pickle.dumps(dataset._mdstorm.options.order)) > 1 << 16  # exceeds a pipe's buffer
     loader = StreamingDataLoader(dataset, 10_000, num_workers=1)
     assert len(column(loader)) == 12
 

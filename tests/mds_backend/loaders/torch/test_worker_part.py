@@ -33,7 +33,7 @@ WORKERS = 2
 
 
 class Stated(StreamingDataset):
-    """Yields each sample with its worker and the states before and after, as torchdata does."""
+    """Yields each sample with its worker, and the states before and after the sample."""
 
     def __iter__(self) -> Any:
         samples = super().__iter__()
@@ -227,11 +227,11 @@ def test_only_the_workers_first_iteration_resumes_the_parents_state(
     assert second.dataset.state_dict() == first.dataset.state_dict()
     torch.manual_seed(1)
     rest = rows(second)
-    torch.manual_seed(1)  # an equal seed does not imply the same iteration
+    torch.manual_seed(1)  # the same seed as before, but a new iteration
     following = rows(second)
     for samples in (begun + rest, following):
         assert Counter(samples) == Counter(range(ROWS))
-    assert following != begun + rest  # in a different permutation
+    assert following != begun + rest  # the next epoch has a different permutation
 
 
 def add(record: SharedRecord, times: int) -> None:
@@ -303,7 +303,7 @@ def test_shared_record_leaves_no_files(tmp_path: Any, monkeypatch: pytest.Monkey
 
 
 class Late(StreamingDataset):
-    """The second worker starts once the first has read its part of the first epoch."""
+    """A dataset whose second worker starts after the first has read its part of an epoch."""
 
     has_read: Any = multiprocessing.get_context("fork").Event()
 
