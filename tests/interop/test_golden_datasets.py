@@ -79,7 +79,7 @@ def check_value(found: Any, entry: dict[str, Any], check_image: Callable[..., No
 
 
 def check_pixels(found: Any, entry: dict[str, Any]) -> None:
-    """Compare pixels with Pillow's decoding of the written bytes."""
+    """Check that the pixels match those that Pillow decodes from the written bytes."""
     from PIL import Image
 
     expected = np.asarray(Image.open(io.BytesIO(b64decode(entry["encoded_b64"]))))
@@ -218,7 +218,7 @@ def test_each_library_uses_shards_downloaded_by_the_other(
     remotes = [Path(shutil.copytree(GOLDEN / n, tmp_path / "remote" / n)) for n in names]
 
     def rows(number: int, caches: str) -> str:
-        """Return all rows of a dataset; shards missing from `caches` are downloaded there."""
+        """Return all rows of a dataset, and download the shards missing from `caches`."""
         options = CacheOptions(directory=str(tmp_path / caches / str(number)))
         return repr(open_dataset(str(remotes[number]), cache=options)[:])
 

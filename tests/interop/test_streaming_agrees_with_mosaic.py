@@ -144,7 +144,7 @@ class Theirs:
 
 @pytest.fixture(scope="module")
 def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Theirs:
-    """Run everything in one process, because starting one takes seconds."""
+    """Run everything in one process, because starting a process takes seconds."""
     interrupted = [run for run, _ in INTERRUPTED]
     # These runs load mdstorm's states, which contain an extra key.
     continued = [rest(run, elsewhere, run.ours(data)[0]["state"]) for run, elsewhere in INTERRUPTED]

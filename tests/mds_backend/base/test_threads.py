@@ -376,7 +376,7 @@ def test_precomputed_epoch_equals_epoch_computed_on_demand(
     monkeypatch.setattr(elastic_plan, "MANY_SAMPLES", 1)
     monkeypatch.setattr(WorkAhead, "begin", counted)
     assert epochs(url, num_workers) == expected
-    assert len(made) == 3  # once per epoch, and only in the loader's process
+    assert len(made) == 3  # once per epoch in the loader's process
 
 
 def test_result_is_kept_until_a_different_result_is_requested() -> None:

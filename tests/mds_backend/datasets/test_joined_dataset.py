@@ -64,8 +64,7 @@ def test_joined_schema_adds_null_counts_and_omits_unequal_lengths(tmp_path: Path
     )
     assert (dataset.schema["n"].null_count, dataset.schema["list"].length) == (1, None)
     assert read(dataset, [3, 2, 0]) == {"n": [4, None, 1], "list": [[4, 4], [3, 3], [1]]}
-    # Batches without nulls and batches with equal lengths have the same types, even after
-    # unpickling.
+    # Types do not depend on whether a batch has nulls or equal lengths, even after unpickling.
     for same in (dataset, pickle.loads(pickle.dumps(dataset))):  # noqa: S301 - our own bytes
         for ids in ([0, 1], [0, 2]):
             (batch,) = batches(numbered(same, ids))

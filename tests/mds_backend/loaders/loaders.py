@@ -155,7 +155,7 @@ def rows(batches: Iterable[Any]) -> list[int]:
 
 
 def taken(loader: Any, batches: int | None) -> list[list[int]]:
-    """Read some or all (None) batches, close the iterator, and return the batches' numbers."""
+    """Read a number of batches (None: all), close the iterator, and return each batch's numbers."""
     iterator = iter(loader)
     found = column(islice(iterator, batches))
     iterator.close()

@@ -51,7 +51,7 @@ def samples(dataset: Iterable[Any], count: int | None = None) -> list[int]:
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [1, 2])
 @pytest.mark.parametrize("seen", [0, 1, 50, ROWS - 1, ROWS])
-def test_samples_resume_from_state_dict_called_without_arguments(
+def test_sample_iteration_resumes_from_state_dict_called_without_arguments(
     url: str, order: str, num_epochs: int, seen: int
 ) -> None:
     first, second = (dataset_of(url, order, num_epochs=num_epochs) for _ in range(2))

@@ -324,7 +324,7 @@ def test_blocks_are_closed_after_their_batches(numbers: Dataset) -> None:
     loader.threads.wait()
 
 
-def test_state_of_unread_or_batch_loader_has_no_skipped_items(
+def test_state_of_an_unread_loader_or_a_batch_loader_has_no_skipped_items(
     numbers: Dataset,
 ) -> None:
     state = loader_of(numbers).state_dict()

@@ -214,7 +214,7 @@ LAST = Filter(lambda number: number > 26)
 
 
 @pytest.mark.parametrize("requests_end", [False, True])
-def test_state_before_filtered_shares_end_resumes_with_empty_pass(
+def test_state_before_the_end_of_a_filtered_share_resumes_with_an_empty_pass(
     numbers: Dataset, *, requests_end: bool
 ) -> None:
     """Rank 0 has one batch, and only a request for a second batch shows that it was the last."""
@@ -236,7 +236,7 @@ def test_state_before_filtered_shares_end_resumes_with_empty_pass(
     assert sorted(row for loader in after for row in rows(loader)) == list(range(27, ROWS))
 
 
-def test_set_epoch_after_filtered_shares_end_selects_the_next_epoch(
+def test_set_epoch_after_the_end_of_a_filtered_share_selects_the_next_epoch(
     numbers: Dataset,
 ) -> None:
     (loader, _) = Ranks(numbers, 2, 4, transform=LAST).loaders

@@ -246,5 +246,5 @@ def test_decoded_images_beyond_the_stack_limit_are_object_arrays(
 ) -> None:
     monkeypatch.setattr(late, "MAX_STACK_BYTES", 5)
     found = decode_pixels(decode, [b"ab", b"cd", b"ef"], 2)
-    assert found.dtype == object  # instead of one array for all images
+    assert found.dtype == object  # not stacked in one array
     assert [pixels.tobytes() for pixels in found] == [b"ab", b"cd", b"ef"]

@@ -171,7 +171,7 @@ except ImportError as error:
 
 
 @pytest.mark.long
-def test_workers_without_pyarrow_raise_error_with_the_right_python(tmp_path: Path) -> None:
+def test_workers_without_pyarrow_raise_error_naming_the_python_to_use(tmp_path: Path) -> None:
     stand_in = tmp_path / "site" / "pyarrow.py"
     stand_in.parent.mkdir()
     stand_in.write_text("raise ModuleNotFoundError(\"No module named 'pyarrow'\")\n")
