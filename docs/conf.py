@@ -226,9 +226,7 @@ exclude_patterns = ["_build"]
 nitpicky = True
 # Names in docstrings become links if they have a page here. Arguments and other libraries do not.
 default_role = "py:obj"
-suppress_warnings = [
-    "ref.python"
-]  # references such as `name`, an attribute of several classes
+suppress_warnings = ["ref.python"]  # references such as `name`, an attribute of several classes
 nitpick_ignore_regex = [("py:obj", ".*"), ("py:class", ".*")]
 
 # Markdown
