@@ -12,7 +12,7 @@ from tests.mds_backend.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 
-#: For tests that write a dataset per example, which is slow.
+#: Settings for tests that write a dataset for each example, which is slow.
 moderate = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

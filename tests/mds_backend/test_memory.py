@@ -49,7 +49,7 @@ def sizes(
 
 
 def most_memory(batches: Iterable[Any]) -> int:
-    """Return the peak number of bytes allocated by Python, NumPy and Arrow in an iteration."""
+    """Return the peak number of bytes that Python, NumPy and Arrow allocate for all batches."""
     gc.collect()
     before = pa.total_allocated_bytes()
     tracemalloc.start()

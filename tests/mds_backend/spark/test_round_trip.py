@@ -25,7 +25,7 @@ def utc(*args: int) -> dt.datetime:
 
 
 def case(name: str, type_: pa.DataType, literals: list[str], expected: list[Any]) -> Any:
-    """Make a test case from SQL literals and the Arrow type and values expected back."""
+    """Make a test case from SQL literals, and the Arrow type and values to be read back."""
     return pytest.param(literals, type_, expected, id=name)
 
 
@@ -34,7 +34,7 @@ def decimal(text: str, precision: int, scale: int) -> str:
 
 
 def assert_column(dataset: Dataset, expected: list[Any], type_: pa.DataType) -> None:
-    """Compare the type and the values of column `v`, where NaN equals NaN."""
+    """Check the type and values of column `v`; NaN counts as equal to NaN."""
     column = dataset.to_table().column("v")
     assert column.type == type_
     assert repr(column.to_pylist()) == repr(pa.array(expected, type_).to_pylist())
@@ -189,7 +189,7 @@ def test_dense_sparse_and_null_vectors_read_back(spark: Any, target: Path, libra
 
 # Structs, maps and deeper nesting, which are stored as JSON text.
 
-#: Field name, SQL literal, Arrow type, expected value.
+#: Name, SQL literal, Arrow type and expected value of each field.
 FIELDS = [
     ("boolean", "true", pa.bool_(), True),
     ("long", "9223372036854775807L", pa.int64(), 2**63 - 1),

@@ -1,4 +1,4 @@
-"""Starting sessions, and their allowed settings, batch sizes and errors."""
+"""How sessions start, which settings they allow, their batch sizes, and their errors."""
 
 import os
 import shutil

@@ -20,7 +20,7 @@ from mdstorm_backend.write import remove_dataset
 OPTIONS: dict[str, Any] = {"shard_size": 1300, "workers": 1}
 
 
-#: Whether each of the two conversions may be resumed.
+#: Values of `resume` for two conversions: true for only one of them, or for neither or both.
 ONE, NONE_OR_BOTH = [(False, True), (True, False)], [(False, False), (True, True)]
 
 

@@ -64,7 +64,7 @@ def test_s3_without_credentials_raises_error_with_the_fix(s3_without_keys: S3Ser
     location = Location.of(f"s3://{BUCKET}/x", {"endpoint_url": s3_without_keys.url})
     to_set = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     refused(location, "S3 (s3:) gives no access", "set: none", to_set)
-    # The driver raises just this error before running a job, whose errors would have Java traces.
+    # The driver raises this error itself, before it runs a job whose errors would have Java traces.
     with pytest.raises(errors.CredentialsError, match=r"S3 \(s3:\) gives no access") as caught:
         check_driver_writes(location)
     assert "direct cause" not in "".join(traceback.format_exception(caught.value))
@@ -222,7 +222,7 @@ def test_requester_pays_is_set_only_for_the_listed_buckets(
     assert not open_filesystem("s3://paid/x", {"requester_pays": False})[0].req_kw
 
 
-def test_google_storage_is_used_as_s3_with_gcs_key_and_gcs_secret(
+def test_google_storage_is_accessed_as_s3_if_gcs_key_and_gcs_secret_are_set(
     s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3 = s3_without_keys
@@ -243,7 +243,7 @@ def test_google_storage_is_used_as_s3_with_gcs_key_and_gcs_secret(
     assert "secret-of-google" not in f"{caught.value}{pickle.dumps(location)!r}"
 
 
-def test_google_storage_with_storage_options_is_used_with_gcsfs(
+def test_google_storage_with_storage_options_is_accessed_with_gcsfs(
     any_host: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("gcsfs")

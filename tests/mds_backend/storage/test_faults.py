@@ -86,7 +86,7 @@ REFUSING = "http://127.0.0.1:9"
 
 @pytest.fixture
 def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Addresses that are connected to when checking whether a host exists."""
+    """The addresses contacted by the check whether a host exists."""
     found: list[Any] = []
     connect = socket.create_connection
 

@@ -138,7 +138,7 @@ def test_missing_library_raises_error_naming_its_extra(
         ("s3://bucket/x.parquet?versionId=4", True),
     ],
 )
-def test_s3_url_with_colons_or_version_has_its_options(url: str, is_version_aware: bool) -> None:
+def test_s3_url_may_contain_colons_or_a_version_id(url: str, is_version_aware: bool) -> None:
     protocol, options = options_in_use(url, {})
     assert protocol == "s3"
     assert ("version_aware" in options) == is_version_aware
@@ -234,7 +234,7 @@ def remove(entry: "os.DirEntry[str]") -> dict[str, Any]:
 
 
 def describe_as_directory(entry: "os.DirEntry[str]") -> dict[str, Any]:
-    """Describe a file as if it had replaced a directory after that was described."""
+    """Describe a file as a directory, as if the file had replaced a directory in the meantime."""
     return {"type": "directory"}
 
 

@@ -57,7 +57,7 @@ def test_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
         opened = s3.count("GET", ".parquet")
         for _ in range(3):
             assert dataset.to_table(["n", "s"]).equals(TABLE)
-        assert opened in (2, 6)  # two footers, and no new requests the second time
+        assert opened in (2, 6)  # two footers, and nothing when opened again
     assert s3.count("GET", ".parquet") == 6
     assert (tmp_path / "named/k=1/a.parquet").exists()
 
@@ -97,7 +97,7 @@ def test_failing_store_raises_error_naming_the_file(s3: S3Server) -> None:
 
 
 def put_table(location: Location, folder: Path) -> None:
-    """Copy a table to the store in two versions, each with a deleted row."""
+    """Copy a Delta table to the store, with two versions that each delete a row."""
     table = folder / "table"
     rows = pa.table({"n": range(5)})
     fields = metadata([field("n", "long")])

@@ -107,7 +107,7 @@ def test_request_with_expired_credentials_is_repeated_once(
     assert guard.expired >= len(reads)
 
 
-def test_credentials_that_expire_without_notice_are_renewed_once_refused(
+def test_credentials_that_expire_without_notice_are_renewed_after_being_refused(
     place: Location, guard: GuardedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each token expires after ten seconds, but its lease does not state that."""

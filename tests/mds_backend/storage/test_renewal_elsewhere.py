@@ -77,7 +77,7 @@ def test_azure_signature_without_write_access_raises_credentials_error(signed: L
 def test_delta_table_on_azure_is_read_with_a_signature(
     signed: Location, azure: AzureServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the environment has a key, which deltalake prefers, an error is raised."""
+    """A key in the environment raises an error, because deltalake would use it instead."""
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
     endpoint = {"BlobEndpoint": f"{azure.url}/{ACCOUNT}", "account_name": ACCOUNT}
     place = Location(signed.url, endpoint, credentials=Signer("t"))
@@ -153,7 +153,7 @@ def test_iceberg_configurations_become_store_options() -> None:
 
 
 def test_longest_prefix_of_storage_credentials_wins() -> None:
-    """The REST catalog spec also gives the prefix precedence over the configuration."""
+    """As the REST catalog spec requires, these credentials also override the configuration."""
 
     def keys(name: str) -> dict[str, str]:
         return {"s3.access-key-id": name, "s3.secret-access-key": "s", "s3.session-token": "t"}

@@ -92,7 +92,7 @@ def test_ranges_are_requested_before_a_slow_store_answers_the_first_request(
 
 
 @pytest.mark.parametrize("size", [400, 2000, SIZE + 1, 9000])
-def test_downloaded_object_of_unexpected_size_has_its_actual_size(
+def test_object_of_unexpected_size_is_downloaded_completely(
     size: int, location: Location, tmp_path: Path
 ) -> None:
     location.write("object", [bytes(size)])
@@ -153,7 +153,10 @@ def test_error_quotes_the_stores_response_to_a_refused_request(
 
 
 def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> list[bool]:
-    """Return a list of whether requests had signed URLs, from which `fails` decides on refusals."""
+    """Return a list that records whether each request had a signed URL.
+
+    A request is refused with `status` if `fails` returns true for this list.
+    """
     signed: list[bool] = []
 
     def answer(environ: WSGIEnvironment, start: StartResponse) -> Any:
@@ -251,7 +254,7 @@ def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
                     return
                 await asyncio.sleep(0)
                 assert begun == [0]
-                turn.arrived(6)  # 10 bytes of the two requests are missing
+                turn.arrived(6)  # 10 bytes of the two requests have yet to arrive
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 assert begun == [0, 8]
@@ -259,7 +262,7 @@ def test_next_request_begins_once_enough_bytes_have_arrived() -> None:
 
         await asyncio.gather(take(0), take(8))
         async with turns.taken(0, 0, 10), turns.taken(0, 10, 0):
-            pass  # no turns are left waiting
+            pass  # does not wait, because both turns have ended
 
     asyncio.run(asyncio.wait_for(main(), 30))
 

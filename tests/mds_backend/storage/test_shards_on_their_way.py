@@ -60,7 +60,7 @@ def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> L
 
 
 def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
-    """Let `fault(start)` answer range requests for the first shard unless it returns None."""
+    """Let the result of `fault(start)`, unless None, answer range requests for the first shard."""
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
         first = environ.get("HTTP_RANGE", "bytes=0-")[len("bytes=") :].partition("-")[0]
@@ -119,7 +119,7 @@ def test_first_rows_in_a_shuffled_pass_are_requested_individually_if_few(
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
         first, last = map(int, environ["HTTP_RANGE"][len("bytes=") :].split("-"))
-        if last - first < 1010:  # a row and the length before it
+        if last - first < 1010:  # a row and the length stored before it
             of_rows.append(first)
             return (reset if breaks else s3.app)(environ, start)
         assert first < 2000 or release.wait(20)
@@ -133,7 +133,7 @@ def test_first_rows_in_a_shuffled_pass_are_requested_individually_if_few(
     release.set()
     assert sorted([*rows, *(row for batch in found for row in batch)]) == sorted(ROWS)
     assert len(set(of_rows)) == alone
-    assert min(measured) > 1010  # single rows would only measure the latency
+    assert min(measured) > 1010  # requests for single rows would only measure latency
 
 
 def test_shard_replaced_while_being_read_raises_error(
@@ -167,7 +167,7 @@ def test_retry_requests_only_the_missing_ranges(
         asked.append(first)
         if first < 16_000 or asked.count(first) > resets:
             return None
-        known.result(60).wait_for(16_000)  # else a range in flight would be requested again
+        known.result(60).wait_for(16_000)  # otherwise, a range in flight is requested again
         return reset
 
     faulty(s3, fault)

@@ -49,7 +49,7 @@ def write(location: Location, compression: str | None = None) -> Index:
 
 
 class Content:
-    """What a caller holds while it checks for a file; referenced weakly."""
+    """The value of a caller's variable; a weak reference shows whether the value is kept alive."""
 
 
 @pytest.mark.parametrize(

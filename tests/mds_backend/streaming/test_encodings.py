@@ -46,7 +46,7 @@ def test_every_encoding_in_the_format_has_a_class() -> None:
         assert kind().size == encodings.get_mds_encoded_size(name)
 
 
-def test_unknown_names_raise_value_error_and_pickles_are_unsafe() -> None:
+def test_unknown_encodings_raise_value_error_and_pickle_is_unsafe() -> None:
     for text in ("nothing", "nothing:3"):
         assert not encodings.is_mds_encoding(text)
         for call in (encodings.mds_decode, encodings.mds_encode):

@@ -1,4 +1,4 @@
-"""`streaming.base.converters`, `distributed`, `storage`, `util`, `world`, as programs use them."""
+"""Functions and classes that programs import from the modules of `streaming.base`."""
 
 import logging
 import os

@@ -184,7 +184,7 @@ def iceberg(folder: Path) -> Path:
         (iceberg, "an Iceberg table", "make_batch_reader"),
     ],
 )
-def test_error_without_index_names_the_format_and_the_command_to_use(
+def test_error_for_other_format_names_the_format_and_the_command_to_use(
     make: Callable[[Path], Path], kind: str, reader: str, tmp_path: Path
 ) -> None:
     url = f"file://{make(tmp_path)}"

@@ -13,7 +13,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make local disks refuse locks, as some network file systems do."""
 
     def refuse(path: str) -> None:
-        Path(path).touch()  # like opening it would, before locking fails
+        Path(path).touch()  # opening a file creates it, before locking fails
         raise OSError(errno.ENOLCK, "No locks available", path)
 
     monkeypatch.setattr(directories, "try_lock", refuse)

@@ -33,7 +33,7 @@ FIELDS = {"number": "long"}
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """A list of the pauses between attempts, in seconds, which are skipped."""
+    """The pauses between attempts, in seconds, which are recorded instead of waited for."""
     seconds: list[float] = []
     monkeypatch.setattr(directories, "time", SimpleNamespace(sleep=seconds.append))
     return seconds
@@ -41,7 +41,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def failures(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    """A list of errors, one per attempt to write a file, after which attempts succeed."""
+    """Errors that attempts to write a file raise, one per attempt, until none is left."""
     left: list[Exception] = []
     write = Location.write
 

@@ -79,7 +79,7 @@ def test_directory_without_a_readable_index_is_never_emptied(
     assert files_in(tmp_path) == ["index.json"]
 
 
-#: Writes two shards and is then killed.
+#: A program that writes two shards and is then killed.
 _KILLED = """
 import os, signal, sys
 from mdstorm_backend.write.mds_writer import MDSWriter
@@ -112,7 +112,7 @@ def test_files_left_by_a_killed_writer_are_replaced_on_request(tmp_path: Path) -
     assert files_in(tmp_path) == ["index.json", "shard.00000.mds"]
 
 
-#: Removes the index of a dataset to be replaced, and is then killed.
+#: A program that removes the index of a dataset to be replaced, and is then killed.
 _KILLED_REPLACING = """
 import os, signal, sys
 from mdstorm_backend.write.mds_writer import MDSWriter
@@ -203,7 +203,7 @@ def test_unwritable_directory_raises_error(tmp_path: Path) -> None:
     assert not isinstance(caught.value, errors.DatasetExistsError)
 
 
-#: Claims a directory, then forks a process that exits normally.
+#: A program that claims a directory, then forks a process that exits normally.
 _FORKED = """
 import os, sys
 from mdstorm_backend.storage import Location

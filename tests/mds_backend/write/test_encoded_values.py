@@ -156,7 +156,7 @@ def test_json_reads_back_as_the_same_value(rows: list[Any], text: str) -> None:
     ],
     ids=str,
 )
-def test_other_values_in_a_column_are_encoded_like_single_values(
+def test_texts_bytes_and_objects_in_a_column_are_encoded_like_single_values(
     encoding: str, values: list[Any], type_: pa.DataType
 ) -> None:
     check_same(encoding, pa.array(values, type_), values)

@@ -38,7 +38,7 @@ def assert_values(dataset: Any, values: list[Any], type_: pa.DataType) -> None:
     assert found.to_pylist() == values
 
 
-#: Rows, shard encodings, shape, whether lists are uneven, and the number of inner nulls.
+#: For each case: rows, shard encodings, shape, whether lists are uneven, number of inner nulls.
 FORMS: dict[str, tuple[list[Any], list[str], Any, bool, int]] = {
     "one shape": (ALIKE, ["ndarray:int64:2,2"], (2, 2), False, 0),
     "with a null row": ([*ALIKE, None], ["ndarray:int64:2,2"], (2, 2), False, 0),
@@ -105,7 +105,7 @@ NUMBERS = ["boolean", "byte", "short", "integer", "long", "float", "double"]
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[SparkType, list[Any]]:
-    """Rows of a given depth, with the same or different shapes, and nulls anywhere."""
+    """The type and rows of a nested array column, whose shapes may differ, with nulls anywhere."""
     depth = draw(st.integers(2, 4))
     spark_type: SparkType = draw(st.sampled_from(NUMBERS))
     item: st.SearchStrategy[Any] = st.booleans() if spark_type == "boolean" else st.integers(0, 100)
@@ -186,7 +186,7 @@ def write_as(tmp_path: Path, encoding: str, rows: list[Any]) -> Any:
 
 
 def test_nested_arrays_are_written_in_the_given_encoding(tmp_path: Path) -> None:
-    rows = [*ALIKE, None, [[None], None]]  # which earlier versions stored as JSON
+    rows = [*ALIKE, None, [[None], None]]  # earlier versions stored such rows as JSON
     dataset = write_as(tmp_path, "json", rows)
     assert (encodings(dataset), stored(dataset).encoding) == (["json"], "json")
     assert_values(dataset, rows, arrow_type(LONGS))

@@ -184,7 +184,7 @@ def cut(values: list[bytes], limit: int | None) -> list[bytes]:
 
 
 def expected_counts(values: list[bytes], limit: int | None, empty: int) -> list[int]:
-    """Count samples by the format's rule, but without empty shards before oversized samples."""
+    """Return each shard's sample count by the format's rule, but without empty shards."""
     counts, used = [0], empty
     for value in values:
         need = 4 + len(value) + 4
