@@ -67,7 +67,7 @@ def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
     page = rule.explain()
     assert page.startswith(f"# {rule.code} {rule.title}\n\nClass: `{rule.cls}`.\n\n")
     blocks = {match["which"]: match for match in _BLOCK.finditer(page)}
-    if rule.code == "PM115":  # its example needs two files
+    if rule.code == "PM115":  # the example of PM115 needs two files
         return
     before = blocks["before"]
     after = blocks.get("after", before)

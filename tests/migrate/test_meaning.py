@@ -54,7 +54,7 @@ def _package(names: dict[str, set[str]]) -> dict[str, types.ModuleType]:
     for path, module in modules.items():
         module.__path__ = []
         for name in names[path]:
-            setattr(module, name, name)  # the same value in every module that has it
+            setattr(module, name, name)  # a name has the same value in every module
         above, _, last = path.rpartition(".")
         if above in modules:
             setattr(modules[above], last, module)

@@ -86,7 +86,7 @@ REFUSING = "http://127.0.0.1:9"
 
 @pytest.fixture
 def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The addresses contacted by the check whether a host exists."""
+    """Addresses that the check for a missing host connects to."""
     found: list[Any] = []
     connect = socket.create_connection
 

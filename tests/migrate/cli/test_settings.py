@@ -142,7 +142,7 @@ def test_requirement_for_other_package_exits_with_2(wrong: str, tmp_path: Path) 
     assert invoke(command, tmp_path).exit_code == 2
 
 
-def test_extras_in_single_requirements_file_follow_repository_code(tmp_path: Path) -> None:
+def test_extras_in_requirements_file_passed_alone_follow_code_in_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     (tmp_path / "a.py").write_text("from petastorm import make_reader\n")
     path = tmp_path / "requirements.txt"

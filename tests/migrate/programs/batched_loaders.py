@@ -1,4 +1,4 @@
-"""Loaders of whole columns, from files and from memory."""
+"""Loaders that return whole columns, read from files or kept in memory."""
 from petastorm.pytorch import BatchedDataLoader, InMemBatchedDataLoader
 from petastorm.reader import make_batch_reader
 

@@ -1,6 +1,6 @@
 """Two TensorFlow datasets in one statement that continues after a backslash."""
 from petastorm.spark import SparkDatasetConverter
-from petastorm.spark import make_spark_converter   # the second line for one module
+from petastorm.spark import make_spark_converter   # another import from the same module
 
 
 def main(spark, directory):

@@ -146,7 +146,7 @@ def test_files_outside_working_directory_have_absolute_uris_in_sarif(
 
 
 @each(None, 2)
-def test_only_conditions_outside_cells_have_lines_in_sarif(
+def test_sarif_condition_has_line_unless_it_is_in_a_notebook_cell(
     cell: int | None, tmp_path: Path
 ) -> None:
     report = report_of(tmp_path)

@@ -83,7 +83,7 @@ def test_folder_that_does_not_shadow_import_is_not_reported_as_copy(
 ) -> None:
     write_files(tmp_path, {**files, "acme/jobs/__init__.py": ""})
     script = str(tmp_path / path)
-    if path == "acme/jobs.py":  # it imports the package next to it
+    if path == "acme/jobs.py":  # this module imports the package next to it
         check_noop(READS, script)
     else:
         check_rewrite(READS, MOVED, script)

@@ -16,7 +16,9 @@ from tests.migrate.checks import check_noop, check_rewrite, each
         "- python -m mdstorm.etl.dataset_metadata x\n",
     ),
 )
-def test_json_and_yaml_are_rewritten(path: str, before: str, after: str) -> None:
+def test_requirements_and_commands_in_json_and_yaml_are_rewritten(
+    path: str, before: str, after: str
+) -> None:
     check_rewrite(before, after, path, unsafe=True)
 
 

@@ -49,7 +49,7 @@ def test_reworded_todo_comment_replaces_finding() -> None:
     ]
 
 
-def test_todo_comment_is_matched_by_text_before_rule_code() -> None:
+def test_todo_comment_with_same_text_is_preferred_to_one_with_same_rule_code() -> None:
     command = 'run("pip install petastorm==0.9\\n"'
     text = f'{command})\n{command}, "git+https://host/petastorm.git")\n'
     output = migrate(text).output

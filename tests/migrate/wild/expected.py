@@ -1,7 +1,7 @@
-"""The result that an experienced user of Petastorm expects of the migration, file by file.
+"""For each file, the migration result that an experienced user of Petastorm expects.
 
-It was written by looking only at the programs, not at the tool, except for the text that marks a
-TODO. Files that are not listed are expected to be migrated completely.
+The results were written by looking only at the programs, not at the tool, except for the text that
+marks a TODO. Files that are not listed are expected to be migrated completely.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Expected:
     todo : dict of str to str
         Maps a part of a line that needs manual work to words of the TODO above it.
     listed : tuple of str
-        Text of lines that the report names without a comment: further places of a cause, and lines
-        that no rule edits.
+        Text of lines that the report names without a comment: further places with the same cause,
+        and lines that no rule edits.
     becomes, stays : tuple of str
         Text that the output has, and text of the source that it must not change.
     untouched : bool
@@ -30,7 +30,7 @@ class Expected:
     unsafe : bool
         Whether edits need `--unsafe`; the other expectations then hold with it.
     keeps : bool
-        Whether it runs only with Petastorm until the TODO is resolved.
+        Whether the file runs only with Petastorm until the TODO is resolved.
     error : str
         Words of the reason why the file, or a part of it, cannot be migrated.
     computes : object
@@ -52,7 +52,7 @@ class Expected:
 
 
 EXPECTED: dict[str, Expected] = {
-    # What is Petastorm's stays, and is spoken of.
+    # Uses of Petastorm that are reported, because edits alone cannot migrate them.
     "programs/conditional_on_version.py": Expected(
         {"if Version(petastorm.__version__)": "decide which branch is right"}, keeps=True
     ),
@@ -77,7 +77,7 @@ EXPECTED: dict[str, Expected] = {
         becomes=("import BatchedDataLoader as BatchDataLoader",),
         unsafe=True,
     ),
-    # Names that strings put together.
+    # Module names in strings, some of which are assembled at run time.
     "programs/dynamic_name.py": Expected({'BACKEND = "petastorm"': "resolves names"}, keeps=True),
     "programs/modules_in_tables.py": Expected(
         {'REQUIRED = ("petastorm", "petastorm.pytorch"': "resolves names"},
@@ -99,7 +99,7 @@ EXPECTED: dict[str, Expected] = {
         ),
         becomes=('"mdstorm"',),
     ),
-    # Words that only look like the library.
+    # Words that only look like names from the library.
     "programs/shadowed_name.py": Expected(untouched=True),
     "programs/abstract_storage_engine.py": Expected(
         stays=('PETASTORM = "petastorm"', '"/mnt/petastorm_cache"', "petastorm = get_engine(")
@@ -116,7 +116,7 @@ EXPECTED: dict[str, Expected] = {
         becomes=("'mdstorm[torch] ; python_version",),
         stays=('petastorm = "plugins.petastorm_plugin:PetastormPlugin"',),
     ),
-    # Other files of projects.
+    # Requirements, settings and tests in projects.
     "projects/monorepo_etl_train/requirements.txt": Expected(becomes=("\nmdstorm  # reads",)),
     "projects/monorepo_etl_train/setup.cfg": Expected(
         becomes=("    mdstorm\n", "FutureWarning:mdstorm.*")
@@ -132,7 +132,7 @@ EXPECTED: dict[str, Expected] = {
         untouched=True,
         listed=('"_target_": "petastorm.make_batch_reader"', '"petastorm.pytorch.DataLoader"'),
     ),
-    # What no test can run.
+    # Files that no test can run.
     "unrunnable/airflow_dag.py": Expected(
         listed=("petastorm-generate-metadata.py", "petastorm-copy-dataset.py")
     ),
@@ -227,7 +227,7 @@ EXPECTED: dict[str, Expected] = {
         stays=('"ignore::FutureWarning:petastorm"',),
         unsafe=True,
     ),
-    # Code for an old Petastorm, and code that uses attributes that mdstorm's objects do not have.
+    # Code for old versions of Petastorm, and attributes that mdstorm's objects do not have.
     "unrunnable/old_arguments.py": Expected(
         {'COMMON["s3_config_kwargs"]': "pass storage_options= instead"},
         listed=(

@@ -21,7 +21,7 @@ from mdstorm_migrate.sources import find_source
 from .expected import EXPECTED, Expected
 
 WILD = Path(__file__).parent
-#: The sets of programs, by the start of their files' names.
+#: The directory of each set of programs, by the prefix of its file names.
 ROOTS = {"": WILD, "wild2/": WILD.parent / "wild2"}
 FOLDERS = ("programs", "projects", "unrunnable")
 FILES = sorted(
@@ -36,21 +36,21 @@ _MARK = "TODO(mdstorm)"
 
 
 def expected_of(name: str) -> Expected:
-    """Return the expectation for a file: by default, that it needs no work."""
+    """Return the expected result for a file; by default, the file needs no work."""
     return _EXPECTED.get(name, Expected())
 
 
 def path_of(name: str) -> Path:
-    """Return the path of a file of the sets."""
+    """Return the path of the file with this name in `FILES`."""
     return ROOTS["wild2/"] / name[6:] if name.startswith("wild2/") else WILD / name
 
 
 def migrated(name: str, data: bytes | None = None) -> Outcome:
-    """Migrate a file of the corpus, or other bytes in its place."""
+    """Migrate a file, or `data` instead of the file's content."""
     path = path_of(name)
     data = path.read_bytes() if data is None else data
     source = find_source(path, data)
-    if source is None:  # no kind of file that is scanned
+    if source is None:  # the tool does not scan such files
         return Outcome(data, data)
     return migrate_alone(data, path, source, Settings(unsafe=expected_of(name).unsafe))
 
@@ -83,7 +83,7 @@ def _wrong(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
 
 
 def _missed(name: str, expected: Expected, outcome: Outcome) -> Iterator[str]:
-    """Yield expected results that are neither made nor reported, and unexpected comments.
+    """Yield expected edits and reports that are missing, and unexpected comments.
 
     A line is reported by a comment above it, or by a line of the report.
     """
@@ -120,7 +120,7 @@ def _reported(outcome: Outcome) -> Iterator[tuple[str, str]]:
 
 
 def _left(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines that import Petastorm; none for notebooks, because they are not Python."""
+    """Yield the number and text of each line of Python code that imports Petastorm."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except SyntaxError:
@@ -133,7 +133,7 @@ def _left(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _todos(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines that have TODOs above them, and these."""
+    """Yield each line that follows TODO comments, and the text of these comments."""
     lines = text.splitlines()
     number = 0
     while number < len(lines):
@@ -146,7 +146,7 @@ def _todos(text: str) -> Iterator[tuple[str, str]]:
 
 
 def column(files: list[str] = FILES) -> str:
-    """Return the last column of the guide's table: the number of files, and their shares."""
+    """Return the last column of the guide's table: the number of files and each result's share."""
     judged = {name: faults(name) for name in files}
     right = [name for name, faults in judged.items() if not any(faults)]
     wrong = sum(bool(wrong) for wrong, _ in judged.values())

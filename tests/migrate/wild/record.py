@@ -1,10 +1,10 @@
-"""Run the programs and save what each of them returned, by name, as JSON.
+"""Run programs, and save what each program returns or raises, by program name, as JSON.
 
     record.py FOLDER OUTCOMES.json [NAME...]
 
-FOLDER holds modules with `main(spark, directory)`, and folders with such a `main.py`. Started with
-Petastorm's interpreter of `benchmarks/.environments`, it records `outcomes.json`; the tests start
-it with mdstorm's for the migrated programs.
+FOLDER contains modules with `main(spark, directory)`, and folders with such a `main.py`. Run with
+Petastorm's interpreter from `benchmarks/.environments`, this script records `outcomes.json`; the
+tests run it with mdstorm's interpreter for the migrated programs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KEYS = [f"{library}.spark.converter.parentCacheDirUrl" for library in ("petastor
 
 
 def programs(folder: Path) -> dict[str, Path]:
-    """List the modules that have a `main`, by name."""
+    """Return the paths of the modules that have a `main`, by program name."""
     found = {path.stem: path for path in folder.glob("*.py")}
     found |= {path.parent.name: path for path in folder.glob("*/main.py")}
     return dict(sorted(found.items()))
 
 
 def wait_for_rows() -> None:
-    """Keep Petastorm's thread pool from ending before its first row, as it does now and then."""
+    """Make Petastorm's readers pause after they start, because some would otherwise yield no rows."""
     try:
         from petastorm.reader import Reader
     except ImportError:
@@ -48,7 +48,7 @@ def wait_for_rows() -> None:
 
 
 def outcome(spark: Any, name: str, path: Path) -> Any:
-    """Import one program as its users do, from its own folder, and call `main`."""
+    """Import a program from its own folder, as its users do, and return the result of `main`."""
     from pyspark import cloudpickle
 
     before = set(sys.modules)
@@ -60,7 +60,7 @@ def outcome(spark: Any, name: str, path: Path) -> Any:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)
-        # Spark's Python workers cannot import it.
+        # Spark's Python workers cannot import this module.
         cloudpickle.register_pickle_by_value(module)
         with tempfile.TemporaryDirectory() as directory:
             return json.loads(json.dumps(module.main(spark, directory)))
@@ -68,7 +68,7 @@ def outcome(spark: Any, name: str, path: Path) -> Any:
         sys.path.remove(str(path.parent))
         for key in KEYS:
             spark.conf.unset(key)
-        # Two projects may have modules of the same name.
+        # Another project may have modules with the same names.
         for loaded in set(sys.modules) - before:
             file = getattr(sys.modules[loaded], "__file__", None) or ""
             if file.startswith(f"{path.parent}{os.sep}"):
@@ -76,13 +76,13 @@ def outcome(spark: Any, name: str, path: Path) -> Any:
 
 
 def main() -> None:
-    """Run all programs of a folder, or those that are named, in one session."""
+    """Run the named programs in a folder, or all of them, in one Spark session."""
     folder, outcomes, *names = sys.argv[1:]
     from pyspark.sql import SparkSession
 
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # A session of the process that starts this one leaves its conf there.
+    # If the parent process has a Spark session, this variable contains that session's settings.
     os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
     spark = (
         SparkSession.builder.master("local[1]")

@@ -1,4 +1,4 @@
-"""Programs as wild as people's: the tool edits what it should, and speaks of the rest.
+"""Realistic programs, in which the tool edits what it should, and reports the rest.
 
 What each program computes was recorded with Petastorm (`record.py`, `outcomes.json`); what the tool
 should do to each file is in `expected.py`.
@@ -32,7 +32,7 @@ OUTCOMES: dict[str, Any] = {
     for name, outcome in json.loads((root / "outcomes.json").read_text("utf-8")).items()
 }
 PROJECTS = sorted(path.name for path in (WILD / "projects").iterdir())
-#: Run at each commit; the others take long.
+#: Programs that run at each commit; running the others takes a long time.
 REPRESENTATIVE = [
     *("etl_append_partitions", "generator_context", "getattr_strings"),
     *("lightning_like_datamodule", "mocked_unit_tests", "subclass_loader"),
@@ -68,12 +68,12 @@ def test_command_and_function_produce_same_files(name: str, tmp_path: Path) -> N
     options = ["--unsafe"] if unsafe else []
     assert invoke(command, "-w", "-q", *options, project).exit_code == 0
     for path in project.rglob("*.*"):
-        if path.suffix == ".py":  # requirements are migrated by what the code needs
+        if path.suffix == ".py":  # requirements depend on a project's code
             key = str(Path("projects", path.relative_to(tmp_path)))
             assert path.read_bytes() == migrated(key).after, path
 
 
-def test_strings_and_imports_wait_together_for_held_file(tmp_path: Path) -> None:
+def test_test_module_is_unchanged_while_its_conftest_stays_on_petastorm(tmp_path: Path) -> None:
     project = tmp_path / "tests_and_conftest"
     shutil.copytree(WILD / "projects" / project.name, project)
     assert invoke(command, "-w", "-q", project).exit_code == 0
@@ -82,11 +82,11 @@ def test_strings_and_imports_wait_together_for_held_file(tmp_path: Path) -> None
     assert "petastorm==0.12.1" in (project / "tox.ini").read_text()
 
 
-#: Programs that need more manual work: without Petastorm, they fail with an error of their own.
+#: Programs that need more manual work; without Petastorm, they raise errors of their own.
 _LEFT_TO_PEOPLE = {"config_yaml_factory"}
 
 
-#: Programs that use names that NumPy 2 removed; the command leaves these to NumPy's own rules.
+#: Programs that use names that NumPy 2 removed, which the command leaves to ruff's NumPy rules.
 _OLD_NUMPY = {"old_python_idioms"}
 
 
@@ -99,7 +99,7 @@ def files_of(name: str) -> list[str]:
 
 
 def expected_outcome(name: str) -> dict[str, Any] | None:
-    """Return what a migrated program should compute; None if it still needs work."""
+    """Return what a migrated program should compute, or None if it still needs manual work."""
     paths = files_of(name)
     if name in _LEFT_TO_PEOPLE:
         return None
@@ -125,7 +125,7 @@ def write_migrated(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", REPRESENTATIVE)
-@pytest.mark.filterwarnings("ignore::UserWarning")  # what Petastorm warned of, mdstorm does too
+@pytest.mark.filterwarnings("ignore::UserWarning")  # mdstorm warns as Petastorm does
 def test_migrated_program_computes_result_of_petastorm(
     name: str, classic_spark: Any, set_conf: Any, tmp_path: Path
 ) -> None:
@@ -138,7 +138,7 @@ def test_migrated_program_computes_result_of_petastorm(
 
 @pytest.fixture(scope="module")
 def computed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """The results of all migrated programs of a folder, run in a separate process."""
+    """A function that runs the migrated programs of a folder in a separate process."""
     folder = tmp_path_factory.mktemp("wild")
     write_migrated(folder)
 

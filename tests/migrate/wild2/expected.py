@@ -1,7 +1,7 @@
-"""What an experienced user of Petastorm expects of the migration of these programs, file by file.
+"""For each file in this folder, the migration result that an experienced Petastorm user expects.
 
-Written by one who had read neither the rules nor the documentation of the tool. A file that is not
-listed is expected to need no work: all of it is edited, and nothing of Petastorm is left.
+The author had read neither the rules nor the documentation of the tool. A file that is not listed
+is expected to need no work: all uses of Petastorm are edited, and none are left.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from tests.migrate.wild.expected import Expected
 __all__ = ["EXPECTED"]
 
 EXPECTED: dict[str, Expected] = {
-    # Private parts, and parts that mdstorm does not have.
+    # Private names, and names that mdstorm does not have.
     "programs/custom_codec_pipeline.py": Expected(
         {"import dataset_metadata, legacy": "petastorm.etl.legacy"}, keeps=True
     ),
@@ -34,13 +34,13 @@ EXPECTED: dict[str, Expected] = {
         stays=("'WARNING:data_access:petastorm: '",),
         keeps=True,
     ),
-    # A message that tells its readers what to install.
+    # Lazy imports, and a message that tells users what to install.
     "programs/lazy_optional.py": Expected(
         {"LazyModule('petastorm.tf_utils')": "petastorm.tf_utils"},
         listed=("LazyModule('petastorm.pytorch')",),
         keeps=True,
     ),
-    # Names in strings, of other files too.
+    # Module names in strings, including strings that name the program's own modules.
     "programs/pytest_suite/test_mocks.py": Expected(
         becomes=(
             "'mdstorm.make_batch_reader'",
@@ -67,7 +67,7 @@ EXPECTED: dict[str, Expected] = {
     "programs/estimator_platform/estimator.py": Expected(
         becomes=("from mdstorm.spark.spark_dataset_converter import",)
     ),
-    # Words that only look like the library.
+    # Words that only look like names from the library.
     "programs/research_globals.py": Expected(
         stays=("'--petastorm-cache', dest='petastorm_cache'", "FLAGS.petastorm_cache")
     ),
@@ -85,7 +85,7 @@ EXPECTED: dict[str, Expected] = {
         ),
     ),
     "programs/sized_streams_typed.py": Expected(becomes=("import mdstorm as petastorm\n",)),
-    # mdstorm's classes leave it the names of its attributes.
+    # The programs' own modules, some of which have petastorm in their names.
     "programs/compat_shims/main.py": Expected(untouched=True),
     "programs/compat_shims/petastorm_helpers.py": Expected(untouched=True),
     "programs/compat_shims/test_compat.py": Expected(
@@ -115,7 +115,7 @@ EXPECTED: dict[str, Expected] = {
             "petastorm.read_ids(self.url)",
         ),
     ),
-    # Other files of projects.
+    # Settings, requirements and commands of programs.
     "programs/monorepo/setup.cfg": Expected(
         becomes=("tf = mdstorm[tf]", "[mypy-mdstorm.*]", "known_third_party = mdstorm,torch")
     ),
@@ -130,7 +130,7 @@ EXPECTED: dict[str, Expected] = {
     "programs/cli_tools/commands.py": Expected(
         {"import copy_dataset": "petastorm.tools"}, keeps=True
     ),
-    # What no test can run.
+    # Files that no test can run.
     "unrunnable/colab_mnist.ipynb": Expected(
         becomes=(
             'python -c \\"import mdstorm; print(mdstorm.__version__)',
@@ -186,7 +186,7 @@ EXPECTED: dict[str, Expected] = {
         stays=("Petastorm was written at Uber.",),
     ),
     "unrunnable/requirements-train.txt": Expected(
-        # mdstorm cannot be installed on that Python, so a person decides.
+        # mdstorm cannot be installed on that version of Python, so a person decides.
         {
             'petastorm[tf_gpu]>=0.9; python_version < "3.8"': "mdstorm does not support",
             "git+https://github.com/uber/petastorm": "require mdstorm",
