@@ -111,7 +111,7 @@ def check_notebook(
 
 
 def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
-    """Whether an output is the notebook's own; lines that libraries print are removed."""
+    """Remove lines that libraries print from an output; return whether any output is left."""
     if output.output_type == "stream":
         lines = output.text.splitlines(keepends=True) if output.name == "stdout" else []
         output.text = "".join(line for line in lines if line in printed)
@@ -139,7 +139,7 @@ def pictures_of(outputs: Sequence[nbformat.NotebookNode]) -> list[bytes]:
 def difference(
     committed: Sequence[nbformat.NotebookNode], found: Sequence[nbformat.NotebookNode]
 ) -> str:
-    """Describe the first difference between a cell's outputs; empty if there is none."""
+    """Describe the first difference between a cell's outputs, or return an empty string."""
     for old_line, line in zip_longest(_lines_of(committed), _lines_of(found)):
         if not _agree(old_line, line):
             return f"{line!r} instead of {old_line!r}"

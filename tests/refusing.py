@@ -94,7 +94,7 @@ def _guarded(method: Any) -> Any:
 
 @contextmanager
 def refusing(*, connect: bool) -> Iterator[None]:
-    """Within a block, refuse what serverless compute refuses, in all sessions of this process."""
+    """In all sessions of this process, refuse the calls that serverless compute refuses."""
     kind = "pyspark.sql.connect." if connect else "pyspark.sql."
     conf = import_module(kind + "conf")
     frames = _frames(connect)

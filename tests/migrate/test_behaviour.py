@@ -46,7 +46,7 @@ def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
 
 
 def check_same(before: str, after: str, path: Path, spark: Any, folder: Path) -> Any:
-    """Assert that a program has the same result before and after its migration; return it."""
+    """Assert that migration does not change a program's result, and return the result."""
     with installed_as_petastorm():
         expected = run(before, path, spark, folder / "before")
     assert "petastorm" not in sys.modules

@@ -17,7 +17,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "examples" / "README.md",
 ]
-#: Directories with files that `ARCHITECTURE.md` mentions, where 123 is a placeholder.
+#: Directories that contain the files mentioned in `ARCHITECTURE.md`; 123 is a placeholder there.
 FOLDERS = [ROOT / name for name in ("compat", "docs", "mds_backend", "migrate", "scripts", "tests")]
 
 

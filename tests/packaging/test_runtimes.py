@@ -30,7 +30,7 @@ def head(file: Path, key: str) -> str | None:
 
 
 def versions(text: str) -> dict[str, str]:
-    """Return the pinned versions by name, except the build dependencies of a wheel."""
+    """Return the pinned versions by package name, without the build dependencies of a wheel."""
     pins = re.findall(r"^([\w.-]+)==([\w.]+)", text, flags=re.M)
     return {canonicalize_name(name): version for name, version in pins}
 

@@ -18,7 +18,7 @@ GAP = "…"
 
 
 def texts_of(node: ast.AST) -> list[str]:
-    """Return the text of a string node, with a gap for each value."""
+    """Return the text of a string node, with a placeholder for each value."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):

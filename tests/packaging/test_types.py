@@ -67,7 +67,7 @@ def check(tool: str, *arguments: str | Path, cwd: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def of_mypy(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Run mypy once as users do, outside this project and without its settings."""
+    """Run mypy once as users do: outside this project and without the project's settings."""
     directory = tmp_path_factory.mktemp("mypy")
     (directory / "loops.py").write_text(_LOOPS)
     (directory / "mistakes.py").write_text(_MISTAKES)

@@ -36,7 +36,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(wheel: Path, target: Path, python: str, *options: str | Path) -> Path:
-    """Create an environment with the wheel; return the folder with its commands."""
+    """Create an environment with the wheel, and return the environment's folder of commands."""
     installed = target / "venv" / "bin"
     run(*UV, "venv", "--quiet", "--python", python, target / "venv", cwd=target)
     where = ("--quiet", "--python", installed / "python")
@@ -114,7 +114,7 @@ def test_importing_module_without_its_extra_raises_error_with_install_command(
     assert f'Install it with: pip install "mdstorm[{extra}]"' in shown
 
 
-def test_making_loader_without_its_extra_raises_error_with_extra(
+def test_making_loader_without_its_extra_raises_error_naming_the_extra(
     base_install: Path, tmp_path: Path
 ) -> None:
     program = """

@@ -24,7 +24,7 @@ class Catalog:
     behind: S3Server
 
     def put(self, name: str, folder: Path, format_: str = "DELTA", **more: Any) -> str:
-        """Upload a directory and register it as a table; return its URL."""
+        """Upload a directory, register it as a table, and return the table's URL."""
         prefix = f"tables/{name}"
         url = f"s3://{BUCKET}/{prefix}"
         location = Location.of(url, {"endpoint_url": self.behind.url, **_KEYS})

@@ -18,7 +18,7 @@ _HEADERS = (
 
 
 class Workspace:
-    """The WSGI application. Directories exist once they are created or not empty."""
+    """The WSGI application, in which directories exist once they are created or contain files."""
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}

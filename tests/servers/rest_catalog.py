@@ -1,4 +1,4 @@
-"""An Iceberg REST catalog for pyiceberg's client that issues credentials for `GuardedS3`."""
+"""An Iceberg REST catalog that issues credentials for `GuardedS3` to pyiceberg's client."""
 
 import json
 import time

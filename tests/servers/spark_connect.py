@@ -64,7 +64,7 @@ class SparkConnectServer:
         raise RuntimeError("the Spark Connect server did not start:\n" + "".join(seen[-20:]))
 
     def run(self, program: str, directory: Path) -> str:
-        """Run a program with a session on this server as `spark`; return its output."""
+        """Run a program whose `spark` is a session on this server, and return the output."""
         head = (
             "from pyspark.sql import SparkSession\n"
             f"spark = SparkSession.builder.remote({self.url!r}).getOrCreate()\n"

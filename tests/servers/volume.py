@@ -31,7 +31,8 @@ _DETACH = 2
 _MOST_BYTES = 1 << 20
 _HEADER = struct.Struct("<IIQQIIII")
 _ATTRIBUTES = struct.Struct("<6Q10I")
-#: Requested from the kernel: truncation on open, both kinds of locks, large writes, many pages.
+#: Features to request from the kernel: truncation on open, both kinds of locks, large writes and
+#: many pages.
 _FLAGS = 1 << 3 | 1 << 1 | 1 << 10 | 1 << 5 | 1 << 22
 #: Reads and writes bypass the kernel's cache, so shared memory maps are refused.
 _DIRECT_IO = 1

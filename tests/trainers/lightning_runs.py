@@ -120,7 +120,7 @@ def trainer_of(
 
 
 def fit(data: dict[str, Any], at: Path, epochs: int = EPOCHS, **options: Any) -> list[list[int]]:
-    """Train, and return the rows of each epoch; an epoch without training has none."""
+    """Train, and return the rows of each epoch; the list is empty for an epoch without training."""
     model = options.pop("model", None) or Model()
     resumed = options.pop("ckpt_path", None)
     trainer_of(at, epochs, **options).fit(model, **data, ckpt_path=resumed, weights_only=False)

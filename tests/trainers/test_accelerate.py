@@ -276,7 +276,7 @@ def test_pass_at_last_batch_of_prepared_loader_is_complete_when_another_pass_beg
     assert rows(loader) == list(range(ROWS))
 
 
-def test_peek_after_load_keeps_its_batch_even_if_an_earlier_pass_ends(url: str) -> None:
+def test_batch_peeked_at_after_load_is_kept_even_if_an_earlier_pass_ends(url: str) -> None:
     loader, state = with_one_batch_left(url)
     first = iter(loader)
     last = rows(islice(first, 1))
@@ -315,7 +315,7 @@ def test_ranks_share_one_order_in_prepared_loader_without_seed(
     converter = SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
     monkeypatch.setenv("WORLD_SIZE", "2")
     states = []
-    for rank in range(2):  # each has drawn its own seed for the loader of all rows
+    for rank in range(2):  # each rank has drawn its own seed for its loader of all rows
         monkeypatch.setenv("RANK", f"{rank}")
         with converter.make_torch_dataloader(
             batch_size=100, num_epochs=1, shuffle_rows=True

@@ -10,7 +10,7 @@ import pytest
 from tests.trainers.conftest import ROWS
 from tests.trainers.launching import SAVED_AT, Run, Start, each_once, fork, launch
 
-# Imported here once, instead of in each fork.
+# Lightning is imported here once, instead of in each fork.
 pytest.importorskip("lightning.pytorch")
 
 CHECKPOINT = f"epoch=0-step={SAVED_AT}.ckpt"
@@ -30,7 +30,7 @@ def fit(
     warning: str = "",
     **options: Any,
 ) -> Run:
-    """Train two epochs and write a checkpoint in the first; by default in forks of this process."""
+    """Train two epochs, by default in forks of this process, and write a checkpoint in the first."""
     if start is None:
         start = launch_by_lightning if options.get("strategy") == "ddp_spawn" else fork
     arguments = {"epochs": 2, "save-at": SAVED_AT, **options}

@@ -11,8 +11,8 @@ from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 EPOCHS = 3
-#: Number of batches in an epoch, and number of batches trained before a batch in the middle, or the
-#: last batch, fails.
+#: Number of batches in an epoch, and numbers of batches that are trained before an error in the
+#: middle of an epoch or at its last batch.
 BATCHES = 11
 MIDDLE, LAST = 5, BATCHES - 1
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 def train(
     url: str, at: Path, number: int, data: int, tensor: int | None = None, steps: int = 0
 ) -> NumberedBatches:
-    """Train from where the previous run stopped, for `steps` steps, or to the end if it is 0.
+    """Train for `steps` steps from where the previous run stopped, or to the end if `steps` is 0.
 
     In a mesh with tensor-parallel groups of `tensor` ranks, the rows of each group are returned
     once.

@@ -118,7 +118,7 @@ class Program:
             taken -= in_pass
 
     def batches_of_passes(self, read_before: int) -> Any:
-        """Yield the number of batches in each pass of `fit` after `read_before` rows were read."""
+        """Yield the batch count of each pass over the rows, after `read_before` rows were read."""
         if self.num_epochs is None:
             yield 1 << 30
             return

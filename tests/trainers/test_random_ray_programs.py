@@ -86,7 +86,7 @@ class Program:
         ]
 
     def resume(self) -> None:
-        """Load the states into the same or new loaders; ranks may peek before or after that."""
+        """Load the states into the same or new loaders; ranks may peek before and after loading."""
         states = json.loads(json.dumps([loader.state_dict() for loader in self.loaders]))
         if self.changes_world:
             self.ranks = self.draw.choice([1, 2])

@@ -16,7 +16,7 @@ from mdstorm_backend import ExactOrder, StreamingDataset
 torchdata = pytest.importorskip("torchdata.stateful_dataloader")
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),  # torchdata itself calls it
+    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated"),  # torchdata calls set_vital
     pytest.mark.filterwarnings("ignore:.*and others one more"),
     pytest.mark.filterwarnings("ignore:This DataLoader will create"),  # on fewer cores
 ]
@@ -90,7 +90,7 @@ class Program:
     def resume(self) -> None:
         """Load the states into new loaders, possibly on a different number of ranks."""
         states = [through_a_file(loader.state_dict()) for loader in self.loaders]
-        if not self.workers and not self.is_elastic:  # any state resumes in any world
+        if not self.workers and not self.is_elastic:  # any state works on any number of ranks
             self.ranks = self.draw.choice([1, 2, 3])
             states = [self.draw.choice(states)] * self.ranks
         self.steps.append(("resume", self.ranks))

@@ -42,7 +42,7 @@ def test_state_at_any_position_in_epoch_resumes_exactly(
     resumes_exactly(url, tmp_path, cases, processes, warning)
 
 
-@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata itself calls it
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata calls set_vital
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_state_without_workers_resumes_with_different_world_size(
     url: str, ranks: int, monkeypatch: pytest.MonkeyPatch

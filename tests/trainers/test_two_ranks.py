@@ -17,7 +17,7 @@ def run(program: str, url: str, order: str, at: Path) -> Run:
 
 
 def check_epochs(found: Run, order: str, epochs: int = 2, part: str = "epoch") -> None:
-    """Check that each epoch has each row once; the elastic order repeats one for equal shares."""
+    """Check that each epoch has each row once, except for a row that the elastic order repeats."""
     for epoch in range(epochs):
         recorded = found.recorded(f"{part}{epoch}")
         surplus = recorded.rows - each_once(ROWS)
@@ -41,7 +41,7 @@ def test_ranks_with_transforms_have_equal_batch_counts(
     check_epochs(run("transforms", url, order, tmp_path), order)
 
 
-#: The correct programs, and how many epochs they have.
+#: The programs without mistakes, and the number of epochs of each program.
 QUIET = {"validates": 2, "two": 4, "accumulates": 2, "ahead": 3, "persistent": 2, "resumes": 2}
 
 

@@ -57,7 +57,7 @@ class Content:
     [Location.exists, Location.size, lambda location, _: location.describe()],
     ids=["exists", "size", "describe"],
 )
-def test_check_for_missing_file_does_not_keep_callers_variables(
+def test_check_for_missing_file_does_not_keep_callers_variables_alive(
     store: Store, check: Callable[[Location, str], object]
 ) -> None:
     if store.url.startswith("dbfs:/data"):

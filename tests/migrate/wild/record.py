@@ -33,7 +33,7 @@ def programs(folder: Path) -> dict[str, Path]:
 
 
 def wait_for_rows() -> None:
-    """Make Petastorm's readers pause after they start, because some would otherwise yield no rows."""
+    """Make Petastorm's readers pause after they start; otherwise, some would yield no rows."""
     try:
         from petastorm.reader import Reader
     except ImportError:

@@ -32,7 +32,7 @@ loader = accelerator.prepare(loader_of(few, batch_size=2))
 batches = iter(loader)
 first = accelerator.gather_for_metrics(next(batches)["number"])
 state = loader.state_dict()
-assert gather_object([state]) == [state, state]  # all ranks may save it to one file
+assert gather_object([state]) == [state, state]  # so that ranks may save to the same file
 batches.close()
 for part, batch_size in (("same", 2), ("other", 1)):
     record(first, part)

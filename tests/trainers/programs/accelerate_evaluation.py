@@ -16,7 +16,7 @@ rank, world = accelerator.process_index, accelerator.num_processes
 
 
 def evaluate(part: str, loader: Iterable[Any]) -> None:
-    """Record this rank's rows and all ranks' rows, and check when the end is known."""
+    """Record the rows of this rank and all ranks; check that only the last batch is marked last."""
     ends = []
     for batch in loader:
         record(batch["number"], part)

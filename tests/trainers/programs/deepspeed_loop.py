@@ -16,7 +16,7 @@ from mdstorm_backend import StreamingDataset
 url, kind, part = sys.argv[1:4]
 resumed = sys.argv[4] if len(sys.argv) > 4 else None
 
-# Created before the process group.
+# The dataset and the loader are created before the process group.
 dataset = StreamingDataset(local=url, batch_size=100)
 loader = converter_of(url).make_torch_dataloader(batch_size=100, num_epochs=1, cur_shard="auto")
 

@@ -15,7 +15,7 @@ else:
 class Recorder(keras.layers.Layer):
     """A layer that returns `values` unchanged, and records the row numbers."""
 
-    #: The part under which rows are recorded.
+    #: Name of the part under which rows are recorded.
     part = "rows"
 
     def call(self, number, values):

@@ -25,7 +25,7 @@ def converter_of(url: str) -> SparkDatasetConverter:
 _OF_CONVERTER = {
     "converter": {"cur_shard": "auto"},
     "explicit": {"cur_shard": 0, "shard_count": 2},
-    # Without shard arguments each rank reads all rows, as in Petastorm, with a random seed.
+    # Without shard arguments, each rank reads all rows with a random seed, as in Petastorm.
     "all": {"shuffle_rows": True},
 }
 
@@ -41,7 +41,7 @@ def loader_of(url: str, kind: str) -> Any:
         loader = DataLoader if kind == "plain" else StreamingDataLoader
         return loader(dataset, batch_size=100, num_workers=2)
     options: dict[str, Any] = _OF_CONVERTER["converter" if kind == "transform" else kind]
-    if kind == "transform":  # it may drop rows, so the loader has no length
+    if kind == "transform":  # a transform may drop rows, so the loader has no length
         options = {**options, "transform_spec": TransformSpec(keep_all)}
     return converter_of(url).make_torch_dataloader(batch_size=100, num_epochs=1, **options)
 

@@ -50,7 +50,7 @@ def loader_of(converter: Any, order: str, batch_size: int = BATCH, **options: An
 
 
 def in_lockstep(batches: Any) -> Iterator[Any]:
-    """Yield batches that all ranks must have; otherwise this hangs, like DDP's gradients."""
+    """Yield batches, but hang if another rank has no batch left, as training with DDP would."""
     for batch in batches:
         dist.all_reduce(torch.zeros(1))
         yield batch
