@@ -30,7 +30,7 @@ def fit(
     warning: str = "",
     **options: Any,
 ) -> Run:
-    """Train two epochs, by default in forks of this process, and write a checkpoint in the first."""
+    """Train two epochs, by default in forks of this process; save a checkpoint in the first."""
     if start is None:
         start = launch_by_lightning if options.get("strategy") == "ddp_spawn" else fork
     arguments = {"epochs": 2, "save-at": SAVED_AT, **options}
