@@ -49,7 +49,7 @@ def test_scopes_match_compiler_symbol_tables(name: str) -> None:
 
 
 def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
-    """Assert that a name is bound where the compiler binds it; return whether the name was checked."""
+    """Assert that a name is bound where the compiler binds it; return whether it was checked."""
     name = symbol.get_name()
     # No statement binds `__class__`, and names such as `_Class__name` are mangled.
     if not symbol.is_referenced() or "__" in name:
