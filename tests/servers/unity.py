@@ -177,7 +177,7 @@ class UnityServer(Server):
 
 
 def _process_between(client: int, server: int) -> int:
-    """Return the process that is connected from the client's port to the server's port."""
+    """Return the process that owns the connection from the client's port to the server's port."""
     found = psutil.net_connections("tcp4")
     pids = {
         one.pid

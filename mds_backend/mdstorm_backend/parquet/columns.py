@@ -118,8 +118,7 @@ def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schem
             if missing is not None:
                 there, here = (urls[0], url) if of_first else (url, urls[0])
                 raise _mixed(
-                    f"{here} has no column {missing!r}, which {there} has with type {has[missing]}",
-                    url,
+                    f"{here} has no column {missing!r}, but {there} has it, as {has[missing]}", url
                 )
         for name, type_ in found.items():
             wider = _wider(types[name], type_)

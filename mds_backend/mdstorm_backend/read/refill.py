@@ -258,9 +258,10 @@ def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[l
     if rows < min(batches, read):  # with batches of one row, a rank may have one row fewer
         raise TransformError(
             f"a transform function returned {rows} rows for {read}, too few for the "
-            f"{batches} batches that every rank makes: leave rows out with predicate= or filters=, "
-            'or before writing, not in the function. If on_corrupt="skip" left out rows here, pass '
-            "shuffling_queue_capacity= to shuffle them with rows from other shards"
+            f"{batches} batches that every rank makes. To leave out rows, pass predicate= or "
+            "filters=, or leave them out before writing, but do not drop them in the function. If "
+            'on_corrupt="skip" left out the rows, pass shuffling_queue_capacity=, so that the '
+            "remaining rows are mixed with rows of other shards"
         )
     left, first = iter(windows), 0
     window = next(left)

@@ -174,8 +174,8 @@ def test_null_column_takes_its_type_from_other_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        ({"y": [1]}, r"b\.parquet has no column 'x', which .*a\.parquet has with type int64"),
-        ({"x": [1], "y": [1]}, r"a\.parquet has no column 'y', which .*b\.parquet has"),
+        ({"y": [1]}, r"b\.parquet has no column 'x', but .*a\.parquet has it, as int64"),
+        ({"x": [1], "y": [1]}, r"a\.parquet has no column 'y', but .*b\.parquet has it"),
         ({"x": ["1"]}, r"'x' is string in .*b\.parquet and int64 in .*a\.parquet"),
         ({"x": [0.5]}, r"'x' is double in .*b\.parquet and int64 in .*a\.parquet"),
         ({"x": [1], "t": tensors((3, 2))}, r"'t' is ext.*=\[3,2\].* in .*b\.parquet and ext"),

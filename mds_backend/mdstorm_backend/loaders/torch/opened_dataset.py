@@ -248,8 +248,8 @@ class OpenedDataset:
             return self._state_of_latest(0 if samples is None else samples.yielded)
         if samples is None or samples.worker.group is None:  # the parent's, from before a fork
             raise StateMismatchError(
-                "this worker process has not begun to read, so it has no position: request the "
-                "state after iterating over the dataset there"
+                "this worker process has not started reading, so it has no position: request the "
+                "state once an iteration over the dataset has started in this process"
             )
         return samples.state_dict()
 

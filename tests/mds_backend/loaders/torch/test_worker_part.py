@@ -174,7 +174,7 @@ def test_worker_that_has_not_started_has_no_state(url: str) -> None:
     loader = DataLoader(
         dataset, BATCH, num_workers=1, worker_init_fn=lambda _: dataset.state_dict()
     )
-    with pytest.raises(StateMismatchError, match="has not begun to read"):
+    with pytest.raises(StateMismatchError, match="has not started reading"):
         list(loader)
 
 
@@ -188,7 +188,7 @@ def test_forked_worker_does_not_inherit_its_parents_position(url: str) -> None:
         multiprocessing_context="fork",
         worker_init_fn=lambda _: dataset.state_dict(),
     )
-    with pytest.raises(StateMismatchError, match="has not begun to read"):
+    with pytest.raises(StateMismatchError, match="has not started reading"):
         list(loader)
 
 
