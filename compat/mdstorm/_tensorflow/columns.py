@@ -6,6 +6,7 @@ import calendar
 import datetime
 from collections.abc import Iterable
 from decimal import Decimal
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,12 @@ import pyarrow as pa
 
 from mdstorm._rows import ArrayColumn
 from mdstorm._transforms.row_transform import declared_dtype
-from mdstorm.errors import InvalidArgumentError, NullInRowError, UnequalLengthsError
+from mdstorm.errors import (
+    InvalidArgumentError,
+    NullInRowError,
+    UnequalLengthsError,
+    UnsupportedTypeError,
+)
 from mdstorm.unischema import Unischema
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Column, Values, shapes_of
@@ -69,6 +75,8 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
         If the column contains nulls that TensorFlow cannot represent.
     UnequalLengthsError
         If the arrays have different shapes.
+    UnsupportedTypeError
+        If TensorFlow has no type for the objects in the column.
     TransformError
         If the type or shape of the values differs from the declared one.
     """
@@ -161,6 +169,14 @@ def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
         return np.array(flat.tolist(), "datetime64").reshape(values.shape)
     if isinstance(first, Decimal):
         return np.array([str(value) for value in flat], object).reshape(values.shape)
+    if spec.dtype == "string" and not isinstance(first, (str, bytes, np.generic, NoneType)):
+        found = type(first).__name__
+        raise UnsupportedTypeError(
+            f"column {spec.name!r} contains objects of type {found}, for which TensorFlow has no "
+            "type. Leave it out with schema_fields=[…], or turn it into text or numbers in a "
+            "transform_spec",
+            columns={spec.name: found},
+        )
     return values
 
 

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+from ipaddress import IPv4Address
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -433,6 +434,12 @@ class TestNulls:
         reader = ItemReader(items(c=[np.array([value, None], object)]), batched=True)
         reader.schema = Unischema("S", [UnischemaField("c", dtype, ())])  # type: ignore[attr-defined]
         with pytest.raises(tf.errors.InvalidArgumentError, match="column 'c' holds 1 null"):
+            list(make_petastorm_dataset(reader))
+
+    def test_objects_without_tensorflow_type_raise_error_naming_the_column(self) -> None:
+        reader = ItemReader(items(c=[np.array([IPv4Address(1)], object)]), batched=True)
+        reader.schema = Unischema("S", [UnischemaField("c", np.bytes_, ())])  # type: ignore[attr-defined]
+        with pytest.raises(tf.errors.OpError, match="column 'c' contains objects of type IPv4Addr"):
             list(make_petastorm_dataset(reader))
 
 

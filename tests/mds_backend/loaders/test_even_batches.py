@@ -90,7 +90,9 @@ def test_rank_with_one_row_fewer_gets_an_empty_batch_if_batches_have_one_row(
 
 def test_transform_that_drops_too_many_rows_raises_error(numbers: Dataset) -> None:
     loader = loader_of(numbers, 0, 2, transform=most(0.99), batch_size=10)
-    with pytest.raises(TransformError, match=r"returned \d+ rows for \d+, .* To leave out rows, pass"):
+    with pytest.raises(
+        TransformError, match=r"returned \d+ rows for \d+, .* To leave out rows, pass"
+    ):
         list(loader)
 
 
