@@ -213,6 +213,8 @@ class Loader:
         current = self.begin(consumer)
         try:
             for segment in current.segments(recorder):
+                if current.has_counted:
+                    self.count(current)  # a second segment has made the pass count
                 with ExitStack() as stack:
                     # Close all stages; otherwise, after an error, their threads would read ahead
                     # until the garbage collector runs.

@@ -377,6 +377,21 @@ def test_copy_made_within_an_epoch_finishes_the_epoch_if_set_epoch_selects_it(
 
 
 @in_either_order
+@pytest.mark.parametrize("batches", [1, 2, 3])
+def test_copied_loader_iterates_like_one_that_loaded_the_state(
+    url: str, order: str, batches: int
+) -> None:
+    loader, resumed = (loader_of(dataset_of(url, order, num_epochs=2)) for _ in range(2))
+    begun = iter(loader)
+    rows(islice(begun, ROWS // BATCH))  # one batch of the epoch remains
+    resumed.load_state_dict(loader.state_dict() or {})
+    other = copy(loader)
+    begun.close()
+    assert taken(other, batches) == taken(resumed, batches)
+    assert rows(other) == rows(resumed)
+
+
+@in_either_order
 def test_pickled_dataset_begins_with_the_epoch_from_set_epoch(url: str, order: str) -> None:
     dataset = dataset_in(order, url, BATCH)
     rows(loader_of(dataset))
