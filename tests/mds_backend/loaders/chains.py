@@ -1,14 +1,21 @@
 """Random chains of worlds that peek, save and resume, and read each row once per epoch."""
 
 import json
+import pickle
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from mdstorm_backend.errors import NoDataAvailableError
+
+
+def pickled(loader: Any) -> Any:
+    """Return a copy of a loader, as made by a process that receives it."""
+    return pickle.loads(pickle.dumps(loader))  # noqa: S301
 
 
 @dataclass
@@ -28,6 +35,8 @@ class Chain:
     ends_alone : bool
         Whether a rank's end is known only to that rank. A peek after the end has then ended the
         pass, so ranks only peek before they load a state.
+    copies : bool
+        Whether loaders can be copied and pickled.
     again : callable
         Prepares a loader for its next pass.
     """
@@ -38,6 +47,7 @@ class Chain:
     changes_world: bool = True
     peeks: bool = True
     ends_alone: bool = False
+    copies: bool = False
     again: Callable[[Any], object] = lambda loader: None
     close: Callable[[Any], object] = lambda loader: None
     epochs: int = 0
@@ -85,7 +95,7 @@ class Chain:
                     if not done[rank] or (batches == 1 and self.peeks):
                         loader.load_state_dict(states[rank])
                 return done
-            self.resume(states)
+            self.resume(states, copies=self.copies and batches != 1)
             done = [False] * self.ranks
         return done
 
@@ -110,8 +120,19 @@ class Chain:
                 next(iterator, None)
                 iterator.close()
 
-    def resume(self, states: list[Any]) -> None:
-        """Load states into existing loaders, or into new ones with a different number of ranks."""
+    def resume(self, states: list[Any], *, copies: bool = False) -> None:
+        """Load states into existing loaders, or into new ones with a different number of ranks.
+
+        With `copies`, loaders are sometimes replaced by copies, which resume where the loaders are.
+        The copy of a loader after a single batch may begin before that batch, which was a peek.
+        """
+        if copies and self.draw.random() < 0.2:
+            self.steps.append("copy")
+            self.loaders = [self.draw.choice([copy, pickled])(loader) for loader in self.loaders]
+            self.fresh = set() if self.ends_alone else set(range(self.ranks))
+            self.is_peeked = False
+            self.peek()
+            return
         states = json.loads(json.dumps(states))
         before = self.ranks, self.batch_size
         is_new = self.draw.random() < 0.6

@@ -13,11 +13,15 @@ from mdstorm_backend import Dataset, StreamingDataLoader, StreamingDataset
 ROWS, SHARDS = 211, 7
 
 
+def is_kept(number: int) -> bool:
+    return number % 3 != 0
+
+
 class Third(Filter):
     """Leaves out rows that are multiples of three, and declares that it drops rows."""
 
     def __init__(self) -> None:
-        super().__init__(lambda number: number % 3 != 0)
+        super().__init__(is_kept)
 
 
 def chain_of(numbers: Dataset, seed: int) -> tuple[Chain, Counter[int]]:
@@ -61,6 +65,7 @@ def chain_of(numbers: Dataset, seed: int) -> tuple[Chain, Counter[int]]:
         lambda batch: batch["number"].tolist(),
         changes_world=kind == "plain",
         ends_alone=kind == "filter",
+        copies=True,
     )
     chain.steps.append((kind, options, shuffle))
     return chain, Counter(expected)
