@@ -214,7 +214,7 @@ class Loader:
         try:
             for segment in current.segments(recorder):
                 if current.has_counted:
-                    self.count(current)  # a second segment has made the pass count
+                    self.count(current)  # made by a second segment: the pass no longer resumes
                 with ExitStack() as stack:
                     # Close all stages; otherwise, after an error, their threads would read ahead
                     # until the garbage collector runs.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 import traceback
 import uuid
@@ -214,11 +215,8 @@ class Location:
         with self._files() as (fs, path):
             root = fs._strip_protocol(path)
             fs.invalidate_cache(root)
-            try:
-                return dict(fs.info(root))
-            except (FileNotFoundError, NotADirectoryError) as error:
-                _release_frames(error)
-                return None
+            found = _unless_missing(lambda: fs.info(root))
+            return None if found is None else dict(found)
 
     @_repeated_after_expiry
     def list_files(self) -> list[tuple[str, dict[str, Any]]]:
@@ -266,14 +264,11 @@ class Location:
     def exists(self, name: str) -> bool:
         """Whether the file `name` exists in this directory, even as a link to itself."""
         try:
-            self.stat(name)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            _release_frames(error)
-            return False
+            return _unless_missing(lambda: self.stat(name)) is not None
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-        return True
+            return True
 
     @_repeated_after_expiry
     def stat(self, name: str) -> dict[str, Any]:
@@ -284,11 +279,8 @@ class Location:
 
     def size(self, name: str) -> int | None:
         """Return the size of a file in bytes; None if there is no such file."""
-        try:
-            return int(self.stat(name)["size"])
-        except FileNotFoundError as error:
-            _release_frames(error)
-            return None
+        found = _unless_missing(lambda: self.stat(name))
+        return None if found is None else int(found["size"])
 
     def modified(self, name: str) -> str:
         """Return a file's modification time in the storage's own form; "" if unknown.
@@ -442,17 +434,23 @@ class Location:
                     os.rmdir(directory)
 
 
-def _release_frames(error: BaseException) -> None:
-    """Clear the variables in the frames of a handled error, and of the errors that caused it.
+def _unless_missing(request: Callable[[], _T]) -> _T | None:
+    """Return the result of a request, or None if the file or directory does not exist.
 
     Clients and fsspec refer to an error in a variable of a frame of its own traceback. Such a cycle
-    keeps the variables of all callers, such as the shard that a writer is about to store, until
-    Python collects garbage, which depends on the number of objects and not on their size.
+    keeps the variables of all callers alive, such as the shard that a writer is about to store,
+    until Python collects garbage, which depends on the number of objects and not on their size. So
+    the variables in the error's frames are cleared here.
     """
-    found: BaseException | None = error
-    while found is not None:
-        traceback.clear_frames(found.__traceback__)
-        found = found.__cause__ or found.__context__
+    outer = sys.exc_info()[1]  # an error that a caller is handling, which keeps its variables
+    try:
+        return request()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        found: BaseException | None = error
+        while found is not None and found is not outer:
+            traceback.clear_frames(found.__traceback__)
+            found = found.__cause__ or found.__context__
+        return None
 
 
 def modification_of(info: Mapping[str, Any]) -> str:

@@ -75,6 +75,23 @@ def test_check_for_missing_file_does_not_keep_callers_variables_alive(
         gc.enable()
 
 
+def test_check_for_missing_file_keeps_variables_of_error_that_caller_handles(store: Store) -> None:
+    def fail() -> None:
+        reason = "known"
+        raise KeyError(reason)
+
+    def check() -> None:
+        try:
+            fail()
+        except KeyError:
+            store.location.exists("missing")
+            raise
+
+    with pytest.raises(KeyError) as caught:
+        check()
+    assert caught.traceback[-1].frame.f_locals == {"reason": "known"}
+
+
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_dataset_is_written_read_and_removed_and_second_write_raises_error(
     store: Store, compression: str | None
