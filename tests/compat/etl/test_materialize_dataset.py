@@ -219,7 +219,7 @@ def test_error_names_incompatible_files(tmp_path: Path) -> None:
     columns = pa.table({"day": [1]})
     types = encoded(range(3)).set_column(1, "vec", pa.array([1.5] * 3))
     for name, table, message in (
-        ("theirs.parquet", columns, r"theirs\.parquet has no column 'id', which .*/a\.parquet has"),
+        ("theirs.parquet", columns, r"theirs\.parquet has no column 'id', but .*a\.parquet has it"),
         ("a.parquet", types, r"column 'vec' in .* is double, but NdarrayCodec\(\) stores bytes"),
         ("notes.txt", None, r"notes\.txt is not a Parquet file"),
     ):
