@@ -6,7 +6,6 @@ import calendar
 import datetime
 from collections.abc import Iterable
 from decimal import Decimal
-from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -169,7 +168,7 @@ def _of_objects(values: npt.NDArray[Any], spec: ColumnSpec) -> npt.NDArray[Any]:
         return np.array(flat.tolist(), "datetime64").reshape(values.shape)
     if isinstance(first, Decimal):
         return np.array([str(value) for value in flat], object).reshape(values.shape)
-    if spec.dtype == "string" and not isinstance(first, (str, bytes, np.generic, NoneType)):
+    if len(flat) and spec.dtype == "string" and not isinstance(first, (str, bytes, np.generic)):
         found = type(first).__name__
         raise UnsupportedTypeError(
             f"column {spec.name!r} contains objects of type {found}, for which TensorFlow has no "

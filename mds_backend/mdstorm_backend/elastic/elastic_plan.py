@@ -155,11 +155,9 @@ class ElasticShare:
 
     def resumed(self, position: Position) -> ElasticOrder:
         """Return the order with the seed and canonical nodes in `position`, and with defaults."""
-        order = replace(
-            self.order,
-            num_canonical_nodes=position.num_canonical_nodes or self.order.num_canonical_nodes,
-            shuffle_seed=self.order.shuffle_seed if position.seed is None else position.seed,
-        )
+        keys = self.state_keys(position)
+        canonical, seed = keys["num_canonical_nodes"], keys["shuffle_seed"]
+        order = replace(self.order, num_canonical_nodes=canonical, shuffle_seed=seed)
         return order.resolved(self.world.replicated(order.replication).num_nodes)
 
 

@@ -239,12 +239,10 @@ class Location:
 
     def _described_files(self, fs: Any, path: str) -> dict[str, dict[str, Any]]:
         """Return fsspec's descriptions of files under a directory, by path; {} if it is missing."""
-        try:
-            if self.is_in_file_tree:
-                return {file["name"]: file for file in local_files.describe_files(fs, path)}
-            return dict(fs.find(path, detail=True))
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
+        if self.is_in_file_tree:
+            files = _unless_missing(lambda: list(local_files.describe_files(fs, path)))
+            return {file["name"]: file for file in files or ()}
+        return dict(_unless_missing(lambda: fs.find(path, detail=True)) or {})
 
     @_repeated_after_expiry
     def list_matches(self, pattern: str) -> list[str]:
