@@ -143,7 +143,7 @@ def launch(
     done = subprocess.run(
         [*launcher, str(PROGRAMS / program), *map(str, args)],
         cwd=at,
-        env={**os.environ, **_QUIET, "MDSTORM_TEST_RECORDS": str(at), **environment},
+        env={**os.environ, **_quiet(processes), "MDSTORM_TEST_RECORDS": str(at), **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -173,6 +173,8 @@ def fork(
 
     Starting Python for each rank, as users do, would take longer than the programs themselves.
     """
+    if _USES_GPU:  # CUDA does not survive a fork
+        return launch(program, *args, at=at, processes=processes, fails=fails, warning=warning)
     at.mkdir(exist_ok=True, parents=True)
     several = {
         "WORLD_SIZE": str(processes),
@@ -184,7 +186,7 @@ def fork(
     for rank in map(str, range(processes)):
         own = {"RANK": rank, "LOCAL_RANK": rank, **several} if processes > 1 else {}
         words = [str(PROGRAMS / program), *map(str, args)]
-        arguments = (words, at, {**_QUIET, "MDSTORM_TEST_RECORDS": str(at), **own})
+        arguments = (words, at, {**_quiet(processes), "MDSTORM_TEST_RECORDS": str(at), **own})
         ranks.append(get_context("fork").Process(target=_run_in_fork, args=arguments))
         ranks[-1].start()
     for process in ranks:
@@ -212,16 +214,23 @@ def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> Non
     runpy.run_path(words[0], run_name="__main__")
 
 
-#: Variables for one thread per rank, no GPU, no telemetry, and no network access.
+#: Whether programs with a single rank run on the GPU. Several ranks would need one GPU each.
+_USES_GPU = os.environ.get("MDSTORM_TEST_GPU") == "1"
+
+#: Variables for one thread per rank, no telemetry, and no network access.
 _QUIET = {
     "OMP_NUM_THREADS": "1",
-    "CUDA_VISIBLE_DEVICES": "",
     "TF_CPP_MIN_LOG_LEVEL": "2",
     "HF_HUB_OFFLINE": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "MASTER_ADDR": "127.0.0.1",
     "GLOO_SOCKET_IFNAME": "lo",
 }
+
+
+def _quiet(processes: int) -> dict[str, str]:
+    """Return the variables for a program, which runs on the CPU unless it may use the GPU."""
+    return _QUIET if _USES_GPU and processes == 1 else {**_QUIET, "CUDA_VISIBLE_DEVICES": ""}
 
 
 def torchrun(processes: int) -> list[str]:

@@ -115,7 +115,7 @@ def trainer_of(
     return pl.Trainer(
         max_epochs=epochs,
         callbacks=[checkpoint, *callbacks],
-        **{"accelerator": "cpu", **quiet, **options},
+        **{"accelerator": "gpu" if torch.cuda.is_available() else "cpu", **quiet, **options},
     )
 
 

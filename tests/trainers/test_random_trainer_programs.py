@@ -77,7 +77,7 @@ class Program:
         data = self.data()
         arguments = transformers.TrainingArguments(
             output_dir=str(self.at),
-            use_cpu=True,
+            use_cpu=not torch.cuda.is_available(),
             per_device_train_batch_size=self.batch_size,
             num_train_epochs=self.epochs,
             save_strategy="no",

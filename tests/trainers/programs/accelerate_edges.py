@@ -14,7 +14,7 @@ from mdstorm_backend import StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
 
 few, url = sys.argv[1:]
-accelerator = Accelerator(cpu=True)
+accelerator = Accelerator(cpu=not torch.cuda.is_available())
 
 
 def loader_of(url: str, **options: Any) -> Any:
@@ -71,7 +71,8 @@ endless.close()
 # raises an error, even if only the first rank would read.
 for dispatches in (False, True):
     splitting = Accelerator(
-        cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatches)
+        cpu=not torch.cuda.is_available(),
+        dataloader_config=DataLoaderConfiguration(dispatch_batches=dispatches),
     )
     with pytest.raises(InvalidArgumentError, match="StreamingTrainerMixin"):
         splitting.prepare(DataLoader(StreamingDataset(local=url, batch_size=10), batch_size=10))

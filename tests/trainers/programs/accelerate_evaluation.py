@@ -5,13 +5,14 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from support import converter_of, record
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 url, even_url = sys.argv[1:]
-accelerator = Accelerator(cpu=True)
+accelerator = Accelerator(cpu=not torch.cuda.is_available())
 rank, world = accelerator.process_index, accelerator.num_processes
 
 
@@ -83,7 +84,9 @@ for part, options in (
     ("uneven", {"even_batches": False}),
     ("stateful", {"use_stateful_dataloader": True}),
 ):
-    configured = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(**options))
+    configured = Accelerator(
+        cpu=not torch.cuda.is_available(), dataloader_config=DataLoaderConfiguration(**options)
+    )
     prepared = configured.prepare(loader_of(100))
     assert prepared.use_stateful_dataloader is (part == "stateful")
     if part == "uneven":

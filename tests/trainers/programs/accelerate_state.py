@@ -2,12 +2,14 @@
 
 import sys
 
+import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from support import converter_of, record
 
 url, checkpoint, action = sys.argv[1:]
 accelerator = Accelerator(
-    cpu=True, dataloader_config=DataLoaderConfiguration(use_stateful_dataloader=True)
+    cpu=not torch.cuda.is_available(),
+    dataloader_config=DataLoaderConfiguration(use_stateful_dataloader=True),
 )
 loader = accelerator.prepare(
     converter_of(url).make_torch_dataloader(batch_size=50, num_epochs=1, shuffle_rows=True)

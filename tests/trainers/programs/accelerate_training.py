@@ -20,7 +20,7 @@ class Training:
     def __init__(self, part: str, loader: Any, **options: Any) -> None:
         self.part = part
         self.accelerator = Accelerator(
-            cpu=True,
+            cpu=not torch.cuda.is_available(),
             gradient_accumulation_steps=ACCUMULATED,
             dataloader_config=DataLoaderConfiguration(**options),
         )

@@ -80,7 +80,7 @@ if __name__ == "__main__":
     if given.save_at or given.save_epochs:
         callbacks = [pl.callbacks.ModelCheckpoint(dirpath=".", save_top_k=-1, **saved)]
     trainer = pl.Trainer(
-        accelerator="cpu",
+        accelerator="gpu" if torch.cuda.is_available() else "cpu",
         devices=given.devices,
         num_nodes=given.nodes,
         strategy=given.strategy,

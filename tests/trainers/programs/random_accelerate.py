@@ -11,6 +11,7 @@ from collections import Counter
 from itertools import islice
 from typing import Any
 
+import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import gather_object
 from support import converter_of, keep_all
@@ -43,7 +44,8 @@ class Program:
     def make(self) -> None:
         next_epochs.clear()  # as in a new process
         self.accelerator = Accelerator(
-            cpu=True, dataloader_config=DataLoaderConfiguration(**self.configuration)
+            cpu=not torch.cuda.is_available(),
+            dataloader_config=DataLoaderConfiguration(**self.configuration),
         )
         self.loader = self.accelerator.prepare(self.source())
         self.may_peek = True
@@ -139,7 +141,7 @@ def main(url: str, first: str, stop: str) -> None:
                 print(f"program {seed}: {error!r} {program.steps}", file=sys.stderr)
         if len(set(gather_object([tuple(failed)]))) > 1:
             raise SystemExit(f"ranks differ after program {seed}")
-    Accelerator(cpu=True).end_training()
+    Accelerator(cpu=not torch.cuda.is_available()).end_training()
     assert not failed, failed
 
 

@@ -50,7 +50,7 @@ class Stop(TrainerCallback):
 def arguments(part: str, **options: Any) -> TrainingArguments:
     return TrainingArguments(
         output_dir=part,
-        use_cpu=True,
+        use_cpu=not torch.cuda.is_available(),
         per_device_train_batch_size=63,
         per_device_eval_batch_size=100,
         num_train_epochs=1 if part == "alone" else 2,
