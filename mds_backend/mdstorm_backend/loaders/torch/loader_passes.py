@@ -191,7 +191,8 @@ class LoaderPasses:
         else:
             stages.append(self._from_workers(loader, made))
         if self.device is not None:
-            stages.append(moved_batches.on_device(stages[-1], self.device))
+            moved = moved_batches.on_device(stages[-1], self.device, made.rows_together)
+            stages.append(moved)
         # PyTorch pins the workers' batches.
         elif loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
             are_dicts = not self.collates and self.batch_map is None

@@ -12,22 +12,29 @@ this safe:
 from __future__ import annotations
 
 import copy
-import math
 from collections import deque
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Mapping, MutableMapping
 from contextlib import closing
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
-from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import NumberedBatches
+from mdstorm_backend.loaders.torch.packed_tensors import PackedTensors, pack, unpack
 
-#: Number of batches being copied, in addition to the one in use.
+#: A batch, its offset and its size.
+NumberedBatch: TypeAlias = tuple[Any, int, int]
+#: Number of groups of batches being copied, in addition to the one in use.
 _AHEAD = 1
+#: Maximum number of batches in a group.
+_MOST_TOGETHER = 32
 #: Tensors of at least this many bytes are sent to another process on their own.
 _LARGE = 1 << 20
+#: Tensors of more bytes than this are pinned on their own. Moving one takes as long as copying some
+#: 100 KiB, and a tensor that a user keeps also keeps those that were packed with it.
+_MOST_PACKED = 1 << 15
 
 
 def check_device(device: torch.device | str | int | None) -> torch.device | None:
@@ -50,7 +57,9 @@ def check_device(device: torch.device | str | int | None) -> torch.device | None
     return None if found.type == "cpu" else found
 
 
-def on_device(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
+def on_device(
+    batches: NumberedBatches, device: torch.device, rows_together: int = 1
+) -> NumberedBatches:
     """Return the batches with their tensors copied to a device.
 
     Tensors are copied from any depth of dicts, lists and tuples; other values stay as they are.
@@ -61,6 +70,9 @@ def on_device(batches: NumberedBatches, device: torch.device) -> NumberedBatches
         Batches with their offsets and sizes. The generator is closed at the end.
     device : torch.device
         The target device; not the CPU.
+    rows_together : int
+        Consecutive batches are copied together until they have this many rows, because starting a
+        copy takes longer than copying a small batch.
 
     Raises
     ------
@@ -76,7 +88,8 @@ def on_device(batches: NumberedBatches, device: torch.device) -> NumberedBatches
     if not hasattr(module, "Stream"):  # such as Apple's MPS
         return _copied(batches, device)
     index = module.current_device() if device.index is None else device.index
-    return _copied_ahead(batches, torch.device(device.type, index), module)
+    groups = _grouped(batches, rows_together)
+    return _copied_ahead(groups, torch.device(device.type, index), module)
 
 
 def _copied(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
@@ -85,46 +98,82 @@ def _copied(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
             yield map_tensors(lambda tensor: tensor.to(device), batch), offset, size
 
 
-def _copied_ahead(batches: NumberedBatches, device: torch.device, module: Any) -> NumberedBatches:
-    """Copy each batch while the previous one is in use, as the module docstring describes.
+def _grouped(batches: NumberedBatches, rows: int) -> Generator[list[NumberedBatch], None, None]:
+    """Yield lists of consecutive batches with at least `rows` rows, unless the last has fewer."""
+    with closing(batches):
+        group, found = [], 0
+        for one in batches:
+            group.append(one)
+            found += one[-1]
+            if found >= rows or len(group) == _MOST_TOGETHER:
+                yield group
+                group, found = [], 0
+        if group:
+            yield group
+
+
+class _Copies(NamedTuple):
+    """A group of batches that is being copied.
+
+    Attributes
+    ----------
+    batches : deque
+        The batches that have not been yielded, with tensors on the device.
+    marks : list of (int, int)
+        The offset and size of each batch.
+    memory : list of torch.Tensor
+        The tensors that own the memory of those in the batches.
+    event : object
+        Occurs on the device once the copies are complete.
+    """
+
+    batches: deque[Any]
+    marks: list[tuple[int, int]]
+    memory: list[torch.Tensor]
+    event: Any
+
+
+def _copied_ahead(
+    groups: Generator[list[NumberedBatch], None, None], device: torch.device, module: Any
+) -> NumberedBatches:
+    """Copy each group while the previous one is in use, as the module docstring describes.
 
     A batch that is being copied does not count as yielded until it is yielded. `module` is
     ``torch.cuda`` or the module of another accelerator.
     """
     stream = module.Stream(device)
-    waiting: deque[tuple[Any, list[torch.Tensor], Any, int, int]] = deque()
-    with closing(batches):
-        for batch, offset, size in batches:
-            copies: list[torch.Tensor] = []
-
-            def copied(tensor: torch.Tensor, copies: list[torch.Tensor] = copies) -> torch.Tensor:
-                copies.append(_copy(tensor, device))
-                return copies[-1]
-
+    waiting: deque[_Copies] = deque()
+    with closing(groups):
+        for group in groups:
             with module.stream(stream):
-                moved = map_tensors(copied, batch)
-                event = stream.record_event()
-            waiting.append((moved, copies, event, offset, size))
+                waiting.append(_start_copies(group, device, stream))
             if len(waiting) > _AHEAD:
-                yield _ready(*waiting.popleft(), module.current_stream(device))
+                yield from _ready(waiting.popleft(), device, module)
         while waiting:
-            yield _ready(*waiting.popleft(), module.current_stream(device))
+            yield from _ready(waiting.popleft(), device, module)
 
 
-def _copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Start copying a tensor to a device on the current stream, pinning a CPU tensor first."""
-    pinned = tensor.pin_memory() if tensor.device.type == "cpu" else tensor
-    return pinned.to(device, non_blocking=True)
+def _start_copies(group: list[NumberedBatch], device: torch.device, stream: Any) -> _Copies:
+    batches, memory = _pinned_tensors(
+        [batch for batch, *_ in group], lambda tensor: _start_copy(tensor, device)
+    )
+    marks = [(offset, size) for _, offset, size in group]
+    return _Copies(deque(batches), marks, memory, stream.record_event())
 
 
-def _ready(
-    batch: Any, copies: list[torch.Tensor], event: Any, offset: int, size: int, current: Any
-) -> tuple[Any, int, int]:
-    """Make the computing stream wait for a batch, and mark its memory as used by that stream."""
-    current.wait_event(event)
-    for tensor in copies:
-        tensor.record_stream(current)
-    return batch, offset, size
+def _ready(copies: _Copies, device: torch.device, module: Any) -> NumberedBatches:
+    """Yield batches, after making the stream that is current at the time wait for them.
+
+    Their memory is marked as used by that stream.
+    """
+    for offset, size in copies.marks:
+        current = module.current_stream(device)
+        current.wait_event(copies.event)
+        for tensor in copies.memory:
+            tensor.record_stream(current)
+        if len(copies.batches) == 1:
+            copies.memory.clear()  # from now on, only the user keeps the last batch
+        yield copies.batches.popleft(), offset, size
 
 
 def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
@@ -133,32 +182,84 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
         for batch, offset, size in batches:
             if are_dicts:  # skip lists, because each of their objects would be visited
                 tensors = {name: v for name, v in batch.items() if not isinstance(v, list)}
-                batch = {**batch, **pin_memory(tensors)}  # type: ignore[no-untyped-call]
+                batch = {**batch, **_pinned_tensors(tensors)[0]}
             else:
-                batch = pin_memory(batch)  # type: ignore[no-untyped-call]
+                batch, _ = _pinned_tensors(batch)
             yield batch, offset, size
 
 
-class _Packed(NamedTuple):
-    """Batches with slots in place of their small tensors, which share one piece of memory.
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
-    PyTorch would send each tensor as a separate file that two processes open and map. For small
-    tensors, that takes far longer than a copy.
+
+def _start_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Start copying a pinned tensor to a device on the current stream."""
+    return tensor.to(device, non_blocking=True)
+
+
+def _pinned_tensors(
+    batch: Any, move: Callable[[torch.Tensor], torch.Tensor] = _same
+) -> tuple[Any, list[torch.Tensor]]:
+    """Copy a batch's tensors to pinned memory, and from there with `move`.
+
+    Returns
+    -------
+    batch : object
+        The batch with the copies, some of which share memory.
+    memory : list of torch.Tensor
+        The tensors that `move` returned, which own the memory of the copies.
+    """
+    tensors: list[torch.Tensor] = []
+
+    def found(tensor: torch.Tensor) -> torch.Tensor:
+        tensors.append(tensor)
+        return tensor
+
+    map_tensors(found, batch)
+    small: list[int] = []
+    large: list[int] = []
+    for number, tensor in enumerate(tensors):
+        is_small = _is_plain(tensor) and tensor.nbytes <= _MOST_PACKED
+        (small if is_small else large).append(number)
+    memory = []
+    together = pack([tensors[number] for number in small], _pinned_memory)
+    if together.memory is not None:
+        memory.append(move(together.memory))
+        copies = unpack(together._replace(memory=memory[0]))
+        for number, tensor in zip(small, copies, strict=True):
+            tensors[number] = tensor
+    for number in large:
+        tensors[number] = move(_pinned(tensors[number]))
+        memory.append(tensors[number])
+    ready = iter(tensors)
+    return map_tensors(lambda _: next(ready), batch), memory
+
+
+def _pinned(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in pinned memory, or unchanged if it is not in the CPU's memory."""
+    if tensor.device.type != "cpu" or tensor.is_pinned():
+        return tensor
+    if not _is_plain(tensor):
+        return tensor.pin_memory()
+    # `Tensor.pin_memory` would use all of PyTorch's threads. For a while after each copy, they keep
+    # the processors busy that other threads need for reading and decoding.
+    memory = _pinned_memory(tensor.nbytes)
+    memory.numpy()[:] = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return memory.view(tensor.dtype).view(tensor.shape)
+
+
+def _pinned_memory(nbytes: int) -> torch.Tensor:
+    return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
+
+
+class PackedBatches(NamedTuple):
+    """Batches for another process, with slots in place of the tensors that are packed.
+
+    PyTorch would send each tensor as a separate file that two processes open and map.
     """
 
-    memory: torch.Tensor | None
-    #: The groups, in the order of their bytes in `memory`.
-    groups: list[_DtypeGroup]
+    tensors: PackedTensors
     batches: list[Any]
-
-
-class _DtypeGroup(NamedTuple):
-    """Tensors with the same dtype: their bytes, slot numbers and shapes."""
-
-    dtype: torch.dtype
-    nbytes: int
-    slots: list[int]
-    shapes: list[Sequence[int]]
 
 
 class _Slot(NamedTuple):
@@ -173,74 +274,60 @@ class _Tuple(NamedTuple):
     parts: dict[int, Any]
 
 
-def packed(batches: list[Any]) -> _Packed:
+def packed(batches: list[Any]) -> PackedBatches:
     """Return batches in a form that is cheaper to send; the receiver calls `unpacked`."""
-    found: list[torch.Tensor] = []
-
-    def emptied(value: Any) -> Any:
-        if type(value) is dict:
-            return {name: emptied(one) for name, one in value.items()}
-        if type(value) is tuple:
-            return _Tuple(dict(enumerate(map(emptied, value))))
-        if _is_small(value):
-            found.append(value)
-            return _Slot(len(found) - 1)
-        return value.clone() if _is_part(value) else value
-
-    rest = list(map(emptied, batches))
-    alike: dict[torch.dtype, list[int]] = {}
-    for slot, tensor in enumerate(found):
-        alike.setdefault(tensor.dtype, []).append(slot)
-    groups, joined = [], []
-    # The largest element size comes first, so that every tensor is aligned for its dtype.
-    for dtype, slots in sorted(alike.items(), key=lambda one: -found[one[1][0]].element_size()):
-        joined.append(torch.cat([found[slot].reshape(-1) for slot in slots]).view(torch.uint8))
-        groups.append(
-            _DtypeGroup(dtype, len(joined[-1]), slots, [found[slot].shape for slot in slots])
-        )
-    memory = torch.cat(joined) if len(joined) > 1 else joined[0] if joined else None
-    return _Packed(memory, groups, rest)
+    small: list[torch.Tensor] = []
+    rest = [_without_small(batch, small) for batch in batches]
+    return PackedBatches(pack(small, partial(torch.empty, dtype=torch.uint8)), rest)
 
 
-def _is_small(value: Any) -> bool:
-    return _is_plain(value) and value.nbytes < _LARGE
+def unpacked(sent: PackedBatches) -> list[Any]:
+    """Return the batches passed to `packed`, whose small tensors now share one piece of memory."""
+    tensors = unpack(sent.tensors)
+    return [_with_small(batch, tensors) for batch in sent.batches]
+
+
+# These functions are not nested in their callers: a nested function that calls itself is a
+# reference cycle, which would keep the tensors until Python's garbage collector runs. In a forked
+# process, it would free pinned memory, which ends the process.
+
+
+def _without_small(value: Any, small: list[torch.Tensor]) -> Any:
+    """Return a batch with slots in place of its small tensors, which are appended to `small`."""
+    if type(value) is dict:
+        return {name: _without_small(one, small) for name, one in value.items()}
+    if type(value) is tuple:
+        return _Tuple({i: _without_small(one, small) for i, one in enumerate(value)})
+    if _is_plain(value) and value.nbytes < _LARGE:
+        small.append(value)
+        return _Slot(len(small) - 1)
+    return value.clone() if _is_part(value) else value
+
+
+def _with_small(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """Return a batch with tensors in place of its slots."""
+    if type(value) is dict:
+        return {name: _with_small(one, tensors) for name, one in value.items()}
+    if isinstance(value, _Tuple):
+        return tuple(_with_small(one, tensors) for one in value.parts.values())
+    return tensors[value.number] if isinstance(value, _Slot) else value
 
 
 def _is_plain(value: Any) -> bool:
+    """Whether a value is a tensor in the CPU's memory that consists of nothing but its values."""
     return (
         type(value) is torch.Tensor
         and value.layout is torch.strided
         and value.device.type == "cpu"
         and not value.requires_grad
+        and not value.is_conj()
+        and not value.is_neg()
     )
 
 
 def _is_part(value: Any) -> bool:
     """Whether a value is part of a larger tensor, all of which PyTorch would send."""
     return _is_plain(value) and value.untyped_storage().nbytes() > value.nbytes
-
-
-def unpacked(sent: _Packed) -> list[Any]:
-    """Return the batches passed to `packed`, whose small tensors now share one piece of memory."""
-    tensors: dict[int, torch.Tensor] = {}
-    begin = 0
-    for dtype, nbytes, slots, shapes in sent.groups:
-        assert sent.memory is not None
-        values = sent.memory[begin : begin + nbytes].view(dtype)
-        begin += nbytes
-        # Autograd treats these views as independent tensors: see `split_values`.
-        parts = torch.unsafe_split_with_sizes(values, list(map(math.prod, shapes)))
-        for slot, part, shape in zip(slots, parts, shapes, strict=True):
-            tensors[slot] = part if len(shape) == 1 else part.view(shape)
-
-    def filled(value: Any) -> Any:
-        if type(value) is dict:
-            return {name: filled(one) for name, one in value.items()}
-        if isinstance(value, _Tuple):
-            return tuple(map(filled, value.parts.values()))
-        return tensors[value.number] if isinstance(value, _Slot) else value
-
-    return list(map(filled, sent.batches))
 
 
 def map_tensors(function: Callable[[torch.Tensor], torch.Tensor], batch: Any) -> Any:
@@ -294,28 +381,27 @@ def repeated_rows(batch: Any, rows: int, size: int) -> Any:
     object
         The same structure, with copies of the tensors.
     """
-    numbers = torch.arange(size) % rows
+    return _repeated(batch, torch.arange(size) % rows, rows, is_batch=True)
 
-    def repeated(values: Any) -> Any:
-        if isinstance(values, torch.Tensor):
-            return values[numbers.to(values.device)] if _has_rows(values, rows) else values
-        if isinstance(values, Mapping):
-            return with_values(values, {key: repeated(value) for key, value in values.items()})
-        if not isinstance(values, (list, tuple)):
-            return values
-        if hasattr(values, "_fields"):
-            return type(values)(*map(repeated, values))
-        if (
-            len(values) == rows
-            and values is not batch
-            and not all(
-                isinstance(value, torch.Tensor) and _has_rows(value, rows) for value in values
-            )
-        ):
-            return type(values)(values[number] for number in numbers.tolist())
-        return type(values)(map(repeated, values))
 
-    return repeated(batch)
+def _repeated(values: Any, numbers: torch.Tensor, rows: int, *, is_batch: bool = False) -> Any:
+    """Return the rows `numbers` of the whole batch or of a part of it."""
+    if isinstance(values, torch.Tensor):
+        return values[numbers.to(values.device)] if _has_rows(values, rows) else values
+    if isinstance(values, Mapping):
+        parts = {key: _repeated(value, numbers, rows) for key, value in values.items()}
+        return with_values(values, parts)
+    if not isinstance(values, (list, tuple)):
+        return values
+    if hasattr(values, "_fields"):
+        return type(values)(*(_repeated(value, numbers, rows) for value in values))
+    if (
+        len(values) == rows
+        and not is_batch
+        and not all(isinstance(value, torch.Tensor) and _has_rows(value, rows) for value in values)
+    ):
+        return type(values)(values[number] for number in numbers.tolist())
+    return type(values)(_repeated(value, numbers, rows) for value in values)
 
 
 def _has_rows(values: torch.Tensor, rows: int) -> bool:

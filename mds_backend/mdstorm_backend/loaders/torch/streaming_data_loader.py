@@ -73,8 +73,11 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         they are forked. It may modify the batch.
     device : torch.device or str, optional
         Device to copy each batch's tensors to. They are pinned and copied on a separate stream
-        while the previous batch is used, so one more batch is in memory. ``"cpu"`` has no effect.
-        With workers, ``pin_memory=True`` pins in a thread.
+        while previous batches are used. Consecutive batches from a table are copied together, about
+        1 MiB at a time; images, and batches made by a transform, `batch_map` or ``collate_fn``, are
+        copied one batch at a time. Tensors of up to 32 KiB are views of the memory that was copied
+        together, which is freed with the last of them. ``"cpu"`` has no effect. With workers,
+        ``pin_memory=True`` pins in a thread.
     num_workers : int
         Number of reading processes; 0, the default, reads in threads and is usually faster.
     **options

@@ -29,9 +29,9 @@ from mdstorm_backend.read import Block
 Collate: TypeAlias = Callable[[list[Any]], Any]
 #: Turns a batch into model inputs.
 BatchMap: TypeAlias = Callable[[Any], Any]
-#: Worker processes send a table's consecutive batches in messages of about this many bytes, because
-#: sending a message takes more processor time than reading a batch.
-_MESSAGE_BYTES = 1 << 20
+#: A table's consecutive batches are moved from worker processes, and to a device, in groups of
+#: about this many bytes, because moving takes more processor time than reading a batch.
+_BYTES_TOGETHER = 1 << 20
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -83,17 +83,17 @@ class OutputBatches:
         return blocks_of(self.source, self.segment, part, block_rows=block_rows)
 
     @property
-    def rows_per_message(self) -> int:
-        """Number of rows whose batches a worker process sends together; 1 to send each batch alone.
+    def rows_together(self) -> int:
+        """Number of rows whose batches are moved together to a process or device; 1 for each alone.
 
-        Batches that take time to make are sent alone, so that later batches do not delay them.
+        Batches that take time to make are moved alone, so that later batches do not delay them.
         """
         options = self.segment.options
         is_made_by_user = self.collate or self.batch_map or options.transform
         if is_made_by_user or options.has_images:
             return 1
         dataset = options.dataset
-        return max(_MESSAGE_BYTES * len(dataset) // max(dataset.nbytes, 1), 1)
+        return max(_BYTES_TOGETHER * len(dataset) // max(dataset.nbytes, 1), 1)
 
     def converted(self, blocks: Iterator[Block]) -> NumberedBatches:
         """Convert blocks to batches."""
@@ -339,7 +339,7 @@ class _Part(IterableDataset[Any]):
 
         recorder.record_batches(0, 1)  # so that the first batch is recorded like the others
         recorder.record_request()
-        blocks: Any = batches.blocks(worker.id, batches.rows_per_message)
+        blocks: Any = batches.blocks(worker.id, batches.rows_together)
         with closing(blocks):
             for block in blocks:
                 if made := list(batches.converted(iter([block]))):

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -75,8 +75,8 @@ class Device:
         yield
         self.now = before
 
-    def copy(self, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-        self.log.append((f"copied on {self.now.name}", tensor.tolist()))
+    def start_copy(self, tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+        self.log.append((f"copied on {self.now.name}", tensor[0].item()))
         found = tensor.clone().as_subclass(OnDevice)
         found.log = self.log
         return found
@@ -86,7 +86,8 @@ class Device:
 def device(monkeypatch: pytest.MonkeyPatch) -> Device:
     found = Device()
     monkeypatch.setattr(torch, "xpu", found, raising=False)
-    monkeypatch.setattr(moved_batches, "_copy", found.copy)
+    monkeypatch.setattr(moved_batches, "_start_copy", found.start_copy)
+    monkeypatch.setattr(moved_batches, "_pinned_memory", partial(torch.empty, dtype=torch.uint8))
     return found
 
 
@@ -188,14 +189,14 @@ def test_error_in_batch_map_is_raised_and_its_batch_is_not_counted(url: str) -> 
 def test_next_batch_is_copied_to_the_device_while_current_batch_is_used(
     device: Device, name: str, found: str
 ) -> None:
-    batches = ((torch.tensor([n]), n, 1) for n in range(3))
+    batches = ((torch.tensor([n], dtype=torch.uint8), n, 1) for n in range(3))
     moved = on_device(batches, torch.device(name))
     next(moved)
     copies = f"copies to {found}"
     first = [
-        (f"copied on {copies}", [0]),
+        (f"copied on {copies}", 0),
         ("recorded on", copies),
-        (f"copied on {copies}", [1]),
+        (f"copied on {copies}", 1),
         ("recorded on", copies),
         ("compute waits for", "event 0"),
         ("used on", "compute"),
@@ -203,13 +204,34 @@ def test_next_batch_is_copied_to_the_device_while_current_batch_is_used(
     assert device.log == first
     next(moved)
     assert device.log[len(first) :] == [
-        (f"copied on {copies}", [2]),
+        (f"copied on {copies}", 2),
         ("recorded on", copies),
         ("compute waits for", "event 1"),
         ("used on", "compute"),
     ]
     assert [mark for _, mark, _ in moved] == [2]
     assert device.log[-2:] == [("compute waits for", "event 2"), ("used on", "compute")]
+
+
+def test_small_batches_are_copied_together_and_each_is_waited_for(device: Device) -> None:
+    batches = ((torch.tensor([n], dtype=torch.uint8), n, 1) for n in range(5))
+    moved = on_device(batches, torch.device("xpu"), rows_together=2)
+    assert [(batch.item(), *marks) for batch, *marks in moved] == [(n, n, 1) for n in range(5)]
+    copied = [value for what, value in device.log if what.startswith("copied")]
+    assert copied == [0, 2, 4]  # the first batch in each group
+    waited = [value for what, value in device.log if what == "compute waits for"]
+    assert waited == [*["event 0"] * 2, *["event 1"] * 2, "event 2"]
+    assert device.log.count(("used on", "compute")) == 5
+
+
+def test_batches_of_a_table_are_copied_together(url: str, device: Device) -> None:
+    assert column(loader_in("exact", url, BATCH, device="xpu")) == column(
+        loader_in("exact", url, BATCH)
+    )
+    assert sum(what.startswith("copied") for what, _ in device.log) == 1
+    device.log.clear()
+    list(loader_in("exact", url, BATCH, device="xpu", batch_map=dict))
+    assert sum(what.startswith("copied") for what, _ in device.log) == -(-ROWS // BATCH)
 
 
 def test_tensors_in_nested_batches_are_copied_to_the_device(url: str, device: Device) -> None:
@@ -274,14 +296,6 @@ def test_device_without_streams_gets_plain_copies(url: str, kind: type) -> None:
 def test_missing_device_raises_error_naming_the_device(url: str) -> None:
     with pytest.raises(InvalidArgumentError, match=r"'cuda:0'.* finds no CUDA device here"):
         list(loader_in("exact", url, BATCH, device="cuda:0"))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
-@in_either_order
-def test_batches_on_a_gpu_contain_every_row(url: str, order: str, tmp_path: Path) -> None:
-    found = list(loader_in(order, url, BATCH, device="cuda"))
-    assert all(batch["number"].is_cuda for batch in found)
-    assert column(found) == column(loader_in(order, url, BATCH))
 
 
 NUMBERS, REPEATED = torch.tensor([1, 2]), [1, 2, 1, 2, 1]

@@ -11,7 +11,7 @@ import torch
 from tests.mds_backend.loaders.loaders import torch_loader
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm_backend import Dataset, StreamingDataLoader
+from mdstorm_backend import Dataset
 from mdstorm_backend.read import reader
 
 ROWS, BATCH, PASSES = 4_000, 100, 3
@@ -82,20 +82,6 @@ def test_kept_batch_parts_do_not_change_in_later_passes(
     kept = list(kept_of(torch_loader(dataset, batch_size=BATCH, **options)))
     assert len(kept) == PASSES * ROWS // BATCH
     assert all(copy_of(one) == values for one, values in kept)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="copying to a device requires one")
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_kept_batches_on_a_device_do_not_change_in_later_passes(
-    dataset: Dataset, num_workers: int
-) -> None:
-    source = torch_loader(dataset, columns=NAMES).dataset
-    loader = StreamingDataLoader(source, BATCH, num_workers=num_workers, device="cuda")  # type: ignore[arg-type]
-    kept = [batch for _ in range(PASSES) for batch in loader]
-    rows = [torch.stack([batch[name] for name in NAMES]).cpu() for batch in kept]
-    assert torch.cat(rows, dim=1).equal(
-        torch.stack([torch.arange(ROWS).repeat(PASSES) * 7 + i for i in range(len(NAMES))])
-    )
 
 
 def test_kept_columns_do_not_change_while_other_columns_are_freed(

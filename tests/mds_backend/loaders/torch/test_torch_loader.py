@@ -14,6 +14,7 @@ from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError
+from mdstorm_backend.loaders.torch import moved_batches
 
 ROWS, SHARDS = 100, 10
 
@@ -84,14 +85,14 @@ def test_tensors_are_pinned_if_a_gpu_is_available(
     loader = StreamingDataLoader(StreamingDataset(local=dataset.url), 1, pin_memory=True)
     pinned: list[torch.Tensor] = []
 
-    def pin_memory(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
-        pinned.append(tensor)
-        return tensor.clone()
+    def pinned_memory(nbytes: int) -> torch.Tensor:
+        pinned.append(torch.empty(nbytes, dtype=torch.uint8))
+        return pinned[-1]
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    monkeypatch.setattr(torch.Tensor, "pin_memory", pin_memory)
+    monkeypatch.setattr(moved_batches, "_pinned_memory", pinned_memory)
     found = [(batch["number"].item(), batch["word"]) for batch in loader]
-    assert [tensor.tolist() for tensor in pinned] == ([[1], [2]] if has_gpu else [])
+    assert [tensor[0].item() for tensor in pinned] == ([1, 2] if has_gpu else [])
     assert found == [(1, ["a"]), (2, ["b"])]
 
 

@@ -79,8 +79,10 @@ def test_small_tensors_in_a_batch_are_sent_together() -> None:
     large = torch.zeros(1 << 20, dtype=torch.uint8)
     batch = ({**tensors, "texts": ["a", "b"]}, large, (tensors["ids"], None))
     sent = packed([batch])
-    assert sent.memory is not None
-    assert sent.memory.nbytes == sum(t.nbytes for t in tensors.values()) + tensors["ids"].nbytes
+    assert sent.tensors.memory is not None
+    assert sent.tensors.memory.nbytes < sum(
+        t.nbytes + 16 for t in (*tensors.values(), tensors["ids"])
+    )
     [(named, found, (ids, none))] = unpacked(sent)
     assert list(named) == [*tensors, "texts"]
     assert named["texts"] == ["a", "b"]
@@ -300,10 +302,11 @@ def test_worker_error_is_raised_in_the_loop(
     source = StreamingDataset(**place, batch_size=8)
     options = {"persistent_workers": True} if persistent and num_workers else {}
     loader = StreamingDataLoader(source, batch_size=8, num_workers=num_workers, **options)
+    others = {*multiprocessing.active_children()}  # of loaders that other tests have left
     for _ in range(2):
         with pytest.raises(DatasetNotFoundError, match="is gone"):
             list(loader)
-        assert not multiprocessing.active_children()
+        assert others.issuperset(multiprocessing.active_children())
 
 
 PROGRAM = """
