@@ -320,6 +320,7 @@ def _is_plain(value: Any) -> bool:
         and value.layout is torch.strided
         and value.device.type == "cpu"
         and not value.requires_grad
+        and not value.is_nested
         and not value.is_conj()
         and not value.is_neg()
     )

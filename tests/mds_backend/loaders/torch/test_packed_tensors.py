@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -68,6 +68,28 @@ def test_pinned_batches_equal_the_given_ones(given_: list[torch.Tensor], is_larg
         batch = {"tensors": given_, "first": (given_[0], None)}
         [(found, *_)] = moved_batches.pinned(numbered(batch), are_dicts=False)
     torch.testing.assert_close(found, batch, rtol=0, atol=0)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        lambda: torch.eye(3).to_sparse(),
+        lambda: torch.ones(3, requires_grad=True),
+        lambda: torch.ones(3, dtype=torch.complex64).conj(),
+    ],
+    ids=["nested", "sparse", "with gradient", "conjugate"],
+)
+def test_other_tensors_are_neither_packed_nor_changed(
+    make: Callable[[], torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensor = make()
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self)
+    [(found, *_)] = moved_batches.pinned(numbered({"x": tensor}), are_dicts=True)
+    assert found["x"] is tensor
+    [received] = unpacked(packed([{"x": tensor}]))
+    assert received["x"] is tensor
 
 
 def numbered(batch: Any) -> Any:
