@@ -189,8 +189,10 @@ def train_distributed(url, epochs):
             loss.backward()
             optimizer.step()
             rows += len(batch["label"])
+    weights = model.module.state_dict()
+    del model  # before its process group is destroyed
     dist.destroy_process_group()
-    return rows, model.module.state_dict()
+    return rows, weights
 
 
 distributor = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)

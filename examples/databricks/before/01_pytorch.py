@@ -237,8 +237,10 @@ def train_distributed(converter, learning_rate, epochs):
         seed=1,
     ) as loader:
         train(model, optimizer, islice(loader, epochs * len(converter) // (BATCH_SIZE * size)))
+    weights = model.module.state_dict()
+    del model  # before its process group is destroyed
     dist.destroy_process_group()
-    return model.module.state_dict()
+    return weights
 
 
 distributor = TorchDistributor(num_processes=2, local_mode=True, use_gpu=False)
