@@ -315,7 +315,7 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
     if steps.dtype.kind == "m":
         if isinstance(threshold, np.timedelta64):
             # NumPy converts both to a common unit.
-            return np.asarray((steps <= threshold) & (steps >= np.timedelta64(0)), np.bool_)
+            return np.asarray((steps <= threshold) & (steps >= np.zeros((), steps.dtype)), np.bool_)
         steps = steps.astype(np.int64)
     # Steps that overflowed their type are negative.
     return np.asarray((steps <= threshold) & (steps >= 0), np.bool_)

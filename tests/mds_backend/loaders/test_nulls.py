@@ -285,7 +285,7 @@ def test_array_length_is_known_if_one_task_wrote_only_nulls(tmp_path: Path) -> N
         pytest.param("date", np.datetime64("2020-01-01T05"), id="hour-of-numpy-for-date"),
         pytest.param("timestamp", 5.5, id="fraction-for-time"),
         pytest.param("timestamp", np.datetime64(1, "ns"), id="nanosecond-for-time"),
-        pytest.param("timestamp", np.datetime64("NaT"), id="no-time"),
+        pytest.param("timestamp", np.datetime64("NaT", "us"), id="no-time"),
     ],
 )
 def test_fill_value_that_does_not_fit_the_column_raises_error(type_: SparkType, value: Any) -> None:

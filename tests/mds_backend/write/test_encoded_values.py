@@ -281,7 +281,7 @@ def test_values_equal_to_an_integer_are_stored_regardless_of_type(value: Any) ->
 @pytest.mark.parametrize(
     "value",
     [3.9, np.float32(0.5), math.nan, math.inf, Decimal("0.1"), Decimal("NaN"), "3.9", "seven",
-     np.datetime64("NaT"), None, [1, 2], [], {}, object(), 1j, np.array([1, 2])],
+     np.datetime64("NaT", "us"), None, [1, 2], [], {}, object(), 1j, np.array([1, 2])],
     ids=value_id,
 )  # fmt: skip
 def test_non_integers_in_integer_columns_raise_error(value: Any) -> None:
