@@ -85,5 +85,5 @@ for epoch in range(first, EPOCHS):
     seen.zero_()
     save_checkpoint(epoch + 1)
 
-del model  # before its process group is destroyed
+model = None  # freed before its process group is destroyed
 dist.destroy_process_group()
