@@ -149,7 +149,7 @@ def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
         unit = "D" if pa.types.is_date(type_) else "us"
         numbers = values.view(pa.int32() if unit == "D" else pa.int64())
         result = np.asarray(pc.fill_null(numbers, 0)).astype(f"datetime64[{unit}]")
-        result[np.asarray(values.is_null())] = np.datetime64("NaT", unit)
+        result[np.asarray(values.is_null())] = np.array("NaT", result.dtype)
         return result
     if pa.types.is_boolean(type_) or pa.types.is_integer(type_):
         if not has_nulls:
