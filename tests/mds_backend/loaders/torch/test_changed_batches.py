@@ -1,5 +1,6 @@
 """Changing batches before they reach the model, with `batch_map` and copies to a `device`."""
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -222,6 +223,19 @@ def test_small_batches_are_copied_together_and_each_is_waited_for(device: Device
     waited = [value for what, value in device.log if what == "compute waits for"]
     assert waited == [*["event 0"] * 2, *["event 1"] * 2, "event 2"]
     assert device.log.count(("used on", "compute")) == 5
+
+
+def test_group_of_copied_batches_has_a_maximum_size(device: Device) -> None:
+    batches = ((torch.tensor([n], dtype=torch.uint8), n, 1) for n in range(100))
+    list(on_device(batches, torch.device("xpu"), rows_together=1_000))
+    copied = [value for what, value in device.log if what.startswith("copied")]
+    assert copied == [0, 32, 64, 96]
+
+
+def test_copied_batch_is_freed_while_the_next_one_is_awaited(device: Device) -> None:
+    moved = on_device(((torch.ones(3), n, 1) for n in range(5)), torch.device("xpu"))
+    refs = [weakref.ref(next(moved)[0]) for _ in range(3)]
+    assert [ref() for ref in refs] == [None] * 3
 
 
 def test_batches_of_a_table_are_copied_together(url: str, device: Device) -> None:
