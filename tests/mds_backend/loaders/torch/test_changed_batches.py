@@ -233,7 +233,8 @@ def test_group_of_copied_batches_has_a_maximum_size(device: Device) -> None:
 
 
 def test_copied_batch_is_freed_while_the_next_one_is_awaited(device: Device) -> None:
-    moved = on_device(((torch.ones(3), n, 1) for n in range(5)), torch.device("xpu"))
+    batches = ((torch.ones(20_000), n, 1) for n in range(5))  # too large to be packed
+    moved = on_device(batches, torch.device("xpu"))
     refs = [weakref.ref(next(moved)[0]) for _ in range(3)]
     assert [ref() for ref in refs] == [None] * 3
 
