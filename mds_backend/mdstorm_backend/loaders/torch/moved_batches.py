@@ -162,18 +162,19 @@ def _start_copies(group: list[NumberedBatch], device: torch.device, stream: Any)
 
 
 def _ready(copies: _Copies, device: torch.device, module: Any) -> NumberedBatches:
-    """Yield batches, after making the stream that is current at the time wait for them.
-
-    Their memory is marked as used by that stream.
-    """
+    """Yield batches, after making the stream that is current at the time wait for them."""
     for offset, size in copies.marks:
-        current = module.current_stream(device)
-        current.wait_event(copies.event)
-        for tensor in copies.memory:
-            tensor.record_stream(current)
+        _wait(copies, module.current_stream(device))
         if len(copies.batches) == 1:
             copies.memory.clear()  # from now on, only the user keeps the last batch
         yield copies.batches.popleft(), offset, size
+
+
+def _wait(copies: _Copies, stream: Any) -> None:
+    """Make a stream wait for copies, and mark their memory as used by that stream."""
+    stream.wait_event(copies.event)
+    for tensor in copies.memory:
+        tensor.record_stream(stream)
 
 
 def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
