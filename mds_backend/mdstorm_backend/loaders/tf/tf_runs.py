@@ -13,6 +13,7 @@ after a number of batches. The dataset's Python iterator, if there is one, count
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import weakref
@@ -34,6 +35,9 @@ from mdstorm_backend.read import Block
 
 #: TensorFlow's cardinality of a dataset that never ends, ``tf.data.INFINITE_CARDINALITY``.
 INFINITE = -1
+
+#: TensorFlow's iterators in a forked child: see `TFRun.release`.
+_of_parent: list[list[Any]] = []
 
 
 class TFRun:
@@ -74,6 +78,7 @@ class TFRun:
         self.is_idle = threading.Event()
         self.is_idle.set()
         self._url, self._batches_per_epoch = url, batches_per_epoch
+        self._process = os.getpid()
         self.queue = ReadAhead()
         self.requested, self._following = 0, 1
 
@@ -118,8 +123,13 @@ class TFRun:
     def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until reading has stopped.
 
-        TensorFlow may take seconds to end its threads, which would block training.
+        TensorFlow may take seconds to end its threads, which would block training. In a forked
+        child, it would wait forever for threads that only its parent has, so the child keeps the
+        iterator until it ends.
         """
+        if os.getpid() != self._process:
+            _of_parent.append(resources)
+            return
         thread, start = threading.Thread(target=resources.clear), self.loop.clock()
         if not sys.is_finalizing():
             with suppress(RuntimeError):  # no thread can start while the program is exiting

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -561,3 +562,24 @@ def test_empty_remainder_of_a_filtered_share_is_read_as_an_empty_pass(numbers: D
     assert len(whole) == 5
     second.load_state_dict(first.state_dict(batches=5))
     assert [column(second), column(second)] == [[], whole]
+
+
+def test_forked_child_does_not_wait_for_iterator_that_its_parent_left(tmp_path: Path) -> None:
+    """Python's garbage collector frees it there, as in a forked worker of a torch loader."""
+    dataset = make(write_numbers(tmp_path, 100_000, tasks=4), 10)
+    iterator = iter(dataset)
+    next(iterator)
+    cycle: list[Any] = [iterator]
+    cycle.append(cycle)
+    gc.collect()
+    gc.disable()
+    try:
+        del iterator, cycle
+        child = get_context("fork").Process(target=gc.collect)
+        child.start()
+    finally:
+        gc.enable()
+    child.join(60)
+    code = child.exitcode
+    child.kill()
+    assert code == 0
