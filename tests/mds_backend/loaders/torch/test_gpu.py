@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column, in_either_order, loader_in
+from tests.mds_backend.loaders.loaders import column, dataset_in, in_either_order, loader_in
 from tests.mds_backend.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
-from mdstorm_backend import StreamingDataLoader
+from mdstorm_backend import StreamingDataLoader, StreamingDataset
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -108,8 +108,7 @@ def test_pinned_batches_copied_without_waiting_keep_their_values(
     url: str, num_workers: int, has_texts: bool
 ) -> None:
     columns = ["number", *FLOATS, *(["text"] if has_texts else [])]
-    source = loader_in("exact", url, BATCH).dataset
-    source = type(source)(local=url, columns=columns)
+    source = StreamingDataset(local=url, columns=columns)
     loader = StreamingDataLoader(source, BATCH, num_workers=num_workers, pin_memory=True)
     wrong = []
     for _ in range(PASSES):
@@ -129,7 +128,7 @@ def test_pinned_batches_copied_without_waiting_keep_their_values(
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_plain_data_loader_pins_samples(url: str, num_workers: int) -> None:
-    dataset = loader_in("exact", url, BATCH).dataset
+    dataset = dataset_in("exact", url, BATCH)
     found = [
         batch["number"].to("cuda", non_blocking=True)
         for batch in DataLoader(dataset, BATCH, num_workers=num_workers, pin_memory=True)

@@ -107,14 +107,10 @@ def _without_collector() -> Iterator[None]:
 @pytest.mark.usefixtures("_without_collector")
 def test_moved_batches_are_freed_with_their_last_reference() -> None:
     """In a forked process, the garbage collector would free pinned memory, which ends it."""
-
-    def ref_of_memory(batch: Any) -> Any:
-        return weakref.ref(batch["x"].untyped_storage())
-
     batch = {"x": torch.ones(3), "y": (torch.ones(3), ["text"])}
-    refs = [weakref.ref(batch["x"]), ref_of_memory(unpacked(packed([batch]))[0])]
-    refs.append(weakref.ref(repeated_rows(batch, 3, 5)["x"]))
-    del batch
+    batches = [batch, *unpacked(packed([batch])), repeated_rows(batch, 3, 5)]
+    refs = [weakref.ref(one["x"]) for one in batches]
+    del batch, batches
     assert [ref() for ref in refs] == [None] * 3
 
 
