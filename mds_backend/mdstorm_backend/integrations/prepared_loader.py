@@ -26,8 +26,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Consumer, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
-from mdstorm_backend.loaders.torch.moved_batches import repeated_rows
-from mdstorm_backend.loaders.torch.torch_batches import same
+from mdstorm_backend.loaders.torch.moved_batches import repeated_rows, same
 from mdstorm_backend.order import ExactOrder, given_world
 
 

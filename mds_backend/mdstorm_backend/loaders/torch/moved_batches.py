@@ -189,8 +189,9 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
             yield batch, offset, size
 
 
-def _same(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
+def same(value: Any) -> Any:
+    """Return a tensor or a batch unchanged."""
+    return value
 
 
 def _start_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
@@ -199,7 +200,7 @@ def _start_copy(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def _pinned_tensors(
-    batch: Any, move: Callable[[torch.Tensor], torch.Tensor] = _same
+    batch: Any, move: Callable[[torch.Tensor], torch.Tensor] = same
 ) -> tuple[Any, list[torch.Tensor]]:
     """Copy a batch's tensors to pinned memory, and from there with `move`.
 

@@ -34,7 +34,7 @@ class DtypeGroup(NamedTuple):
 
 
 class PackedTensors(NamedTuple):
-    """The bytes of tensors, and what is needed to make tensors of them again.
+    """The bytes of tensors, with their dtypes and shapes.
 
     Attributes
     ----------
@@ -77,33 +77,35 @@ def pack(tensors: Sequence[torch.Tensor], allocate: Callable[[int], torch.Tensor
         groups.append(DtypeGroup(dtype, length * size, numbers, shapes))
     if not groups:
         return PackedTensors(None, groups)
-    memory = allocate(sum(group.nbytes for group in groups))
-    begin = 0
-    for group, parts in zip(groups, pieces, strict=True):
-        end = begin + group.nbytes
-        torch.cat(parts, out=memory[begin:end].view(group.dtype))
-        begin = end
-    return PackedTensors(memory, groups)
+    packed = PackedTensors(allocate(sum(group.nbytes for group in groups)), groups)
+    for values, parts in zip(_values(packed), pieces, strict=True):
+        torch.cat(parts, out=values)
+    return packed
 
 
 def unpack(packed: PackedTensors) -> list[torch.Tensor]:
     """Return the tensors passed to `pack`, as views that share one piece of memory."""
     found: dict[int, torch.Tensor] = {}
-    begin = 0
-    for dtype, nbytes, numbers, shapes in packed.groups:
-        assert packed.memory is not None
-        end = begin + nbytes
-        values = packed.memory[begin:end].view(dtype)
-        begin = end
-        lengths = list(map(math.prod, shapes))
+    for values, group in zip(_values(packed), packed.groups, strict=True):
+        lengths = list(map(math.prod, group.shapes))
         size = values.element_size()
         aligned = [length + _gap(length, size) for length in lengths]
         # Autograd treats these views as independent tensors: see `split_values`.
         parts = torch.unsafe_split_with_sizes(values, aligned)
-        for number, part, length, shape in zip(numbers, parts, lengths, shapes, strict=True):
+        for number, part, length, shape in zip(
+            group.numbers, parts, lengths, group.shapes, strict=True
+        ):
             part = part if part.numel() == length else part[:length]
             found[number] = part if len(shape) == 1 else part.view(shape)
     return [found[number] for number in range(len(found))]
+
+
+def _values(packed: PackedTensors) -> list[torch.Tensor]:
+    """Return the memory of each group with its dtype, in one dimension."""
+    if packed.memory is None:
+        return []
+    pieces = torch.split_with_sizes(packed.memory, [group.nbytes for group in packed.groups])
+    return [piece.view(group.dtype) for piece, group in zip(pieces, packed.groups, strict=True)]
 
 
 def _gap(length: int, size: int) -> int:

@@ -20,7 +20,7 @@ from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment
-from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
+from mdstorm_backend.loaders.torch.moved_batches import packed, same, unpacked
 from mdstorm_backend.loaders.torch.samples import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
 from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_collated
@@ -250,11 +250,6 @@ class Workers:
         iterator = self._loader._iterator
         if iterator is not None:
             iterator._shutdown_workers()  # type: ignore[attr-defined]
-
-
-def same(batch: Any) -> Any:
-    """Return a batch unchanged."""
-    return batch
 
 
 def _context_of(options: Mapping[str, Any]) -> Any:
