@@ -360,12 +360,10 @@ def _cursor(
     _ = one_by_one.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     batching = loaders.Batching(rows, by_shard=True)
-    loader = loaders.Loader(options, batching, may_peek=False, recorders=recorders)
-    return loaders.ItemCursor(
-        loader,
-        lambda segment: loaders.converted(segment.blocks(), convert),
-        splits=not batched,
+    loader = loaders.Loader(
+        options, batching, may_peek=False, splits=not batched, recorders=recorders
     )
+    return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
 def _items_of(
@@ -436,6 +434,8 @@ class ReaderPasses:
         Capacity of the shuffling queue, in rows; 0 keeps the reader's order.
     by_shard : bool
         Whether to ignore `batch_size` and make one batch from this rank's rows in each shard.
+    splits : bool
+        See `loaders.Loader`.
     threads : PassThreads, optional
         Waits for the threads of the passes.
     owner : str
@@ -449,6 +449,7 @@ class ReaderPasses:
         window: int = 0,
         *,
         by_shard: bool = False,
+        splits: bool = False,
         threads: PassThreads | None = None,
         owner: str = "a loader",
     ) -> None:
@@ -473,6 +474,7 @@ class ReaderPasses:
             loaders.Batching(rows, by_shard=by_shard),
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
+            splits=splits,
             recorders=reader._mdstorm_recorders,
         )
         with reader._mdstorm_lock:

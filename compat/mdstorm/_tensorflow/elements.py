@@ -26,10 +26,6 @@ _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16
 
 
-#: Key in a state for the number of rows in the next block that were already taken.
-_SKIP = "skip"
-
-
 @dataclass
 class Elements:
     """Yields blocks of rows as tuples of arrays.
@@ -58,8 +54,6 @@ class Elements:
     _begun: bool = False
     #: The items that the latest iteration has read.
     _queue: ReadAhead = field(default_factory=ReadAhead)
-    #: The position in a loaded state, and the number of rows already taken from the next block.
-    _loaded: tuple[Any, int] = (None, 0)
 
     def read(self) -> Iterator[Any]:
         """Begin an iteration and yield its blocks."""
@@ -78,13 +72,14 @@ class Elements:
                 reader,
                 rows,
                 by_shard=self.by_shard,
+                splits=not self._are_batches,
                 owner="a dataset of make_petastorm_dataset",
             )
         return self._passes
 
     def _of_passes(self, passes: ReaderPasses) -> Iterator[Any]:
         """Yield the blocks of a pass, and record their offsets."""
-        skipped = self._taken_before(passes)
+        skipped = passes.begins.skip
         queue = self._queue = ReadAhead(-skipped, "items")
 
         def make_batches(segment: Segment) -> Sequence[Any]:
@@ -107,7 +102,8 @@ class Elements:
     ) -> NumberedBatches:
         for block in blocks:
             rows = num_rows(block.batch)
-            queue.record(segment, block.offsets[-1:], min(rows, 1) if self._are_batches else rows)
+            items = min(rows, 1) if self._are_batches else rows
+            queue.record(segment, block.offsets[-1:], [items])
             yield block.batch if rows else NOTHING, block.offsets[-1], sum(block.sizes)
 
     def take(self, following: Callable[[], Any]) -> Any:
@@ -130,23 +126,12 @@ class Elements:
                     "itself, as with batch() or in Keras. Pass the number of items used since the "
                     "iteration began, state_dict(items=…)"
                 )
-        if queue:
-            state, rest = queue.state_dict(items)
-        else:
-            state, rest = passes.state_dict(), self._taken_before(passes)
-        return {**state, "mdstorm": {**state["mdstorm"], _SKIP: rest}} if rest else state
+        return queue.state_dict(items) if queue else passes.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume the next iteration from a state."""
-        passes = self._resumable()
-        passes.load_state_dict(state)
-        self._loaded, self.taken = (passes.begins, state.get("mdstorm", {}).get(_SKIP, 0)), None
-        self._queue = ReadAhead()
-
-    def _taken_before(self, passes: ReaderPasses) -> int:
-        """Return how many rows of the next block were taken before the state was saved."""
-        begins, taken = self._loaded
-        return taken if passes.begins == begins else 0
+        self._resumable().load_state_dict(state)
+        self.taken, self._queue = None, ReadAhead()
 
     def _resumable(self) -> ReaderPasses:
         passes = self._own_passes()

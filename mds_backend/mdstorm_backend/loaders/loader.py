@@ -12,11 +12,11 @@ A reader has an `ItemCursor`, which takes one item at a time and survives Ctrl-C
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
@@ -28,7 +28,7 @@ from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
-from mdstorm_backend.loaders.state import write_state
+from mdstorm_backend.loaders.state import check_between_batches, write_state
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read.block import Block
 
@@ -66,6 +66,9 @@ class Loader:
         Called before a batch counts as yielded; an exception from it ends the iteration.
     may_peek : bool
         Whether the first iteration may be left after one batch without counting.
+    splits : bool
+        Whether the user takes the items of batches one by one, so that a state may be within a
+        batch.
     recorders : PassRecorders, optional
         Makes the passes' recorders; by default the loader has its own.
     epochs : Epochs, optional
@@ -79,6 +82,7 @@ class Loader:
     _: KW_ONLY
     check: Callable[[], None] | None = None
     may_peek: bool = True
+    splits: bool = False
     recorders: PassRecorders = field(default_factory=PassRecorders)
     epochs: Epochs = field(default_factory=Epochs)
 
@@ -194,7 +198,11 @@ class Loader:
             self._open = None
 
     def run(
-        self, make_batches: MakeBatches, count_rows: Callable[[Any], int] | None = None
+        self,
+        make_batches: MakeBatches,
+        count_rows: Callable[[Any], int] | None = None,
+        *,
+        by_item: bool = False,
     ) -> Generator[Any, None, None]:
         """Run a pass, which begins when the first batch is requested, and yield its batches.
 
@@ -207,6 +215,9 @@ class Loader:
             Makes the batches of a `Segment`.
         count_rows : callable, optional
             Returns how many samples a batch is counted as: see `counted_position`.
+        by_item : bool
+            Whether to yield an iterator over the items of each batch, which records how many were
+            taken. It must be exhausted before the next one is requested.
         """
         recorder, is_waiting = self.new_recorder(), False
         consumer = CONSUMER.get()
@@ -221,7 +232,9 @@ class Loader:
                     for stage in make_batches(segment):
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
-                    yield from self._batches_of(current, segment, batches, recorder, count_rows)
+                    yield from self._batches_of(
+                        current, segment, batches, recorder, count_rows, by_item=by_item
+                    )
             if consumer.ends_ahead:
                 self.take(current, recorder.batches)  # the last batch has yet to be used
             else:
@@ -252,10 +265,12 @@ class Loader:
         batches: NumberedBatches,
         recorder: Recorder,
         count_rows: Callable[[Any], int] | None,
+        *,
+        by_item: bool,
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
         plan, samples = segment.plan, None if count_rows is None else 0
-        current.recent = (*current.recent[:-1], (plan, 0, samples))
+        current.recent = (*current.recent[:-1], (*current.recent[-1][:-1], samples))
         num_ahead = int(current.consumer.fetches_ahead)
         # After this many batches, a pass is more than a peek even if one was fetched ahead of use.
         most_uncounted = current.counts_from + 1
@@ -284,13 +299,18 @@ class Loader:
             # This comes last, and without a function call, because Ctrl-C takes effect after calls,
             # and the position must be the one after the latest yielded batch.
             if not is_yielded:
-                current.recent = (*current.recent[:-1], (plan, offset, samples))
+                items = current.recent[-1][2]
+                current.recent = (*current.recent[:-1], (plan, offset, items, samples))
+                continue
+            if by_item:
+                batch = current.items(batch, offset)
             else:
-                current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, samples))
-                yielded_at = recorder.since
-                yield batch
-                recorder.since = requested_at = recorder.clock()
-                recorder.trained += requested_at - yielded_at
+                current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, 1, samples))
+                current.taken = 0
+            yielded_at = recorder.since
+            yield batch
+            recorder.since = requested_at = recorder.clock()
+            recorder.trained += requested_at - yielded_at
 
     def state_dict(self, *, unused: int | None = None) -> dict[str, Any]:
         """Return the state for a checkpoint, to pass to `load_state_dict`.
@@ -298,8 +318,9 @@ class Loader:
         Parameters
         ----------
         unused : int, optional
-            How many of the latest batches are yielded again after the state is loaded. By default,
-            the number of batches that a framework has taken and not used yet.
+            How many of the latest batches are yielded again after the state is loaded, or of the
+            latest items if batches are split. By default, the number of those that a framework has
+            taken and not used yet.
         """
         if (latest := self._latest) is None:
             return self.next_state()
@@ -330,6 +351,8 @@ class Loader:
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
+        if not self.splits:
+            check_between_batches(state)
         self.epochs.load_state_dict(state, self.options, self.batching)
         self._latest = self._open = self._resumes = None
         self._is_first = True
@@ -401,25 +424,19 @@ class ItemCursor(Iterator[Any]):
     Parameters
     ----------
     loader : Loader
-        Runs only this cursor's passes.
+        Runs only this cursor's passes. If it `splits` batches, they are iterables of items;
+        otherwise each batch is one item.
     make_batches : callable
         Makes the batches of a `Segment`.
-    splits : bool
-        Whether batches are iterables of items; otherwise each batch is one item. The state within a
-        batch consists of the position before it, and the number of its items that were returned.
     """
 
-    def __init__(self, loader: Loader, make_batches: MakeBatches, *, splits: bool = False) -> None:
+    def __init__(self, loader: Loader, make_batches: MakeBatches) -> None:
         self._loader = loader
         self._make_batches = make_batches
-        self._splits = splits
-        #: Whether a batch has remaining items, and how many of its items have been returned. Before
-        #: the first batch, the number is taken from a loaded state.
-        self._is_within, self._used = False, 0
-        #: The number of items in the previous batch.
-        self._num_before = 0
-        #: The items of the current pass, and the process that reads them; None between passes.
-        self._items: Generator[Any, None, None] | None = None
+        #: The batches of the current pass, and their items; None between passes.
+        self._batches: Generator[Any, None, None] | None = None
+        self._items: Iterator[Any] = iter(())
+        #: The process that reads them.
         self._process = 0
         self._is_over = False
         self._failure: Exception | None = None
@@ -440,13 +457,14 @@ class ItemCursor(Iterator[Any]):
         """
         if self._failure is not None:
             raise self._failure
-        if self._items is not None and self._process != os.getpid():
+        if self._batches is not None and self._process != os.getpid():
             self._resume()  # in a fork, which has no threads that read ahead
         if self._is_over:
             raise StopIteration
-        if self._items is None:
-            batches = self._loader.run(self._make_batches)
-            self._items = self._split(batches) if self._splits else batches
+        if self._batches is None:
+            splits = self._loader.splits
+            self._batches = self._loader.run(self._make_batches, by_item=splits)
+            self._items = chain.from_iterable(self._batches) if splits else self._batches
             self._process = os.getpid()
         try:
             # next() is not called here, because Ctrl-C after the call would drop the item. See
@@ -455,27 +473,17 @@ class ItemCursor(Iterator[Any]):
                 return item
         except Exception as error:
             self._failure = error  # otherwise the next call would raise StopIteration
+            self._batches.close()
             raise
         except BaseException:  # such as Ctrl-C, after which a user may continue
             self._resume()
             raise
-        self._items, self._is_over = None, True
+        self._batches, self._is_over = None, True
         raise StopIteration
 
     def give_back(self) -> None:
         """Put the latest item back, so that it is returned again as the next one."""
         self._resume(unused=1)
-
-    def _split(self, batches: Generator[Any, None, None]) -> Generator[Any, None, None]:
-        """Yield the items of batches, except those that were returned before a loaded state."""
-        with closing(batches):
-            for items in batches:
-                self._is_within = True
-                numbered = enumerate(islice(items, self._used, None), self._used + 1)
-                for self._used, item in numbered:
-                    yield item
-                self._is_within, self._used, self._num_before = False, 0, self._used
-        self._used = 0
 
     def restart(self) -> None:
         """Begin the next pass with the next item."""
@@ -484,14 +492,13 @@ class ItemCursor(Iterator[Any]):
 
     def _begin_again(self) -> None:
         self._failure, self._is_over = None, False
-        self._is_within, self._used = False, 0
         self.end()
 
     def end(self) -> None:
         """End the threads that read ahead."""
-        items, self._items = self._items, None
-        if items is not None:
-            items.close()
+        batches, self._batches, self._items = self._batches, None, iter(())
+        if batches is not None:
+            batches.close()
         self._loader.threads.wait()
 
     def set_epoch(self, epoch: int) -> None:
@@ -503,32 +510,19 @@ class ItemCursor(Iterator[Any]):
             If the epoch is not an integer of at least 0.
         """
         loader = self._loader
-        if self._items is not None:  # the position is in the current pass
+        if self._batches is None:
+            loader.set_epoch(epoch)
+        else:  # the position is in the current pass
             loader.epochs.set_next(epoch, loader.options.num_epochs)
-            return
-        begins = loader.next_position
-        loader.set_epoch(epoch)
-        if loader.next_position != begins:
-            self._used = 0  # the items belonged to a pass that will not resume
 
     def state_dict(self) -> dict[str, Any]:
         """Return a state with which `load_state_dict` continues at the next item.
 
         Items that a framework has taken but not used yet are returned again.
         """
-        return self._state(self._loader.num_unused)
+        return self._loader.state_dict()
 
-    def _state(self, unused: int) -> dict[str, Any]:
-        """Return the state before the latest `unused` items."""
-        if not self._splits:
-            return self._loader.state_dict(unused=unused)
-        batches, used = int(self._is_within), self._used - unused
-        if used < 0:  # some of the unused items are in the previous batch
-            batches, used = batches + 1, max(used + self._num_before, 0)
-        state = self._loader.state_dict(unused=batches)
-        return {**state, "mdstorm": {**state["mdstorm"], "skip": used}} if used else state
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: object) -> None:
         """Resume from a state.
 
         Raises
@@ -538,12 +532,10 @@ class ItemCursor(Iterator[Any]):
         """
         self._loader.load_state_dict(state)
         self._begin_again()
-        if self._splits:
-            self._used = (state.get("mdstorm") or {}).get("skip", 0)
 
     def _resume(self, unused: int = 0) -> None:
         """Continue after an interruption, before the latest `unused` items."""
-        state = self._state(unused)
+        state = self._loader.state_dict(unused=unused)
         self.load_state_dict(state)
         # A finished pass still has to end here, even though its state resumes with the next pass.
         self._is_over = state["mdstorm"].get("finished", False)

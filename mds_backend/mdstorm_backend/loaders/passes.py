@@ -12,7 +12,9 @@ later epoch, the beginning moves on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
@@ -51,10 +53,13 @@ class Pass:
     ----------
     counts_from : int
         The number of the batch that makes the pass count.
-    recent : tuple of (Plan, int, int or None)
-        The positions after the latest yielded batches, ending with the latest one. Each consists of
-        the segment's plan, the offset in it, and the segment's samples as a loader counts them, or
-        None if it does not. The first position is the beginning of the pass.
+    recent : tuple of (Plan, int, int, int or None)
+        The positions after the latest batches, ending with the latest one. Each consists of the
+        segment's plan, the offset in it, the number of items in the batch (1 unless it is split),
+        and the segment's samples as a loader counts them, or None if it does not. The first
+        position is the beginning of the pass.
+    taken : int
+        Number of items of the batch after the latest position that have been taken.
     border : int
         The offset at which batches begin to hold samples of a later epoch: see `cross_border`.
     is_over : bool
@@ -84,7 +89,8 @@ class Pass:
         #: The epoch of the latest batch.
         self._epoch = start.epoch
         self._segment: Segment | None = None
-        self.recent: tuple[tuple[Plan, int, int | None], ...] = ()
+        self.recent: tuple[tuple[Plan, int, int, int | None], ...] = ()
+        self.taken = start.skip
         self.border = 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
@@ -93,30 +99,35 @@ class Pass:
 
     @property
     def position(self) -> Position:
-        """The position after the latest batch."""
+        """The position after the latest item."""
         return self.position_before(0)
 
-    def position_before(self, batches: int) -> Position:
-        """Return the position before the latest `batches` batches, at most `MOST_UNUSED`."""
+    def position_before(self, items: int) -> Position:
+        """Return the position before the latest `items` items, at most `MOST_UNUSED`."""
         if not self.recent:
             return self.start
-        plan, offset, _ = self._before(batches)
-        return plan.end() if self.is_over and not batches else plan.position(offset)
+        (plan, offset, _, _), taken = self._before(items)
+        position = plan.end() if self.is_over and not items else plan.position(offset)
+        return replace(position, skip=taken) if taken else position
 
-    def begun_before(self, batches: int) -> tuple[Position, int | None]:
-        """Return where the segment that contains ``position_before(batches)`` began.
+    def begun_before(self, items: int) -> tuple[Position, int | None]:
+        """Return where the segment that contains ``position_before(items)`` began.
 
         Also return the number of samples between the two as the loader counts them, or None if it
         does not. Before the first segment, the position is where the pass starts.
         """
         if not self.recent:
             return self.start, None
-        plan, _, samples = self._before(batches)
+        (plan, _, _, samples), _ = self._before(items)
         return plan.begin, samples
 
-    def _before(self, batches: int) -> tuple[Plan, int, int | None]:
-        """Return the item of `recent` before the latest `batches` batches, or else `recent[0]`."""
-        return self.recent[max(-1 - batches, -len(self.recent))]
+    def _before(self, items: int) -> tuple[tuple[Plan, int, int, int | None], int]:
+        """Return the part of `recent` before the latest items, and `taken` at that time."""
+        batch, taken = len(self.recent) - 1, self.taken - items
+        while taken < 0 and batch:
+            taken += self.recent[batch][2]
+            batch -= 1
+        return self.recent[batch], max(taken, 0)
 
     @property
     def segment(self) -> Segment:
@@ -130,7 +141,7 @@ class Pass:
 
         If samples have no numbers, this is the number of yielded rows.
         """
-        plan, offset, counted = self.recent[-1] if self.recent else (None, 0, None)
+        plan, offset, _, counted = self.recent[-1] if self.recent else (None, 0, 0, None)
         if counted is not None:
             return counted
         read = None if plan is None else plan.num_read(offset)
@@ -144,13 +155,14 @@ class Pass:
 
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
-        begun = Segment(self.here, self.batching, self.start, recorder, self._epochs.ahead)
+        start = replace(self.start, skip=0)  # plans of readers consist of whole batches
+        begun = Segment(self.here, self.batching, start, recorder, self._epochs.ahead)
         segment = begun.with_batches()
         if segment is None:
             return
         # The segment is in a later pass if no batches remained in the pass where `start` is.
         if segment.position.pass_epoch != self.start.pass_epoch:
-            self.start = segment.start
+            self.start, self.taken = segment.start, 0
         self.compared = begin_pass(segment, self._numbering)
         while segment is not None:
             yield segment
@@ -168,7 +180,8 @@ class Pass:
             self._reach(position.epoch)
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
         # The end of the previous segment is the beginning of this one.
-        self.recent = (*self.recent[:-1], (segment.plan, 0, None))
+        items = self.recent[-1][2] if self.recent else 0
+        self.recent = (*self.recent[:-1], (segment.plan, 0, items, None))
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
@@ -181,7 +194,16 @@ class Pass:
         """Record the offset of the latest batch."""
         if offset >= self.border:
             self.cross_border(offset)
-        self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, None))
+        self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, 1, None))
+
+    def items(self, batch: Iterable[Any], offset: int) -> Iterator[Any]:
+        """Yield the remaining items of a batch, and advance past each, and then to `offset`."""
+        plan, taken = self.segment.plan, self.taken
+        # Nothing is called after an item is counted, because Ctrl-C takes effect after calls.
+        for self.taken, item in enumerate(islice(batch, taken, None), taken + 1):
+            yield item
+        self.recent = (*self.recent[-MOST_UNUSED:], (plan, offset, self.taken, None))
+        self.taken = 0
 
     def cross_border(self, offset: int) -> None:
         """Record that the batch at `offset` contains samples of a later epoch."""
@@ -205,7 +227,7 @@ class Pass:
         """Begin with the next epoch, since the epoch where the pass started has no rows left."""
         self.start = self.start.beginning_of(self.start.epoch + 1)
         self._segment = None
-        self.recent = ()
+        self.recent, self.taken = (), 0
 
     def count(self) -> None:
         """Mark the pass as more than a peek, so the next pass follows it and ranks compare it."""

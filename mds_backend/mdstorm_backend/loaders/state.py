@@ -149,14 +149,12 @@ def read_state(
         if not consumed:
             return position.beginning_of(epoch + 1)
         end = consumed
-    position = replace(position, first_epoch=first_epoch, end=end, lanes=_lanes(ours))
+    position = replace(position, first_epoch=first_epoch, end=end, lanes=_lanes(ours), skip=skip)
     if skip and size != options.order.world_size:
         raise StateMismatchError(
             f"the state was taken after {skip} items of a batch on each of {size} ranks, but "
             f"there are {options.order.world_size} ranks here: load it on {size} ranks"
         )
-    if of_worker:  # readers skip these items by themselves
-        position = replace(position, skip=skip)
     if options.order.is_strict:
         position = _checked_position(position, ours, options, batching)
     return position
@@ -308,7 +306,7 @@ def _of_rank(
     there = number(ours, "rank"), number(ours, "world_size", 1)
     is_full = row % batch_size == 0 and not batching.by_shard
     is_of_all = options.num_epochs == 1 and is_full and not position.is_end
-    is_unread = not (position.consumed or ours.get("skip"))
+    is_unread = not (position.consumed or position.skip)
     is_mine = there[0] == order.world.rank or is_of_all or is_unread
     if plan.has_equal_batches and position.consumed:
         is_mine = batch_size == batching.batch_size  # then all ranks had the same number of batches
@@ -369,6 +367,16 @@ def _check_plain(value: object, levels: int = _MOST_LEVELS) -> None:
             _check_plain(each, levels - 1)
     elif not isinstance(value, (str, bool, float, NoneType)) and not is_integer(value):
         raise damaged(f"it holds {value!r}, but a state contains only JSON values")
+
+
+def check_between_batches(state: object) -> None:
+    """Raise StateMismatchError if a state was taken within a batch, which only readers can be."""
+    ours = state.get("mdstorm") if isinstance(state, Mapping) else None
+    if isinstance(ours, Mapping) and ours.get("skip"):
+        raise StateMismatchError(
+            f"the state was taken by a reader, after {ours['skip']!r} items of a batch, but only "
+            "readers resume within a batch: load it into a reader with the arguments of that run"
+        )
 
 
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:

@@ -49,7 +49,8 @@ class Position:
     row : int
         Number of rows that this rank has read in the epoch, if samples cannot be numbered.
     skip : int
-        Number of samples in its part that this worker process has already returned.
+        Number of items from here on that have already been returned: rows or n-grams of a reader's
+        next batch, or samples in a worker process's part.
     reason : str
         Why no pass can resume here; empty if a pass can resume.
     """

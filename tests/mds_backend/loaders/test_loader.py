@@ -188,7 +188,7 @@ def test_unused_items_are_read_again_after_resuming(numbers: Dataset, order: str
 
     def cursor() -> ItemCursor:
         read = loader_of(numbers, order)
-        return ItemCursor(read, lambda each: converted(each.blocks(), lists), splits=True)
+        return ItemCursor(replace(read, splits=True), lambda each: converted(each.blocks(), lists))
 
     items, other = cursor(), cursor()
     with Consumer(lambda: unused).requesting():
@@ -324,14 +324,38 @@ def test_blocks_are_closed_after_their_batches(numbers: Dataset) -> None:
     loader.threads.wait()
 
 
-def test_state_of_an_unread_loader_or_a_batch_loader_has_no_skipped_items(
-    numbers: Dataset,
-) -> None:
+def test_blocks_are_closed_after_an_error_in_an_item(numbers: Dataset) -> None:
+    closed: list[str] = []
+
+    def watched(segment: Any) -> Generator[Block, None, None]:
+        try:
+            yield from segment.blocks()
+        finally:
+            closed.append("closed")
+
+    def broken(blocks: Iterator[Block]) -> NumberedBatches:
+        for items, offset, size in lists(blocks):
+            yield (1 // (number % 7) for number in items), offset, size
+
+    loader = replace(loader_of(numbers), splits=True)
+    items = ItemCursor(loader, lambda segment: converted(watched(segment), broken))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            list(items)
+        assert closed == ["closed"]
+
+
+def test_loader_of_batches_refuses_state_within_a_batch(numbers: Dataset) -> None:
     state = loader_of(numbers).state_dict()
     assert "skip" not in state["mdstorm"]
-    of_batches = loader_of(numbers)
-    of_batches.load_state_dict({**state, "mdstorm": {**state["mdstorm"], "skip": 2}})
-    assert of_batches.state_dict() == state
+    within = {**state, "mdstorm": {**state["mdstorm"], "skip": 2}}
+    loader = loader_of(numbers)
+    with pytest.raises(StateMismatchError, match="after 2 items of a batch"):
+        loader.load_state_dict(within)
+    assert loader.state_dict() == state
+    splitting = replace(loader, splits=True)
+    splitting.load_state_dict(within)
+    assert splitting.state_dict() == within
 
 
 def row_groups(dataset: Dataset, rank: int) -> Loader:

@@ -6,9 +6,11 @@ the numbers that travel with them, and computes a position only on request.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from mdstorm_backend.errors import StateMismatchError
@@ -24,25 +26,17 @@ class _Read(NamedTuple):
 
     Attributes
     ----------
-    first : int
-        Number of items in the iteration before the block.
     segment : Segment
         The segment that the block was read from.
     offsets : list of int
         The offset before the block, and the offsets of its batches.
-    items : int
-        Number of items in each batch.
+    ends : sequence of int
+        For each offset, the number of items in the iteration up to it.
     """
 
-    first: int
     segment: Segment
     offsets: list[int]
-    items: int
-
-    @property
-    def end(self) -> int:
-        """Number of items in the iteration up to the end of the block."""
-        return self.first + (len(self.offsets) - 1) * self.items
+    ends: Sequence[int]
 
 
 class ReadAhead:
@@ -72,24 +66,35 @@ class ReadAhead:
     def __bool__(self) -> bool:
         return bool(self._blocks)
 
-    def record(self, segment: Segment, offsets: Sequence[int], items: int = 1) -> None:
-        """Record a block that was read: the offsets of its batches, and the size of each batch."""
+    def record(
+        self, segment: Segment, offsets: Sequence[int], items: Sequence[int] | None = None
+    ) -> None:
+        """Record a block that was read: the offsets of its batches, and the items in each of them.
+
+        By default, each batch is one item.
+        """
         last = self._blocks[-1] if self._blocks else None
         before = last.offsets[-1] if last is not None and last.segment is segment else 0
-        block = _Read(self.num_read, segment, [before, *offsets], items)
-        self._blocks.append(block)
-        self.num_read = block.end
+        first = self.num_read
+        ends: Sequence[int] = range(first, first + len(offsets) + 1)
+        if items is not None:
+            ends = list(accumulate(items, initial=first))
+        self._blocks.append(_Read(segment, [before, *offsets], ends))
+        self.num_read = ends[-1]
 
     def drop_used(self, used: int) -> None:
         """Forget the blocks before the one that contains the latest used item."""
-        while len(self._blocks) > 1 and self._blocks[1].first <= used:
+        while len(self._blocks) > 1 and self._blocks[1].ends[0] <= used:
             self._blocks.popleft()
 
-    def latest(self, batches: int) -> tuple[Segment, int] | None:
-        """Return the segment and offset of a batch, counted from 1; None if they are not kept."""
+    def latest(self, item: int) -> tuple[Segment, int] | None:
+        """Return the segment and offset of an item's batch; None if they are not kept.
+
+        Items are counted from 1.
+        """
         for block in list(self._blocks):
-            if block.first < batches <= block.end:
-                return block.segment, block.offsets[batches - block.first]
+            if block.ends[0] < item <= block.ends[-1]:
+                return block.segment, block.offsets[bisect_left(block.ends, item)]
         return None
 
     def first_of_next_epoch(self, segment: Segment, epoch: int, latest: int) -> int:
@@ -99,13 +104,13 @@ class ReadAhead:
             if block.segment is segment:
                 border = segment.plan.offset_after_epoch(epoch)
                 if block.offsets[-1] >= border:
-                    return block.first + bisect_left(block.offsets, border)
-            elif block.first >= latest:
-                return block.first + 1
-        return blocks[-1].end + 1
+                    return block.ends[bisect_left(block.offsets, border)]
+            elif block.ends[0] >= latest:
+                return block.ends[0] + 1
+        return blocks[-1].ends[-1] + 1
 
-    def state_dict(self, used: int) -> tuple[dict[str, Any], int]:
-        """Return the last available state at or before `used` items, and the number of items since.
+    def reached(self, used: int) -> tuple[Segment, int, int]:
+        """Return where `used` items end: a segment, an offset in it, and the items since.
 
         Raises
         ------
@@ -113,13 +118,24 @@ class ReadAhead:
             If the position is no longer kept, or the items were not read.
         """
         for block in reversed(list(self._blocks)):
-            if block.first <= used <= block.end:
-                batches, rest = divmod(used - block.first, max(block.items, 1))
-                plan, is_end = block.segment.plan, self.is_over and used == self.num_read
-                position = plan.end() if is_end else plan.position(block.offsets[batches])
-                return write_state(block.segment.options, block.segment.batching, position), rest
+            if block.ends[0] <= used <= block.ends[-1]:
+                batch = bisect_right(block.ends, used) - 1
+                return block.segment, block.offsets[batch], used - block.ends[batch]
         raise StateMismatchError(
             f"no state after {used} {self._noun} is available: {self.num_read} were read, and a "
             f"long iteration keeps only its latest states. Pass the actual number of {self._noun} "
             "that were used"
         )
+
+    def state_dict(self, used: int) -> dict[str, Any]:
+        """Return the state after `used` items.
+
+        Raises
+        ------
+        StateMismatchError
+            If the position is no longer kept, or the items were not read.
+        """
+        segment, offset, skip = self.reached(used)
+        is_end = self.is_over and used == self.num_read
+        position = segment.plan.end() if is_end else segment.plan.position(offset)
+        return write_state(segment.options, segment.batching, replace(position, skip=skip))

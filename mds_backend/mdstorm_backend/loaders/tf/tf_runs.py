@@ -162,7 +162,7 @@ class TFRun:
             batches = self.taken
         if not self.queue and not batches:
             return None
-        return self.queue.state_dict(batches)[0]
+        return self.queue.state_dict(batches)
 
 
 class TFRuns:
