@@ -17,8 +17,8 @@ from mdstorm._tensorflow.columns import (
 )
 from mdstorm.errors import StateMismatchError, UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders import NOTHING, NumberedBatches, Segment, converted
-from mdstorm_backend.loaders.tf import ColumnSpec, ReadAhead
+from mdstorm_backend.loaders import NOTHING, NumberedBatches, ReadAhead, Segment, converted
+from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import Block
 
 #: Stored size of the rows in a block that is passed to TensorFlow.

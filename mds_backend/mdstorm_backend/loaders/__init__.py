@@ -16,6 +16,7 @@ from mdstorm_backend.loaders.loader import (
 )
 from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
+from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 
@@ -34,6 +35,7 @@ __all__ = [
     "NullPolicy",
     "NumberedBatches",
     "PassRecorders",
+    "ReadAhead",
     "ReaderOptions",
     "Segment",
     "Statistics",

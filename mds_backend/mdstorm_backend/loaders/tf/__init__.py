@@ -11,12 +11,10 @@ from mdstorm_backend.loaders.tf.tf_columns import (
     stored_specs,
     to_tf,
 )
-from mdstorm_backend.loaders.tf.tf_queue import ReadAhead
 from mdstorm_backend.loaders.tf.tf_traced import traced_dataset
 
 __all__ = [
     "ColumnSpec",
-    "ReadAhead",
     "check_nulls_of",
     "in_cluster",
     "made_of",

@@ -28,9 +28,9 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment
 from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
+from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import log_endless
 from mdstorm_backend.loaders.segment import plan_of
-from mdstorm_backend.loaders.tf.tf_queue import ReadAhead
 from mdstorm_backend.read import Block
 
 #: TensorFlow's cardinality of a dataset that never ends, ``tf.data.INFINITE_CARDINALITY``.

@@ -1,7 +1,8 @@
-"""`ReadAhead`: the offsets and positions of batches that TensorFlow has read ahead of use.
+"""`ReadAhead`: the positions in blocks whose items are used later than they are read.
 
-TensorFlow reads blocks in its own threads before their batches or rows are used. The queue keeps
-the numbers that travel with them, and computes a position only on request.
+TensorFlow reads blocks in its own threads before their batches or rows are used, and an iteration
+over samples yields those of a block one by one. The queue keeps the offsets of their batches, and
+computes a position from the number of used items only on request.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Segment
+from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import write_state
 
 #: Number of recent blocks whose offsets are kept, for iterations whose items are not counted.
