@@ -64,6 +64,12 @@ class ReadAhead:
         self.is_over = False
         self._blocks: deque[_Read] = deque(maxlen=_BLOCKS_KEPT)
 
+    def __copy__(self) -> ReadAhead:
+        """Return a copy that does not change with this queue."""
+        other = object.__new__(ReadAhead)
+        other.__dict__.update(self.__dict__, _blocks=self._blocks.copy())
+        return other
+
     def __bool__(self) -> bool:
         return bool(self._blocks)
 

@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 import os
 import threading
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 from multiprocessing import connection, parent_process
 from typing import Any
 
@@ -31,6 +30,7 @@ from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.loaders.agreement import Numbering, begin_pass
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.nulls import check_exact
+from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
@@ -328,21 +328,12 @@ class SampleIteration:
             check_equal(there, here, self.options.dataset.url)
             self._part, self.yielded = number(there, "part"), number(there, "rows")
             self._segments = _resumed_segments(state, *of_all)
-        self._begin_blocks()
+        self._read = ReadAhead(noun="samples")
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy that has the same position but yields no samples."""
-        return {**self.__dict__, "_segments": iter(())}
-
-    def _begin_blocks(self) -> None:
-        #: The offset before the latest block, the numbers of samples in the segment up to the
-        #: block's beginning and end, the sizes and offsets of the block's batches, and the
-        #: batches' ends once they are needed.
-        self._offset = self._first = self._end = 0
-        self._sizes: list[int] = []
-        self._offsets: list[int] = []
-        self._ends: list[int] = []
+        return {**self.__dict__, "_segments": iter(()), "_read": copy(self._read)}
 
     def segments(self) -> Iterator[tuple[Segment, int]]:
         """Yield each `Segment` to read, with the number of this process's part of it."""
@@ -353,38 +344,27 @@ class SampleIteration:
                 return
             self._segment, self._part = following, self.worker.number
             self.noted -= self.yielded
-            self.yielded = 0
-            self._begin_blocks()
+            self.yielded, self._read = 0, ReadAhead(noun="samples")
 
     def enter(self, block: Block) -> int:
         """Begin a block, and return how many of its samples to skip because of a loaded state."""
-        if self._offsets:
-            self._offset = self._offsets[-1]
-        self._first, self._end = self._end, self._end + sum(block.sizes)
-        self._sizes, self._offsets, self._ends = block.sizes, block.offsets, []
-        return self.yielded - self._first
+        assert self._segment is not None
+        first, are_single = self._read.num_read, self._segment.batching.batch_size == 1
+        self._read.record(self._segment, block.offsets, None if are_single else block.sizes)
+        self._read.drop_used(self.yielded)
+        return self.yielded - first
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
         if (segment := self._segment) is None:  # there was nothing to read
             return self._empty_state() if self.state is None else {**self.state}
-        offset, rows = self._reached()
+        _, offset, rows = self._read.reached(self.yielded) if self._read else (0, 0, self.yielded)
         position, part = segment.position, self._part
         if offset:
             position, part = segment.plan.position_of_part(part, offset)
         state = write_state(segment.options, segment.batching, position)
         worker = {**self._here(), "part": part, "rows": rows}
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
-
-    def _reached(self) -> tuple[int, int]:
-        """Return the latest whole batch's offset, and how many samples of the next were read."""
-        if not self._ends:
-            self._ends = list(accumulate(self._sizes))
-        within = self.yielded - self._first
-        whole = bisect_right(self._ends, within)
-        if not whole:
-            return self._offset, within
-        return self._offsets[whole - 1], within - self._ends[whole - 1]
 
     def _empty_state(self) -> dict[str, Any]:
         plan = plan_of_samples(self.options, self.epochs)
