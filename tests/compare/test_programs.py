@@ -52,6 +52,7 @@ def _recorded_here(names: Iterable[str], folder: Path) -> dict[str, Any]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(path.read_text())
+    assert not any(recording["runs"][-1]["ended"] for recording in found.values()), done.stderr
     return found
 
 
