@@ -199,7 +199,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         Raises
         ------
         TypeError
-            If epochs are infinite, a transform may drop rows, or the dataset has no length.
+            If epochs are infinite, the number of batches is not known because rows may be dropped,
+            or the dataset has no length.
         """
         if not self._mdstorm.reads_blocks or overrides(self.dataset, StreamingDataset, "__len__"):
             return DataLoader.__len__(self)
