@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from copy import copy
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -26,7 +27,7 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import Consumer, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
-from mdstorm_backend.loaders.torch.moved_batches import repeated_rows, same
+from mdstorm_backend.loaders.torch.moved_batches import moved_together, repeated_rows, same
 from mdstorm_backend.order import ExactOrder, given_world
 
 
@@ -371,7 +372,8 @@ class PreparedBatches(data.IterableDataset[Any]):
         batch = batch if self.batch_map is None else self.batch_map(batch)
         if self._device is None:
             return batch
-        return send_to_device(batch, self._device, non_blocking=self._non_blocking)
+        send = partial(send_to_device, device=self._device, non_blocking=self._non_blocking)
+        return moved_together(batch, self._device, send)
 
     def _padded(self, batch: Any, before: Any, padding: _Padding) -> Any:
         """Return the last batch, padded with its own rows or rows from the previous batch."""

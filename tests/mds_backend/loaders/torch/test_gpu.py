@@ -42,6 +42,18 @@ def count_wrong(batch: Any) -> torch.Tensor:
     return torch.stack(wrong).sum()
 
 
+def test_accelerate_copies_small_columns_of_a_batch_together(url: str) -> None:
+    accelerate = pytest.importorskip("accelerate")
+    loader = accelerate.Accelerator().prepare(loader_in("exact", url, BATCH))
+    wrong = []
+    for batch in loader:
+        assert list(batch) == ["number", "text", *FLOATS]
+        assert len({batch[name].untyped_storage().data_ptr() for name in FLOATS}) == 1
+        wrong.append(count_wrong(batch))
+    assert len(wrong) == ROWS // BATCH
+    assert sum(wrong) == 0
+
+
 @in_either_order
 @pytest.mark.parametrize("has_own_stream", [False, True])
 @pytest.mark.parametrize("are_copied_together", [False, True])
