@@ -86,8 +86,8 @@ Both libraries read the same files, with 0 or 2 workers, whichever is faster.
 ## Against libraries with other formats
 
 Rows per second of CPU time, summed over all threads and processes, because some libraries use
-threads and others use processes. Other programs on the machine also affect CPU time less than
-wall-clock time. Ray's background processes are included. The best figure in each row is bold.
+threads and others use processes. CPU time also depends less on other programs on the machine than
+wall-clock time does. Ray's background processes are included. The best figure in each row is bold.
 {behind} All libraries read the same rows from
 local files, without PyTorch worker processes, and decode images with the decoder given in the
 row. mdstorm decodes in as many threads as there are cores, which takes more CPU time than one
@@ -209,7 +209,7 @@ def _behind(results: dict[str, Any]) -> str:
     """Return a sentence on how many of the comparisons other libraries win."""
     ratios = [outcome["ratio"] for outcome in results["targets"]]
     lost = sum(ratio < 1 for ratio in ratios)
-    return f"Another library is ahead of mdstorm in {lost} of {len(ratios)} pairs."
+    return f"In {lost} of {len(ratios)} comparisons, the other library is ahead of mdstorm."
 
 
 def _settings(results: dict[str, Any]) -> str:
