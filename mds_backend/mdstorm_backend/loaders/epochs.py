@@ -22,7 +22,7 @@ from typing import Any
 
 from mdstorm_backend.base import is_integer
 from mdstorm_backend.base.threads import WorkAhead
-from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.loaders.shared_record import SharedRecord
@@ -246,8 +246,10 @@ class Epochs:
 
         self._own_record.change(edit)
 
-    def load_state_dict(self, state: object, options: ReaderOptions, batching: Batching) -> None:
-        """Resume the next pass from a state.
+    def load_state_dict(
+        self, state: object, options: ReaderOptions, batching: Batching, *, splits: bool = False
+    ) -> None:
+        """Resume the next pass from a state, which may be within a batch if the loader `splits` it.
 
         Raises
         ------
@@ -258,6 +260,12 @@ class Epochs:
         """
         here = options.in_world()
         position = read_state(state, here, batching)
+        if position.skip and not splits:
+            raise StateMismatchError(
+                f"the state was taken after {position.skip} items of a batch, as by make_reader, "
+                "but here whole batches are read: load it into a reader with the arguments of that "
+                "run, or start again without it"
+            )
         if position.consumed:
             here.record_pass(position.pass_epoch)
         is_begun = position.consumed > 0 or position.first_epoch is not None

@@ -28,7 +28,7 @@ from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
-from mdstorm_backend.loaders.state import check_between_batches, write_state
+from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read.block import Block
 
@@ -351,9 +351,7 @@ class Loader:
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
-        if not self.splits:
-            check_between_batches(state)
-        self.epochs.load_state_dict(state, self.options, self.batching)
+        self.epochs.load_state_dict(state, self.options, self.batching, splits=self.splits)
         self._latest = self._open = self._resumes = None
         self._is_first = True
 
@@ -462,10 +460,11 @@ class ItemCursor(Iterator[Any]):
         if self._is_over:
             raise StopIteration
         if self._batches is None:
-            splits = self._loader.splits
-            self._batches = self._loader.run(self._make_batches, by_item=splits)
-            self._items = chain.from_iterable(self._batches) if splits else self._batches
-            self._process = os.getpid()
+            splits, process = self._loader.splits, os.getpid()
+            batches = self._loader.run(self._make_batches, by_item=splits)
+            items = chain.from_iterable(batches) if splits else batches
+            # Nothing is called between these, where Ctrl-C would leave only some of them changed.
+            self._batches, self._items, self._process = batches, items, process
         try:
             # next() is not called here, because Ctrl-C after the call would drop the item. See
             # `Iteration`.

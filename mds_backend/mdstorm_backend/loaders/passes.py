@@ -202,7 +202,10 @@ class Pass:
         # Nothing is called after an item is counted, because Ctrl-C takes effect after calls.
         for self.taken, item in enumerate(islice(batch, taken, None), taken + 1):
             yield item
-        self.recent = (*self.recent[-MOST_UNUSED:], (plan, offset, self.taken, None))
+        if self.taken:
+            self.recent = (*self.recent[-MOST_UNUSED:], (plan, offset, self.taken, None))
+        else:  # the batch has no items
+            self.recent = (*self.recent[:-1], (plan, offset, self.recent[-1][2], None))
         self.taken = 0
 
     def cross_border(self, offset: int) -> None:

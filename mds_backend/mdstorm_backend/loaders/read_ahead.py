@@ -84,7 +84,7 @@ class ReadAhead:
         before = last.offsets[-1] if last is not None and last.segment is segment else 0
         first = self.num_read
         ends: Sequence[int] = range(first, first + len(offsets) + 1)
-        if items is not None:
+        if items is not None and items.count(1) < len(items):
             ends = list(accumulate(items, initial=first))
         self._blocks.append(_Read(segment, [before, *offsets], ends))
         self.num_read = ends[-1]

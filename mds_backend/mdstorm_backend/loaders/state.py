@@ -369,16 +369,6 @@ def _check_plain(value: object, levels: int = _MOST_LEVELS) -> None:
         raise damaged(f"it holds {value!r}, but a state contains only JSON values")
 
 
-def check_between_batches(state: object) -> None:
-    """Raise StateMismatchError if a state was taken within a batch, which only readers can be."""
-    ours = state.get("mdstorm") if isinstance(state, Mapping) else None
-    if isinstance(ours, Mapping) and ours.get("skip"):
-        raise StateMismatchError(
-            f"the state was taken by a reader, after {ours['skip']!r} items of a batch, but only "
-            "readers resume within a batch: load it into a reader with the arguments of that run"
-        )
-
-
 def number(state: Mapping[str, Any], key: str, least: int = 0) -> int:
     """Return the value of a key, which must be an integer of at least `least`.
 

@@ -1,8 +1,9 @@
 """Reading ahead, yielding, counting and closing in passes without any framework."""
 
 import signal
+import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -28,6 +29,7 @@ from mdstorm_backend.loaders import (
     converted,
 )
 from mdstorm_backend.loaders.loader import NOTHING, NumberedBatches
+from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.segment import samples_ahead
 from mdstorm_backend.order import Position
 from mdstorm_backend.read.block import Block
@@ -322,6 +324,64 @@ def test_blocks_are_closed_after_their_batches(numbers: Dataset) -> None:
     batches.close()
     assert closed == ["batches", "blocks"]
     loader.threads.wait()
+
+
+def cursor_over(loader: Loader, convert: Callable[..., NumberedBatches] = lists) -> ItemCursor:
+    """Return a cursor over the items of a loader's batches."""
+    splitting = replace(loader, splits=True)
+    return ItemCursor(splitting, lambda segment: converted(segment.blocks(), convert))
+
+
+@pytest.mark.parametrize("num_empty", [1, 2, 3])
+def test_unused_item_is_read_again_if_batches_without_items_follow(
+    numbers: Dataset, num_empty: int
+) -> None:
+    def until_empty(blocks: Iterator[Block]) -> NumberedBatches:
+        batches = list(lists(blocks))
+        for number, (items, offset, size) in enumerate(batches):
+            yield items if number < len(batches) - num_empty else [], offset, size
+
+    unused = 0
+    items, other = (cursor_over(loader_of(numbers), until_empty) for _ in range(2))
+    with Consumer(lambda: unused).requesting():
+        whole = list(items)
+        for unused in (1, 2):
+            other.load_state_dict(items.state_dict())
+            assert list(other) == whole[-unused:]
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
+def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> None:
+    files = {sys.modules[kind.__module__].__file__ for kind in (Loader, Pass)}
+
+    def second_pass(interrupted: int) -> tuple[list[int], int]:
+        """Return its items, interrupted at a call, and the number of calls."""
+        cursor, calls = cursor_over(loader_of(numbers)), 0
+        list(cursor)
+        cursor.restart()
+
+        def profile(frame: Any, event: str, _: object) -> None:
+            nonlocal calls
+            if "call" in event and frame.f_code.co_filename in files:
+                calls += 1
+                if calls == interrupted:
+                    -CtrlC()  # type: ignore[operator]
+
+        items: list[int] = []
+        sys.setprofile(profile)
+        try:
+            while True:
+                with suppress(KeyboardInterrupt):
+                    items += [next(cursor)]
+        except StopIteration:
+            return items, calls
+        finally:
+            sys.setprofile(None)
+
+    whole, calls = second_pass(0)
+    assert len(whole) == ROWS
+    for interrupted in range(1, calls + 1):
+        assert second_pass(interrupted)[0] == whole
 
 
 def test_blocks_are_closed_after_an_error_in_an_item(numbers: Dataset) -> None:

@@ -22,7 +22,7 @@ from mdstorm_backend.format import parse_size
 from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.segment import Batching, plan_of
-from mdstorm_backend.loaders.state import check_between_batches, write_state
+from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.loaders.torch.samples import (
     SAMPLES_AT_A_TIME,
     SampleIteration,
@@ -385,7 +385,6 @@ class OpenedDataset:
                 )
             self._worker_state = obj
             return
-        check_between_batches(obj)
         self.epochs.load_state_dict(obj, self.options, Batching(self.settings.batch_size or 1))
         self.latest = self.samples = None
 

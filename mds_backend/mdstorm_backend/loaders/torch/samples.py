@@ -349,8 +349,8 @@ class SampleIteration:
     def enter(self, block: Block) -> int:
         """Begin a block, and return how many of its samples to skip because of a loaded state."""
         assert self._segment is not None
-        first, are_single = self._read.num_read, self._segment.batching.batch_size == 1
-        self._read.record(self._segment, block.offsets, None if are_single else block.sizes)
+        first = self._read.num_read
+        self._read.record(self._segment, block.offsets, block.sizes)
         self._read.drop_used(self.yielded)
         return self.yielded - first
 

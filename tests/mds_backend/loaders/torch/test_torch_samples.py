@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Negative, Same, column, torch_loader
+from tests.mds_backend.loaders.loaders import Negative, Repeat, Same, column, torch_loader
 from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
 from torch.utils.data import default_collate
 
 from mdstorm_backend import (
     Dataset,
+    ExactOrder,
     MDSWriter,
     StreamingDataset,
     merge_index,
@@ -78,6 +79,22 @@ def test_iterating_over_samples_resumes_from_a_state(
     plain = torch_loader(numbers, **options)
     plain.load_state_dict(state)
     assert column(plain) == [[sign * n for n in batch] for batch in whole[4:]]
+
+
+@pytest.mark.filterwarnings("ignore:some ranks read:UserWarning")
+@pytest.mark.parametrize("rank", [0, 1])
+def test_samples_of_a_transform_that_adds_rows_are_complete(numbers: Dataset, rank: int) -> None:
+    rows = {}
+    for transform in (None, Repeat(2)):
+        dataset = StreamingDataset(
+            local=numbers.url,
+            order=ExactOrder(),
+            batch_size=1,
+            world=(rank, 2),
+            transform=transform,
+        )
+        rows[transform is None] = [sample["number"] for sample in dataset]
+    assert rows[False] == np.repeat(rows[True], 2).tolist()
 
 
 def test_empty_batch_has_the_same_columns(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""`ReadAhead` finds the offset of the latest batch whose items have all been used."""
+
+from copy import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.loaders import ReadAhead
+
+#: The number of items in each batch of each block.
+BLOCKS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=1, max_size=5)
+
+
+def recorded(blocks: list[list[int]], segments: list[Any]) -> tuple[ReadAhead, list[Any]]:
+    """Return a queue with these blocks, and the segment, offset and end of each batch."""
+    queue, ends, total, offset = ReadAhead(noun="samples"), [(segments[0], 0, 0)], 0, 0
+    for number, (sizes, segment) in enumerate(zip(blocks, segments, strict=True)):
+        if number and segment is not segments[number - 1]:
+            offset = 0
+            ends.append((segment, 0, total))
+        offsets = [offset + 10 * (batch + 1) for batch in range(len(sizes))]
+        queue.record(segment, offsets, sizes)
+        for size, offset in zip(sizes, offsets, strict=True):
+            total += size
+            ends.append((segment, offset, total))
+    return queue, ends
+
+
+@given(BLOCKS, st.data())
+def test_used_items_end_after_the_latest_whole_batch(
+    blocks: list[list[int]], data: st.DataObject
+) -> None:
+    first, second = object(), object()
+    change = data.draw(st.integers(1, len(blocks)))
+    segments = [first] * change + [second] * (len(blocks) - change)
+    queue, ends = recorded(blocks, segments)
+    for used in range(queue.num_read + 1):
+        segment, offset, end = next(one for one in reversed(ends) if one[2] <= used)
+        assert queue.reached(used) == (segment, offset, used - end)
+        queue.drop_used(used)
+        assert queue.reached(used) == (segment, offset, used - end)
+    with pytest.raises(StateMismatchError, match="samples"):
+        queue.reached(queue.num_read + 1)
+
+
+def test_copy_does_not_change_with_the_queue() -> None:
+    segment: Any = object()
+    queue = ReadAhead()
+    queue.record(segment, [1, 2])
+    other = copy(queue)
+    queue.record(segment, [3])
+    queue.drop_used(3)
+    assert other.num_read == 2
+    assert other.reached(1) == (segment, 1, 0)
