@@ -51,6 +51,8 @@ def _of_python(module: PythonModule) -> Iterator[Edit | Finding]:
         message = f'"{path}" becomes "{new}"'
         if is_target(module, string):
             yield _of_target(path, *inner)
+        elif function in PATCHING | IMPORTING and not names.is_mirrored(path):
+            yield _absent(path, *inner)
         elif function in PATCHING:
             message += "; check that the code under test looks it up there"
             yield Edit(CODE, "review", *inner, new, message)
@@ -58,11 +60,15 @@ def _of_python(module: PythonModule) -> Iterator[Edit | Finding]:
             yield Edit(CODE, CLASS, *inner, new, message)
 
 
+def _absent(path: str, start: int, stop: int) -> Finding:
+    what, remedy = names.absent(path)
+    return Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+
+
 def _of_target(path: str, start: int, stop: int) -> Edit | Finding:
     """Return the edit to a name that Hydra calls, or a finding if mdstorm does not have it."""
     if not names.is_mirrored(path):
-        what, remedy = names.absent(path)
-        return Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+        return _absent(path, start, stop)
     front, _, name = path.rpartition(".")
     is_front = front == names.ROOT and name in names.FRONT_NAMES
     new = f"{names.FRONT}.{name}" if is_front else names.mirrored(path)

@@ -45,8 +45,11 @@ def test_hydra_targets_are_renamed(before: str, after: str, path: str, text: str
     ("a.yaml", "loader:\n  _target_: streaming.base.batching.Batcher\n"),
     ("a.json", '{"_target_": "streaming.HFUploader"}\n'),
     ("a.py", 'instantiate({"_target_": "streaming.base.shared.SharedArray"})\n'),
+    ("a.py", 'import importlib\nimportlib.import_module("streaming.multimodal")\n'),
+    ("a.py", 'import importlib\nimportlib.import_module("streaming.base.registry_utils")\n'),
+    ("a.py", 'def test(monkeypatch):\n    monkeypatch.setattr("streaming.base.shared.x", 1)\n'),
 )
-def test_unsupported_target_needs_manual_review_with_link_to_section(path: str, text: str) -> None:
+def test_unsupported_name_needs_manual_review_with_link_to_section(path: str, text: str) -> None:
     (found,) = noop(text, path).findings
     assert (found.rule, found.cls) == ("PM203", "manual")
     assert "docs/mosaicml.md#" in found.text
