@@ -69,7 +69,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Number of samples in an epoch over all ranks, also as ``"10k"``; by default all.
     predownload : int, optional
         Number of samples whose shards are opened ahead of use; it never slows down reading. By
-        default, and always in the exact order, 128 MiB of shards are downloaded ahead, in 2 to 64
+        default, and always in the exact order, 256 MiB of shards are downloaded ahead, in 2 to 64
         shards, or half of the `cache_limit` if that is less.
     cache_limit : int or str, optional
         Maximum size in bytes of the cached shards of each stream, also as ``"10gb"``.
