@@ -148,7 +148,7 @@ def mdstorm(folder: Path, task: Task) -> Batches:
 
 
 def litdata(folder: Path, task: Task) -> Batches:
-    """Chunks of 64 MB that `optimize` makes of an array for each row; tokens by `TokensLoader`.
+    """`optimize` writes one array per row, in chunks of 64 MB; `TokensLoader` reads tokens.
 
     `shuffle=True` shuffles the order of chunks, and of rows within windows of 256.
     """
@@ -239,7 +239,7 @@ def lance(folder: Path, task: Task) -> Batches:
 def ray(folder: Path, task: Task) -> Batches:
     """`read_parquet`, and `iter_batches` of Arrow tables, shuffled by a buffer of 10,000 rows.
 
-    An epoch takes four times as long as in the other libraries, because it starts processes.
+    An epoch takes four times as long as in the other libraries, because Ray starts processes.
     """
     import ray
 
