@@ -73,7 +73,9 @@ class RunIndex:
         """Return the reason why a file that does not move affects another one."""
         name, facts = held.as_posix(), self.facts[held]
         if (stays := facts.stays) is not None:
-            return f"`{name}` still uses Petastorm ({stays}) and shares objects with this file"
+            is_shared = held in self._groups.get(path, ())
+            shared = " and shares objects with this file" if is_shared else ""
+            return f"`{name}` still uses Petastorm ({stays}){shared}"
         if self.facts[path].may_notice(facts.named):
             return f"strings in `{name}` refer to modules that this file uses"
         return f"strings in `{name}` affect a file that shares objects with this one"

@@ -107,7 +107,7 @@ def _needs(
     if not others:
         return needs_of(outcomes, paths, settings, jobs)
     named = {path.resolve(): path for path in paths}
-    around = [path for path in others if path not in named]
+    around = [path for path in map(Path.resolve, others) if path not in named]
     resolved = [replace(one, path=one.path.resolve()) for one in outcomes]
     needed = needs_of(resolved, [*named, *around], settings, jobs)
     return {named[path]: needs for path, needs in needed.items()}

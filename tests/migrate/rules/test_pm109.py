@@ -31,6 +31,7 @@ def test_call_with_different_behavior_is_reported(code: str, text: str, fragment
     "other.make_reader(url, **options, hdfs_driver=3)",
     "DataLoader(make_reader(url, num_epochs=1), batch_size=3, collate_fn=f)",
     "make_spark_converter(df)",
+    "make_spark_converter(df.coalesce(8))",
     WITH.format("return score(r)"),
     WITH.format("yield r"),
     "def f(make_reader):\n    make_reader(pin_memory=3)",

@@ -392,9 +392,15 @@ def test_petastorm_requirement_is_kept_for_horovod_estimators(tmp_path: Path) ->
     assert after(tmp_path) == "horovod\nmdstorm[torch]\n"
 
 
-def test_petastorm_requirement_is_kept_for_vendored_code(tmp_path: Path) -> None:
+@each(True, False)
+def test_petastorm_requirement_is_kept_for_vendored_code(
+    is_relative: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     write(tmp_path, a_py=CODE, third_party__b_py=CODE, requirements_txt="petastorm==0.11\n")
-    assert after(tmp_path) == "mdstorm[torch]\npetastorm==0.11\n"
+    for command in ("init", "add ."):
+        subprocess.run(["git", *command.split()], check=True)
+    assert after(Path() if is_relative else tmp_path) == "mdstorm[torch]\npetastorm==0.11\n"
     assert (tmp_path / "third_party" / "b.py").read_text() == CODE
 
 

@@ -212,6 +212,17 @@ def test_finding_in_unmigrated_file_mentions_file_that_blocks_it(tmp_path: Path)
     assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))
 
 
+def test_logger_mentions_file_that_keeps_petastorm_without_sharing_objects(tmp_path: Path) -> None:
+    (tmp_path / "main.py").write_text(f"{READS}import logging\nlogging.getLogger('petastorm')\n")
+    (tmp_path / "work.py").write_text(WORKER)
+    first, _ = run(sorted(tmp_path.iterdir()), Settings())
+    (finding,) = [one for one in first.outcome.findings if one.rule == "PM103"]
+    assert finding.message.endswith(
+        f"needs review: `{tmp_path}/work.py` still uses Petastorm "
+        "(`petastorm.reader.ArrowReaderWorker`); --unsafe applies it"
+    )
+
+
 def test_name_used_through_run_magic_stays_bound(tmp_path: Path) -> None:
     files = {
         "utils.py": f"{HEAD}import petastorm\npetastorm.make_reader('u')\n",
