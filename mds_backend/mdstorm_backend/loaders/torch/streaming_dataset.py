@@ -232,9 +232,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         """Set the epoch that the next iteration, over samples or by a loader, begins with.
 
         Call this between iterations, because states after an iteration's next batch ignore it. An
-        iteration that resumes from a loaded state still does so if the state is in this epoch. In
-        the exact order, workers of a plain ``DataLoader`` begin with the epoch of the dataset that
-        they were copied from.
+        iteration that resumes from a loaded state still does so if the state is in this epoch.
         """
         self._mdstorm.set_epoch(epoch)
 
@@ -261,8 +259,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
             If the position is not known, because workers of a plain ``DataLoader`` read the
             samples, a transform may have dropped some, or a loader counts items of an overridden
             ``__iter__`` that are not one sample each. A worker knows its own part, which is what
-            torchdata's ``StatefulDataLoader`` requests. In the exact order, the process that
-            started the workers does not notice them, so its state covers only what it read itself.
+            torchdata's ``StatefulDataLoader`` requests.
         """
         if num_samples is not None:
             check_items_are_samples(self)
