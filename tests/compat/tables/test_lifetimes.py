@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import math
 import pickle
 from contextlib import redirect_stderr, redirect_stdout
 from itertools import pairwise
@@ -105,9 +106,11 @@ def test_requests_in_progress_when_credentials_expire_are_repeated(
 
 
 def test_secrets_are_in_no_pickle_state_log_repr_error_or_report(
-    events: Catalog, caplog: pytest.LogCaptureFixture
+    events: Catalog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
+    # However slow the machine is, refused credentials are not renewed.
+    monkeypatch.setattr("mdstorm_backend.storage.credentials.LONGEST_YOUTH", math.inf)
     for name in ("mdstorm", "mdstorm_backend"):
         caplog.set_level(logging.DEBUG, logger=name)
     texts: list[str] = []
