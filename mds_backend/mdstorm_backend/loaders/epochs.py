@@ -131,29 +131,25 @@ class Epochs:
         start = self._own_record.read()["start"]
         return None if start is None else _position_of(start)
 
-    def begin(self, joining: Worker | None = None, first_epoch: int | None = None) -> Position:
-        """Begin the next epoch, or join another worker's iteration over it.
+    def begin(self, joining: Worker | None = None) -> tuple[Position, int]:
+        """Begin an iteration over samples, or join another worker's iteration.
 
-        Return the position where the epoch or iteration begins.
-
-        The epoch belongs to the pass that began with `first_epoch`, or begins a pass if that is
-        None. The pass of a loaded state takes precedence over both.
+        Return the position where it begins, and the number of moves so far, for `advance`. The
+        iteration begins a pass, or continues the pass of a loaded state.
         """
         if joining is not None:
             self._iterations += 1
 
-        def edit(record: dict[str, Any]) -> Position:
+        def edit(record: dict[str, Any]) -> tuple[Position, int]:
             joined = record["joined"]
             workers = joined.get("workers", [])
             group = None if joining is None else self._group(joining)
             # A worker joins an iteration once. Persistent workers begin several iterations in turn.
             if joining and joined.get("group") == group and joining.number not in workers:
                 record["joined"] = {**joined, "workers": [*workers, joining.number]}
-                return _position_of(joined["start"])
+                return _position_of(joined["start"]), record["moves"]
             position = self._next(record)
-            first = position.epoch if first_epoch is None else first_epoch
-            if position.first_epoch is None:
-                position = replace(position, first_epoch=first)
+            position = replace(position, first_epoch=position.pass_epoch)
             self._move_to(record, position)
             record["joined"] = {}
             if joining is not None:
@@ -163,9 +159,26 @@ class Epochs:
                     "start": record["start"],
                     "moves": record["moves"],
                 }
-            return position
+            return position, record["moves"]
 
         return (self._record if joining else self._own_record).change(edit)
+
+    def advance(self, moves: int, before: Position, position: Position) -> int:
+        """Record that an iteration in this process, at `before`, continues with another epoch.
+
+        The next iteration then begins after this epoch, unless `moves` is outdated because
+        `set_epoch` or another iteration has moved the beginning. Return the new number of moves.
+        """
+
+        def edit(record: dict[str, Any]) -> int:
+            if record["moves"] == moves:
+                self._move_to(record, position)
+                return moves + 1
+            if (start := record["start"]) and _at(start) == (before.epoch, before.consumed):
+                record.update(start=_stored(position), packs=False)
+            return moves
+
+        return self._own_record.change(edit)
 
     def reach(self, position: Position, worker: Worker) -> None:
         """Record that a worker's iteration has reached the beginning of another epoch.

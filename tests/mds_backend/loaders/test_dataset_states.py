@@ -329,6 +329,30 @@ def test_set_epoch_within_a_loop_affects_neither_pass_nor_later_states(
 
 
 @in_either_order
+@pytest.mark.parametrize("makes_loader", [False, True])
+def test_set_epoch_within_a_pass_over_samples_affects_only_the_next_pass(
+    url: str, order: str, makes_loader: bool
+) -> None:
+    def made() -> tuple[StreamingDataset, Any]:
+        dataset = dataset_of(url, order, num_epochs=3)
+        return dataset, StreamingDataLoader(dataset, batch_size=None) if makes_loader else dataset
+
+    (dataset, reading), (other, resuming) = made(), made()
+    other.load_state_dict(dataset.state_dict())  # with the seed
+    expected = samples(other)
+    iterator = iter(reading)
+    found = samples(iterator, 10)
+    dataset.set_epoch(7)
+    found += samples(iterator, ROWS)
+    state = reading.state_dict()
+    resuming.load_state_dict(state)
+    assert found + samples(iterator) == expected
+    assert samples(resuming) == expected[len(found) :]
+    next(iter(reading))
+    assert dataset.state_dict()["epoch"] == 7
+
+
+@in_either_order
 @pytest.mark.parametrize("kind", ["plain", "counting itself"])
 def test_set_epoch_on_another_loader_of_the_dataset_keeps_position(
     url: str, order: str, kind: str

@@ -211,28 +211,30 @@ def _begun_segments(
     if batch_size is None:
         here.order.check_batches_unknown(worker.count)
     joining = None if worker.group is None else worker
-    begun = epochs.begin(joining)
+    begun, moves = epochs.begin(joining)
     here.record_pass(begun.pass_epoch)
     recorder = current_recorder() if joining is None else None
     segment = Segment(here, batching, begun, recorder, epochs.ahead)
     while True:
+        before = begun
         if not segment.is_over:
             if segment.with_batches() is None:
                 return
             if numbering is not None and (compared := begin_pass(segment, numbering)) is not None:
                 compared.offer()
             numbering = None  # ranks compare only the first segment of an iteration
-            epochs.record_begun(begun, segment.position)
+            before = segment.position
+            epochs.record_begun(begun, before)
             yield segment
         following = segment.following()
         if following is None and not segment.is_over:
             return
         # Without a following segment, the pass was over when the state was taken.
         after = begun.beginning_of(begun.epoch + 1) if following is None else following.start
+        begun = replace(after, first_epoch=after.pass_epoch)
         if joining is None:
-            begun = epochs.begin(first_epoch=after.pass_epoch)
+            moves = epochs.advance(moves, before, begun)
         else:
-            begun = replace(after, first_epoch=after.pass_epoch)
             epochs.reach(begun, joining)
         if following is None:
             here.record_pass(begun.pass_epoch)
