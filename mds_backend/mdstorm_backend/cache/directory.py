@@ -341,7 +341,10 @@ class CacheDirectory:
                     "where processes cannot share a cache: choose a directory on a local disk"
                 )
             else:
-                remedy = "Make it writable, free up space there, or choose another directory"
+                remedy = (
+                    "Make it writable for you alone, free up space there, or choose another "
+                    "directory"
+                )
             raise errors.StorageError(
                 f"the cache directory {self.path} cannot be used ({error}). {remedy}: local=…, or "
                 "the environment variable MDSTORM_CACHE_DIR",
