@@ -162,7 +162,7 @@ class Pass:
             return
         # The segment is in a later pass if no batches remained in the pass where `start` is.
         if segment.position.pass_epoch != self.start.pass_epoch:
-            self.start, self.taken = segment.start, 0
+            self.start = segment.start
         self.compared = begin_pass(segment, self._numbering)
         while segment is not None:
             yield segment

@@ -384,6 +384,20 @@ def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> 
         assert second_pass(interrupted)[0] == whole
 
 
+def test_state_after_a_whole_batch_that_began_within_it_is_between_batches(
+    numbers: Dataset,
+) -> None:
+    cursor = cursor_over(loader_of(numbers))
+    list(islice(cursor, 2))
+    loader = replace(loader_of(numbers), splits=True)
+    loader.load_state_dict(cursor.state_dict())
+    assert loader.state_dict()["mdstorm"]["skip"] == 2
+    batches = read_by(loader)
+    next(batches)
+    assert "skip" not in loader.state_dict()["mdstorm"]
+    batches.close()
+
+
 def test_blocks_are_closed_after_an_error_in_an_item(numbers: Dataset) -> None:
     closed: list[str] = []
 

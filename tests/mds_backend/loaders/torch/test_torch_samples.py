@@ -97,6 +97,17 @@ def test_samples_of_a_transform_that_adds_rows_are_complete(numbers: Dataset, ra
     assert rows[False] == np.repeat(rows[True], 2).tolist()
 
 
+def test_copied_iteration_keeps_its_position(numbers: Dataset) -> None:
+    dataset = StreamingDataset(local=numbers.url, order=ExactOrder(), batch_size=10)
+    iterator = iter(dataset)
+    list(islice(iterator, 25))
+    copied = copy.copy(dataset._mdstorm.samples)
+    assert copied is not None
+    state = copied.state_dict()
+    list(iterator)
+    assert copied.state_dict() == state
+
+
 def test_empty_batch_has_the_same_columns(tmp_path: Path) -> None:
     fields = {"number": "long", "word": "string"}
     dataset = write_dataset(tmp_path, {"number": [1, 2, 3], "word": list("abc")}, fields)
