@@ -6,10 +6,10 @@ beginning, but only once the pass *counts*, so a rank that peeks at a batch is n
 others.
 
 Iterations over samples count from their first sample, so `Epochs.begin` moves the beginning
-immediately. The workers of a plain ``DataLoader`` have copies of the dataset and also call it. The
-first worker in a group begins the iteration, and the others join it. A worker may be epochs ahead
-of one that has not joined yet, so each worker finds its further epochs by itself, and records them
-with `Epochs.reach`.
+immediately, and `Epochs.advance` moves it on in each further epoch. The workers of a plain
+``DataLoader`` have copies of the dataset and also call `begin`. The first worker in a group begins
+the iteration, and the others join it. A worker may be epochs ahead of one that has not joined yet,
+so each worker finds its further epochs by itself, and records them with `Epochs.reach`.
 
 The values are stored in a `SharedRecord`.
 """
