@@ -152,7 +152,7 @@ def make_spark_converter(
     UnsupportedTableError
         If `df` is the path of an unsupported kind of table.
     UnsupportedURLError
-        If `df` is a path outside DBFS on Databricks, or a table name.
+        If `df` is a path outside DBFS on Databricks, or a table name without three parts.
 
     Notes
     -----
