@@ -26,8 +26,8 @@ _NAMES = frozenset({".python-version", "runtime.txt", "setup.py"})
 #: Libraries that Petastorm needed in old versions, or that have changed since.
 _NEWER = frozenset({"lightning", "numpy", "pandas", "pyspark", "pytorch_lightning", "tensorflow"})
 _LIBRARIES = (
-    "installing mdstorm may upgrade other libraries: `ruff check --select NPY,PD` finds what NumPy "
-    "and pandas have removed; PySpark, TensorFlow and Lightning have migration guides"
+    "installing mdstorm may upgrade other libraries: `ruff check --select NPY` finds what NumPy "
+    "has removed; for pandas, PySpark, TensorFlow and Lightning, read their release notes"
 )
 #: Attributes that only one library's objects have, or whose meaning differs in mdstorm.
 _MEANINGS = {

@@ -89,7 +89,7 @@ def test_ruff_command_is_shown_if_code_uses_numpy(tmp_path: Path) -> None:
     write(tmp_path, a_py=CODE)
     assert not any("ruff check" in line for line in section(tmp_path))
     write(tmp_path, a_py=f"import numpy as np\n{CODE}")
-    assert any("ruff check --select NPY,PD" in line for line in section(tmp_path))
+    assert any("ruff check --select NPY`" in line for line in section(tmp_path))
 
 
 def test_repeated_cause_in_one_file_is_reported_as_one_line(tmp_path: Path) -> None:
