@@ -38,6 +38,7 @@ _AZURE = {
     "client_id": "AZURE_STORAGE_CLIENT_ID",
     "client_secret": "AZURE_STORAGE_CLIENT_SECRET",
     "aad_token": "AZURE_STORAGE_TOKEN",
+    "anon": "AZURE_SKIP_SIGNATURE",
     "AccountName": "AZURE_STORAGE_ACCOUNT_NAME",
     "AccountKey": "AZURE_STORAGE_ACCOUNT_KEY",
     "BlobEndpoint": "AZURE_STORAGE_ENDPOINT",

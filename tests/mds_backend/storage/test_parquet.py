@@ -168,6 +168,21 @@ def test_delta_table_on_azure_is_read(
     assert open_parquet(url, storage_options=options).to_table()["n"].to_pylist() == [1, 2, 4]
 
 
+def test_delta_table_in_public_azure_container_is_read_without_credentials(
+    azure: AzureServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
+    whole = azure.connection_string()
+    url = f"az://{CONTAINER}/delta/t"
+    put_table(Location.of(url, {"connection_string": whole}), tmp_path)
+    blob = pytest.importorskip("azure.storage.blob")
+    with blob.ContainerClient.from_connection_string(whole, CONTAINER) as container:
+        container.set_container_access_policy({}, public_access="container")
+    public = ";".join(part for part in whole.split(";") if not part.startswith("AccountKey="))
+    options = {"connection_string": public, "anon": True}
+    assert open_parquet(url, storage_options=options).to_table()["n"].to_pylist() == [1, 2, 4]
+
+
 def test_storage_options_are_renamed_for_delta_rs(
     no_credentials: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +206,8 @@ def test_storage_options_are_renamed_for_delta_rs(
     monkeypatch.setenv("AZURE_ACCOUNT_ACCESS_KEY", "a2V5")
     _, found = of(f"abfss://c@{ACCOUNT}.dfs.core.windows.net/t")
     assert found == {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}
+    _, found = of(f"abfss://c@{ACCOUNT}.dfs.core.windows.net/t", anon=True)
+    assert found["AZURE_SKIP_SIGNATURE"] == "true"
     assert of("gs://b/t", token="anon")[1] == {"GOOGLE_SKIP_SIGNATURE": "true"}
     assert of("gs://b/t", token="/k.json")[1] == {"GOOGLE_SERVICE_ACCOUNT": "/k.json"}
     assert of("gs://b/t", token={"a": "b"})[1] == {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"a": "b"}'}
