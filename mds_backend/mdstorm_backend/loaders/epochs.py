@@ -183,18 +183,20 @@ class Epochs:
     def reach(self, position: Position, worker: Worker) -> None:
         """Record that a worker's iteration has reached the beginning of another epoch.
 
-        This does nothing if another worker has already reached that epoch, if another iteration has
-        begun, or if the beginning has been changed.
+        This does nothing if another worker has already reached that epoch, or if another iteration
+        has begun. If the beginning has been changed, it stays as it is.
         """
 
         def edit(record: dict[str, Any]) -> None:
             joined = record["joined"]
             is_latest = joined.get("group") == self._group(worker)
-            if not is_latest or joined["moves"] != record["moves"]:
+            if not is_latest or position.epoch <= record["start"]["epoch"]:
                 return
-            if position.epoch > record["start"]["epoch"]:
-                self._move_to(record, position)
-                record["joined"] = {**joined, "moves": record["moves"]}
+            if joined["moves"] != record["moves"]:
+                record.update(start=_stored(position), packs=False)
+                return
+            self._move_to(record, position)
+            record["joined"] = {**joined, "moves": record["moves"]}
 
         self._record.change(edit)
 

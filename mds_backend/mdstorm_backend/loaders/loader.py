@@ -431,7 +431,7 @@ class ItemCursor(Iterator[Any]):
     def __init__(self, loader: Loader, make_batches: MakeBatches) -> None:
         self._loader = loader
         self._make_batches = make_batches
-        #: The batches of the current pass, and their items; None between passes.
+        #: The batches of the current pass, None between passes; and their items.
         self._batches: Generator[Any, None, None] | None = None
         self._items: Iterator[Any] = iter(())
         #: The process that reads them.
@@ -472,7 +472,7 @@ class ItemCursor(Iterator[Any]):
                 return item
         except Exception as error:
             self._failure = error  # otherwise the next call would raise StopIteration
-            self._batches.close()
+            self._batches.close()  # an error in an item does not end it
             raise
         except BaseException:  # such as Ctrl-C, after which a user may continue
             self._resume()

@@ -122,7 +122,7 @@ class Pass:
         return plan.begin, samples
 
     def _before(self, items: int) -> tuple[tuple[Plan, int, int, int | None], int]:
-        """Return the part of `recent` before the latest items, and `taken` at that time."""
+        """Return the entry of `recent` before the latest items, and `taken` at that time."""
         batch, taken = len(self.recent) - 1, self.taken - items
         while taken < 0 and batch:
             taken += self.recent[batch][2]
@@ -155,7 +155,7 @@ class Pass:
 
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
-        start = replace(self.start, skip=0)  # plans of readers consist of whole batches
+        start = replace(self.start, skip=0)  # `items` skips these
         begun = Segment(self.here, self.batching, start, recorder, self._epochs.ahead)
         segment = begun.with_batches()
         if segment is None:

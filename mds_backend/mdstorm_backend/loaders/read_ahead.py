@@ -83,6 +83,7 @@ class ReadAhead:
         last = self._blocks[-1] if self._blocks else None
         before = last.offsets[-1] if last is not None and last.segment is segment else 0
         first = self.num_read
+        # If each batch is one item, a range takes no memory.
         ends: Sequence[int] = range(first, first + len(offsets) + 1)
         if items is not None and items.count(1) < len(items):
             ends = list(accumulate(items, initial=first))
@@ -90,7 +91,7 @@ class ReadAhead:
         self.num_read = ends[-1]
 
     def drop_used(self, used: int) -> None:
-        """Forget the blocks before the one that contains the latest used item."""
+        """Forget the blocks before the one in which the used items end."""
         while len(self._blocks) > 1 and self._blocks[1].ends[0] <= used:
             self._blocks.popleft()
 
@@ -105,7 +106,10 @@ class ReadAhead:
         return None
 
     def first_of_next_epoch(self, segment: Segment, epoch: int, latest: int) -> int:
-        """Return the first batch after `latest` that is in another epoch or not read yet."""
+        """Return the first batch after `latest` that is in another epoch or not read yet.
+
+        Each batch must be one item.
+        """
         blocks = list(self._blocks)
         for block in blocks:
             if block.segment is segment:

@@ -4,8 +4,8 @@ A state is a dict of plain JSON values, for checkpoints. It has the five keys of
 Streaming state, and our own values under ``"mdstorm"``. It is the same on all ranks, except where
 samples have no numbers: see `mdstorm_backend.order.row_plans`.
 
-`Loader` and the PyTorch datasets write states. `Epochs.load_state_dict` reads them, and a worker
-process of a plain ``DataLoader`` reads its own state.
+`Loader`, `ReadAhead` and the PyTorch datasets write states. `Epochs.load_state_dict` reads them,
+and a worker process of a plain ``DataLoader`` reads its own state.
 """
 
 from __future__ import annotations

@@ -46,6 +46,14 @@ _AZURE = {
 }
 
 
+_AZURE_SECRETS = {
+    "AZURE_STORAGE_ACCOUNT_KEY",
+    "AZURE_STORAGE_SAS_TOKEN",
+    "AZURE_STORAGE_CLIENT_SECRET",
+    "AZURE_STORAGE_TOKEN",
+}
+
+
 #: Environment variables that delta-rs prefers to a signature in its options.
 _PREFERRED = (
     "AZURE_STORAGE_ACCOUNT_KEY",
@@ -99,7 +107,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
     if scheme in ("abfs", "abfss", "az"):
         connection = str(options.get("connection_string") or "")
         parts = dict(part.split("=", 1) for part in connection.split(";") if "=" in part)
-        return location.url, _renamed({**parts, **options}, _AZURE)
+        return location.url, _of_azure({**parts, **options})
     if scheme in ("gs", "gcs"):
         return f"gs://{rest}", _of_google(options)
     raise errors.UnsupportedTableError(
@@ -131,7 +139,7 @@ def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
                 "environment instead of its catalog's credentials: unset this variable",
                 url=location.url,
             )
-        return location.url, _renamed(options, _AZURE)
+        return location.url, _of_azure(options)
     raise errors.UnsupportedTableError(
         f"{location.url} is a Delta table with credentials from a catalog, which deltalake uses on "
         f"S3 and Azure only. {snapshot.read_by_spark(location.url)}",
@@ -197,6 +205,14 @@ def _of_profile(options: Mapping[str, Any]) -> dict[str, Any]:
         raise NoCredentialsError
     keys = credentials.get_frozen_credentials()
     return {**found, "key": keys.access_key, "secret": keys.secret_key, "token": keys.token}
+
+
+def _of_azure(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return options of Azure; ``anon`` has no effect next to credentials, as in adlfs."""
+    found = _renamed(options, _AZURE)
+    if found.keys() & _AZURE_SECRETS:
+        found.pop("AZURE_SKIP_SIGNATURE", None)
+    return found
 
 
 def _of_google(options: Mapping[str, Any]) -> dict[str, str]:

@@ -72,13 +72,15 @@ class RunIndex:
     def _reason(self, held: Path, path: Path) -> str:
         """Return the reason why a file that does not move affects another one."""
         name, facts = held.as_posix(), self.facts[held]
+        is_shared = held in self._groups.get(path, ())
         if (stays := facts.stays) is not None:
-            is_shared = held in self._groups.get(path, ())
             shared = " and shares objects with this file" if is_shared else ""
             return f"`{name}` still uses Petastorm ({stays}){shared}"
         if self.facts[path].may_notice(facts.named):
             return f"strings in `{name}` refer to modules that this file uses"
-        return f"strings in `{name}` affect a file that shares objects with this one"
+        if is_shared:
+            return f"strings in `{name}` affect a file that shares objects with this one"
+        return f"strings in `{name}` refer to modules of files that still use Petastorm"
 
     def _affects_others(self, path: Path) -> bool:
         """Whether other files are affected if a file does not move."""

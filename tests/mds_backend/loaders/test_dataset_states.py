@@ -328,6 +328,17 @@ def test_set_epoch_within_a_loop_affects_neither_pass_nor_later_states(
     assert rows(loader) == epoch_of(url, order, 5)
 
 
+def test_set_epoch_while_workers_read_a_pass_does_not_change_its_latest_epoch(url: str) -> None:
+    dataset = dataset_of(url, "elastic", num_epochs=2)
+    iterator = iter(DataLoader(dataset, BATCH, num_workers=2))
+    next(iterator)
+    dataset.set_epoch(5)
+    assert len(list(iterator)) > ROWS // BATCH
+    assert dataset.state_dict(0)["epoch"] == 1
+    next(iter(DataLoader(dataset, BATCH, num_workers=2)))
+    assert dataset.state_dict(0)["epoch"] == 5
+
+
 @in_either_order
 @pytest.mark.parametrize("makes_loader", [False, True])
 def test_set_epoch_within_a_pass_over_samples_affects_only_the_next_pass(

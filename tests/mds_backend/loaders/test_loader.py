@@ -384,6 +384,17 @@ def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> 
         assert second_pass(interrupted)[0] == whole
 
 
+@in_either_order
+def test_set_epoch_keeps_a_state_within_the_first_batch_of_a_pass_with_that_epoch(
+    numbers: Dataset, order: str
+) -> None:
+    items, other = (cursor_over(loader_of(numbers, order, num_epochs=2)) for _ in range(2))
+    list(islice(items, 2))
+    other.load_state_dict(items.state_dict())
+    other.set_epoch(1)
+    assert list(other) == list(items)
+
+
 def test_state_after_a_whole_batch_that_began_within_it_is_between_batches(
     numbers: Dataset,
 ) -> None:

@@ -207,7 +207,10 @@ def test_storage_options_are_renamed_for_delta_rs(
     _, found = of(f"abfss://c@{ACCOUNT}.dfs.core.windows.net/t")
     assert found == {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}
     _, found = of(f"abfss://c@{ACCOUNT}.dfs.core.windows.net/t", anon=True)
-    assert found["AZURE_SKIP_SIGNATURE"] == "true"
+    assert found == {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_STORAGE_ACCOUNT_KEY": "a2V5"}
+    monkeypatch.delenv("AZURE_ACCOUNT_ACCESS_KEY")
+    _, found = of(f"abfss://c@{ACCOUNT}.dfs.core.windows.net/t", anon=True)
+    assert found == {"AZURE_STORAGE_ACCOUNT_NAME": ACCOUNT, "AZURE_SKIP_SIGNATURE": "true"}
     assert of("gs://b/t", token="anon")[1] == {"GOOGLE_SKIP_SIGNATURE": "true"}
     assert of("gs://b/t", token="/k.json")[1] == {"GOOGLE_SERVICE_ACCOUNT": "/k.json"}
     assert of("gs://b/t", token={"a": "b"})[1] == {"GOOGLE_SERVICE_ACCOUNT_KEY": '{"a": "b"}'}

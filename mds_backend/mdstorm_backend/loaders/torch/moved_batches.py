@@ -1,7 +1,7 @@
 """Move batches: between processes, into pinned memory, and to a device.
 
-Copies to a device run on a separate stream while previous batches are in use. Three things make
-this safe:
+The copies of `on_device` run on a separate stream while previous batches are in use. Three things
+make this safe:
 
 - The source is pinned memory, which PyTorch keeps until the copy is complete.
 - An event is recorded after the copies, and the stream that uses the batch waits for it.
@@ -96,7 +96,8 @@ def moved_together(batch: Any, device: torch.device, move: Callable[[Any], Any])
     """Return a batch on a device: `move` copies it, except for columns that are copied together.
 
     These are the tensors in a dict, if the device is a GPU. Their copies are complete for any work
-    that is then submitted to its current stream. Copies of small columns share memory.
+    that is then submitted to its current stream, but perhaps not when this function returns: the
+    tensors must not change until then. Copies of small columns share memory.
     """
     if device.type != "cuda" or type(batch) is not dict:
         return move(batch)
