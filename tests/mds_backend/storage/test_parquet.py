@@ -172,12 +172,12 @@ def test_delta_table_in_public_azure_container_is_read_without_credentials(
     azure: AzureServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AZURE_STORAGE_CONNECTION_STRING")
-    whole = azure.connection_string()
-    url = f"az://{CONTAINER}/delta/t"
-    put_table(Location.of(url, {"connection_string": whole}), tmp_path)
     blob = pytest.importorskip("azure.storage.blob")
-    with blob.ContainerClient.from_connection_string(whole, CONTAINER) as container:
-        container.set_container_access_policy({}, public_access="container")
+    whole = azure.connection_string()
+    with blob.ContainerClient.from_connection_string(whole, "public") as container:
+        container.create_container(public_access="container")
+    url = "az://public/delta/t"
+    put_table(Location.of(url, {"connection_string": whole}), tmp_path)
     public = ";".join(part for part in whole.split(";") if not part.startswith("AccountKey="))
     options = {"connection_string": public, "anon": True}
     assert open_parquet(url, storage_options=options).to_table()["n"].to_pylist() == [1, 2, 4]
