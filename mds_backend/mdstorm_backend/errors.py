@@ -231,7 +231,7 @@ class StateMismatchError(MDStormError, ValueError):
 
 
 class ConcurrentIterationError(MDStormError, ValueError):
-    """A thread uses an iterator that another thread is using."""
+    """A thread used an iterator while another thread was using it."""
 
 
 class LostBatchesError(MDStormError, RuntimeError):

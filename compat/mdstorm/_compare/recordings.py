@@ -299,7 +299,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _joined(loaders: Iterable[Loader]) -> dict[tuple[str, str, str, int], Loader]:
-    """Join each loader's shares across ranks, and across calls that differ only in the shard.
+    """Join a loader's shares on all ranks, and of calls that differ only in ``cur_shard``.
 
     All shares of a loader are created by the same function. Each share joins the first loader from
     that function that does not have the share's shard yet.

@@ -29,7 +29,7 @@ _CLASSES = {"pyspark.sql.conf": "RuntimeConfig", "pyspark.sql.connect.conf": "Ru
 #: Prefixes of conf keys that Spark itself does not need.
 _OWN = ("mdstorm.", "petastorm.")
 _logger = logging.getLogger(__name__)
-#: Values of keys that a session refused, shared by all sessions of this process.
+#: Conf values that a session refused to set, by key; shared by all sessions of this process.
 _kept: dict[str, str] = {}
 
 

@@ -194,7 +194,7 @@ _logger = logging.getLogger(__name__)
 
 
 class LocalDiskError(OSError):
-    """Raised if the cache's disk failed, rather than the storage."""
+    """The cache's local disk failed, not the remote storage."""
 
 
 def with_retries(

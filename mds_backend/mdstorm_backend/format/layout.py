@@ -208,7 +208,7 @@ def parse_header(
 
 
 def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | None:
-    """Return the offsets of the samples and of their end; None if the data is not a shard."""
+    """Return where each sample begins and the last one ends; None if the data is not a shard."""
     words = data[: len(data) // _SIZE_WORD * _SIZE_WORD].view("<u4")
     count = int(words[0]) if len(words) else 0
     offsets = words[1 : count + 2]

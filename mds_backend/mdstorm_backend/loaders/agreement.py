@@ -181,7 +181,7 @@ class Ranks:
 
     @property
     def group(self) -> RankGroup | None:
-        """The process group; None if it cannot be used or this process inherited it by a fork."""
+        """The process group; None if it cannot be used, or was inherited through a fork."""
         try:
             group = find_group()
         except Exception as error:  # PyTorch may change its private function

@@ -32,7 +32,7 @@ _LONGEST_ROUND = 256
 
 
 class Pace:
-    """How much to request from a store at a time: twice the capacity of its link.
+    """Limits the bytes requested from a store at a time to twice the capacity of its link.
 
     With few requests a link idles while each waits for its first byte. Many requests only queue,
     and a store that receives too many refuses them. The right number is measured, not configured.

@@ -90,7 +90,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
             )
         if "%" in location.path:
             raise errors.UnsupportedTableError(
-                f"{location.url} is a Delta table in a directory with '%' in its name, which "
+                f"{location.url} is a Delta table in a directory whose name contains '%', which "
                 "deltalake decodes: rename the directory",
                 url=location.url,
             )

@@ -63,7 +63,7 @@ NAMES = FRONT_NAMES | _words(
     wait_for_file_to_exist
     """
 )
-#: For each section of docs/mosaicml.md, the missing modules, and after ``*.`` the missing names.
+#: Missing modules, and missing names (with ``*.`` before them), by section of docs/mosaicml.md.
 SECTIONS = {
     "json-csv-and-xsv-shards": (
         "base.format.json base.format.xsv *.CSVReader *.CSVWriter *.JSONReader *.JSONWriter "

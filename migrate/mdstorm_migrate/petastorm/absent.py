@@ -67,7 +67,7 @@ def is_unknown(path: str) -> bool:
 
 
 def home_of(name: str) -> str | None:
-    """Return the mirrored Petastorm module that offers a name, or None without a clear choice."""
+    """Return the mirrored Petastorm module that offers a name, or None if several do."""
     homes = [module for module, names in PUBLIC.items() if name in names]
     return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
 

@@ -134,7 +134,7 @@ def shards(rows: list[int]) -> list[list[int]]:
 
 
 @with_either
-def test_default_order_shuffles_shards_and_rows_only_on_request(
+def test_shards_are_shuffled_by_default_and_rows_only_on_request(
     many: SparkDatasetConverter, read: Read
 ) -> None:
     batches = read(many, batch_size=10, num_epochs=1, seed=5)

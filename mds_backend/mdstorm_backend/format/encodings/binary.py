@@ -168,7 +168,7 @@ def _shown(coder: Any) -> str:
 
 
 def user_encoding(make: MakeCoder, text: str) -> Encoding | None:
-    """Return the encoding for a string, with a coder from the class registered for its name.
+    """Return the encoding that `text` names, with a coder of the class registered for it.
 
     If the string has parameters, after a colon, the class method ``from_str(parameters)`` creates
     the coder. The result is None if the class does not accept parameters.

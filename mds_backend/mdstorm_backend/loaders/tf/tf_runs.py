@@ -206,8 +206,8 @@ class TFRuns:
             return INFINITE
         if not may_be_split:
             self._claimed = plan_of(options.in_world(), batching).most_batches()
-        # Return None for an empty dataset, since TensorFlow would not read a dataset with 0
-        # batches, and the warning about it would be missing.
+        # For an empty dataset, return None: TensorFlow does not read a dataset that declares 0
+        # batches, so there would be no warning about it.
         return self._claimed or None
 
     def _check_claim(self) -> None:

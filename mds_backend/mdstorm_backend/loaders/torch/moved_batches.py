@@ -299,7 +299,7 @@ def packed(batches: list[Any]) -> PackedBatches:
 
 
 def unpacked(sent: PackedBatches) -> list[Any]:
-    """Return the batches passed to `packed`, whose small tensors now share one piece of memory."""
+    """Return the batches passed to `packed`, whose small tensors now share one buffer."""
     tensors = unpack(sent.tensors)
     return [_with_small(batch, tensors) for batch in sent.batches]
 

@@ -39,7 +39,7 @@ from mdstorm_backend.read import Block, block, column_to_numpy, decoded_images, 
 
 #: Number of samples that ``DataLoader`` workers read at a time if no batch size is given.
 SAMPLES_AT_A_TIME = 1024
-#: Key of a worker's number and position in its state.
+#: Key in a state that holds a worker's number and position.
 _WORKER = "worker"
 #: Id of the process in which `end_with_parent` was called; a forked process has a different id.
 _guarded: list[int] = []
