@@ -150,16 +150,16 @@ class Epochs:
                 return _position_of(joined["start"]), record["moves"]
             position = self._next(record)
             position = replace(position, first_epoch=position.pass_epoch)
-            self._move_to(record, position)
+            moves = self._move_to(record, position, record["moves"])
             record["joined"] = {}
             if joining is not None:
                 record["joined"] = {
                     "group": group,
                     "workers": [joining.number],
                     "start": record["start"],
-                    "moves": record["moves"],
+                    "moves": moves,
                 }
-            return position, record["moves"]
+            return position, moves
 
         return (self._record if joining else self._own_record).change(edit)
 
@@ -171,11 +171,10 @@ class Epochs:
         """
 
         def edit(record: dict[str, Any]) -> int:
-            if record["moves"] == moves:
-                self._move_to(record, position)
-                return moves + 1
-            if (start := record["start"]) and _at(start) == (before.epoch, before.consumed):
-                record.update(start=_stored(position), packs=False)
+            start = record["start"]
+            is_latest = start and _at(start) == (before.epoch, before.consumed)
+            if is_latest or record["moves"] == moves:
+                return self._move_to(record, position, moves)
             return moves
 
         return self._own_record.change(edit)
@@ -190,13 +189,9 @@ class Epochs:
         def edit(record: dict[str, Any]) -> None:
             joined = record["joined"]
             is_latest = joined.get("group") == self._group(worker)
-            if not is_latest or position.epoch <= record["start"]["epoch"]:
-                return
-            if joined["moves"] != record["moves"]:
-                record.update(start=_stored(position), packs=False)
-                return
-            self._move_to(record, position)
-            record["joined"] = {**joined, "moves": record["moves"]}
+            if is_latest and position.epoch > record["start"]["epoch"]:
+                moves = self._move_to(record, position, joined["moves"])
+                record["joined"] = {**joined, "moves": moves}
 
         self._record.change(edit)
 
@@ -204,11 +199,17 @@ class Epochs:
         """Return a worker's group, and the number of its current iteration."""
         return [worker.group, self._iterations]
 
-    def _move_to(self, record: dict[str, Any], position: Position) -> None:
-        record["start"] = _stored(position)
-        record["next"] = _stored(position.beginning_of(position.epoch + 1))
-        record["moves"] += 1
-        record["packs"] = False
+    @staticmethod
+    def _move_to(record: dict[str, Any], position: Position, moves: int) -> int:
+        """Record where an epoch begins, and move the beginning after it unless `moves` is outdated.
+
+        Return the new number of moves, or the outdated one.
+        """
+        record.update(start=_stored(position), packs=False)
+        if record["moves"] != moves:
+            return moves
+        record.update(next=_stored(position.beginning_of(position.epoch + 1)), moves=moves + 1)
+        return moves + 1
 
     def open(self, resumes: Position | None = None) -> tuple[Position, int]:
         """Return where an iteration starts, and the number of moves so far, for `move`.
