@@ -270,7 +270,7 @@ class Loader:
     ) -> Generator[Any, None, None]:
         least, compared, check = segment.least_rows, current.compared, self.check
         plan, samples = segment.plan, None if count_rows is None else 0
-        current.recent = (*current.recent[:-1], (*current.recent[-1][:-1], samples))
+        current.replace_latest(0, samples)
         num_ahead = int(current.consumer.fetches_ahead)
         # After this many batches, a pass is more than a peek even if one was fetched ahead of use.
         most_uncounted = current.counts_from + 1
@@ -299,8 +299,7 @@ class Loader:
             # This comes last, and without a function call, because Ctrl-C takes effect after calls,
             # and the position must be the one after the latest yielded batch.
             if not is_yielded:
-                items = current.recent[-1][2]
-                current.recent = (*current.recent[:-1], (plan, offset, items, samples))
+                current.replace_latest(offset, samples)
                 continue
             if by_item:
                 batch = current.items(batch, offset)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
@@ -25,6 +25,9 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.segment import Batching, Segment
 from mdstorm_backend.loaders.state import write_state
 from mdstorm_backend.order import Plan, Position
+
+#: A position in `Pass.recent`.
+_Recent: TypeAlias = tuple[Plan, int, int, int | None]
 
 
 class Pass:
@@ -89,7 +92,7 @@ class Pass:
         #: The epoch of the latest batch.
         self._epoch = start.epoch
         self._segment: Segment | None = None
-        self.recent: tuple[tuple[Plan, int, int, int | None], ...] = ()
+        self.recent: tuple[_Recent, ...] = ()
         self.taken = start.skip
         self.border = 0
         self.is_over = self.has_counted = False
@@ -121,7 +124,7 @@ class Pass:
         (plan, _, _, samples), _ = self._before(items)
         return plan.begin, samples
 
-    def _before(self, items: int) -> tuple[tuple[Plan, int, int, int | None], int]:
+    def _before(self, items: int) -> tuple[_Recent, int]:
         """Return the entry of `recent` before the latest items, and `taken` at that time."""
         batch, taken = len(self.recent) - 1, self.taken - items
         while taken < 0 and batch:
@@ -179,9 +182,7 @@ class Pass:
             self._epochs.record_begun(self._segment.position, position)
             self._reach(position.epoch)
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
-        # The end of the previous segment is the beginning of this one.
-        items = self.recent[-1][2] if self.recent else 0
-        self.recent = (*self.recent[:-1], (segment.plan, 0, items, None))
+        self.replace_latest(0)  # the end of the previous segment is the beginning of this one
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
@@ -196,6 +197,11 @@ class Pass:
             self.cross_border(offset)
         self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, 1, None))
 
+    def replace_latest(self, offset: int, samples: int | None = None) -> None:
+        """Replace the latest position by an offset that is reached without yielding anything."""
+        items = self.recent[-1][2] if self.recent else 0
+        self.recent = (*self.recent[:-1], (self.segment.plan, offset, items, samples))
+
     def items(self, batch: Iterable[Any], offset: int) -> Iterator[Any]:
         """Yield the remaining items of a batch, and advance past each, and then to `offset`."""
         plan, taken = self.segment.plan, self.taken
@@ -204,8 +210,8 @@ class Pass:
             yield item
         if self.taken:
             self.recent = (*self.recent[-MOST_UNUSED:], (plan, offset, self.taken, None))
-        else:  # the batch has no items
-            self.recent = (*self.recent[:-1], (plan, offset, self.recent[-1][2], None))
+        else:
+            self.replace_latest(offset)
         self.taken = 0
 
     def cross_border(self, offset: int) -> None:

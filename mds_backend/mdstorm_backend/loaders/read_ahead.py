@@ -1,8 +1,8 @@
 """`ReadAhead`: the positions in blocks whose items are used later than they are read.
 
 TensorFlow reads blocks in its own threads before their batches or rows are used, and an iteration
-over samples yields those of a block one by one. The queue keeps the offsets of their batches, and
-computes a position from the number of used items only on request.
+over samples yields the samples of a block one by one. The queue keeps the offsets of their
+batches, and computes a position from the number of used items only on request.
 """
 
 from __future__ import annotations
