@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mdstorm_backend.format.compression import EXTENSIONS
-from mdstorm_backend.format.encodings.decode_images import MAX_IMAGE_BYTES, image_array
+from mdstorm_backend.format.encodings.decode_images import image_array
+from mdstorm_backend.format.encodings.image_limit import MAX_IMAGE_BYTES
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema

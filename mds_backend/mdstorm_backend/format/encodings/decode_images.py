@@ -3,8 +3,9 @@
 Image files are opened by Pillow. The raw form ``pil`` (width, height and length of the mode as
 uint32, the mode, the pixels) needs Pillow for Pillow images and for rare modes, but not for common
 arrays. JPEG files are decoded to arrays by simplejpeg if it is installed, which is about twice as
-fast. RGB with 16 bits, which Pillow does not support, is decoded twice: once for the high bytes and
-once for the low bytes.
+fast. PNG files as OpenCV writes them are decoded by NumPy (`decode_png`). In other PNG files, RGB
+with 16 bits, which Pillow does not support, is decoded twice: once for the high bytes and once for
+the low bytes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.format.encodings.decode_png import png_pixels
+from mdstorm_backend.format.encodings.image_limit import MAX_IMAGE_BYTES, check_size
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -53,15 +56,12 @@ _LEAST_FACTOR = 1.5
 #: Formats that Pillow decodes itself, including those that users store in ``jpeg`` columns.
 _FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
 
-#: Default size limit for a decoded image in bytes; for RGB images, Pillow starts to warn at it.
-MAX_IMAGE_BYTES = 256 << 20
-
 _HEADER = struct.Struct("<III")
 
 _PNG = b"\x89PNG\r\n\x1a\n"
-#: Position of the bit depth and colour type in a PNG file, and their values for 16-bit RGB.
+#: Position of the bit depth and colour type in a PNG file, and their values for RGB.
 _DEPTH_AND_KIND = slice(24, 26)
-_RGB16 = bytes([16, 2])
+_RGB8, _RGB16 = bytes([8, 2]), bytes([16, 2])
 
 
 def split_images(data: bytes, reserved: int) -> list[bytes]:
@@ -110,24 +110,6 @@ def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
     return image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
 
 
-def check_size(width: int, height: int, bits: int, most: int) -> None:
-    """Raise ValueError if an image's pixels would take up more than `most` bytes.
-
-    Parameters
-    ----------
-    width, height : int
-        Size of the image as stated in the file.
-    bits : int
-        Bits per pixel.
-    """
-    size = width * height * bits // 8
-    if size > most:
-        raise ValueError(
-            f"{width} by {height} pixels would take {size} bytes, but only {most} are allowed: to "
-            "decode the image, pass max_image_bytes with decode, or give its field a shape"
-        )
-
-
 def image_array(
     kind: str,
     data: bytes,
@@ -168,6 +150,8 @@ def image_array(
             return _owned(np.frombuffer(data, np.uint8, offset=start).reshape(shape), out)
     elif (by_turbo := _turbo_pixels(data, out, most)) is not None:
         return by_turbo
+    elif (by_numpy := png_pixels(data, out, most)) is not None:
+        return by_numpy
     elif data.startswith(_PNG) and data[_DEPTH_AND_KIND] == _RGB16:
         return _owned(_rgb16_pixels(data, most), out)
     return _pixels(open_image(kind, data, most), out)
@@ -201,16 +185,20 @@ def rgb_pixels(
     Exception
         Of many kinds, if `data` is not an image.
     """
-    by_turbo = None if kind == "pil" else _turbo_pixels(data, out, most, rgb=True, size=size)
-    if by_turbo is None:
+    decoded = None
+    if kind != "pil":
+        decoded = _turbo_pixels(data, out, most, rgb=True, size=size)
+        if decoded is None and data[_DEPTH_AND_KIND] == _RGB8:
+            decoded = png_pixels(data, out, most)
+    if decoded is None:
         image = open_image(kind, data, most)
         if size is not None:
             image.draft(None, size[::-1])  # None: keep the mode
         image = _as_rgb(image)
     elif size is None:
-        return _owned(by_turbo, out)
+        return _owned(decoded, out)
     else:
-        image = image_module().fromarray(by_turbo)
+        image = image_module().fromarray(decoded)
     return _owned(np.asarray(image if size is None else _cropped(image, size)), out)
 
 
