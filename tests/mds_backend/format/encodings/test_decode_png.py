@@ -3,6 +3,7 @@
 import base64
 import io
 import struct
+import tracemalloc
 import zlib
 from itertools import pairwise
 from typing import Any
@@ -190,3 +191,13 @@ def test_wrong_checksums_leave_the_file_to_pillow(position: int) -> None:
     file = bytearray(png(RGB, filtered(RGB)))
     file[position] ^= 1
     assert png_pixels(bytes(file), None, MOST) is None
+
+
+def test_data_that_exceeds_the_stated_size_is_not_decompressed() -> None:
+    file = png(RGB, bytes(16 << 20))
+    tracemalloc.start()
+    try:
+        assert png_pixels(file, None, MOST) is None
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
