@@ -42,7 +42,9 @@ class NullPolicy:
     fill : mapping of str to value, optional
         The value that replaces nulls in a column; in a column of arrays, the null elements. A null
         array becomes an array of that value, with the shape that all arrays in the column have. It
-        becomes an empty array if shapes vary, or if it is inside another array.
+        becomes an empty array if shapes vary, if it is inside another array, or if its elements are
+        strings or binaries. In a column of such arrays, a list replaces null arrays instead, and
+        null elements stay null.
     shape_of : callable, optional
         Returns the shape of all arrays in a column whose schema does not specify it, or None if the
         shapes differ. Called when nulls are filled.
@@ -114,7 +116,9 @@ class NullPolicy:
 
     def _treat(self, values: Values, column: Column) -> Values:
         is_array = isinstance(values, np.ndarray)
-        if not column.may_have_nulls or (is_array and values.dtype != object):
+        # Nulls inside arrays of strings and binaries are not counted.
+        may_have_nulls = column.may_have_nulls or _holds_texts(column)
+        if not may_have_nulls or (is_array and values.dtype != object):
             return values
         if (column.is_nested or column.is_late) and column.name not in self.fill:
             return values  # returned as Python objects, where null is None
@@ -169,9 +173,22 @@ def _to_values(values: pa.Array, column: Column) -> Values:
     return column_to_numpy(values, column) if fixed_size else values
 
 
+def _fills_elements(column: Column, value: Any) -> bool:
+    """Whether a value replaces null elements in a column's arrays, rather than whole values."""
+    return column.is_array or (_holds_texts(column) and not isinstance(value, (list, tuple)))
+
+
+def _holds_texts(column: Column) -> bool:
+    """Whether a column holds arrays of strings or binaries, nested to any depth."""
+    element = column.element_type
+    is_text = pa.types.is_string(element) or pa.types.is_binary(element)
+    return bool(is_text and pa.types.is_list(column.arrow_type))
+
+
 def _check_fill(column: Column, value: Any) -> None:
     """Raise InvalidArgumentError if a fill value does not exactly fit its column's type."""
-    type_ = column.element_type if column.is_array else column.arrow_type
+    fills_elements = _fills_elements(column, value)
+    type_ = column.element_type if fills_elements else column.arrow_type
     try:
         stored = _scalar(value, type_).as_py()
         if stored is None:
@@ -181,7 +198,7 @@ def _check_fill(column: Column, value: Any) -> None:
     except (pa.ArrowException, OverflowError, TypeError) as error:
         is_other_type = isinstance(error, pa.ArrowTypeError)
         why = f"it is of type {type(value).__name__}" if is_other_type else error
-        wanted = f"one {type_} for all elements" if column.is_array else "a value of that type"
+        wanted = f"one {type_} for all elements" if fills_elements else "a value of that type"
         raise errors.InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of type {column.arrow_type}, "
             f"which cannot hold it ({why}): pass {wanted}"
@@ -199,7 +216,8 @@ def _is_kept(value: Any, stored: Any, type_: pa.DataType) -> bool:
 
 def _default_of(column: Column) -> Any:
     """Return the value that replaces nulls in a masked column."""
-    element = column.element_type if column.is_array else column.arrow_type
+    is_array = column.is_array or _holds_texts(column)
+    element = column.element_type if is_array else column.arrow_type
     if pa.types.is_floating(element):
         return float("nan")
     if pa.types.is_string(element) or pa.types.is_large_string(element):
@@ -215,7 +233,7 @@ def _default_of(column: Column) -> Any:
 
 def _filled(values: pa.Array, fill: Any, column: Column, shape: tuple[int, ...] | None) -> pa.Array:
     """Replace nulls in a column's values with `fill`, and null arrays with arrays of `fill`."""
-    if not column.is_array:
+    if not _fills_elements(column, fill):
         return pc.fill_null(values, _scalar(fill, values.type))
     if values.null_count:
         row = _repeated(fill, shape or (0,))
@@ -368,7 +386,7 @@ def _null_error(
 ) -> errors.NullValueError:
     names = list(counts)
     several = len(names) > 1
-    one = "a number, which also replaces nulls inside arrays," if inside else "a value"
+    one = "a value, which also replaces nulls inside arrays," if inside else "a value"
     filters = ", ".join(f"({name!r}, '!=', None)" for name in names)
     drop = (
         ""

@@ -115,6 +115,34 @@ def test_fill_nulls_fills_nested_nulls_at_any_depth(
     assert (ragged.to_list() if is_ragged else ragged.numpy().tolist()) == expected
 
 
+@pytest.mark.parametrize("policy", [{"fill_nulls": {"v": ""}}, {"null_masks": ["v"]}], ids=str)
+@pytest.mark.parametrize("in_place", [False, True])
+def test_null_strings_inside_arrays_are_filled_for_tensorflow(
+    tmp_path: Path, policy: Any, *, in_place: bool
+) -> None:
+    values = [["a", None], ["b"], None]
+    pq.write_table(pa.table({"id": [0, 1, 2], "v": values}), tmp_path / "a.parquet")
+    made = (
+        make_spark_converter(tmp_path.as_uri())
+        if in_place
+        else converter(tmp_path / "mds", values, array_of("string"))
+    )
+    assert in_torch(made, **policy) == [["a", ""], ["b"], []]
+    assert in_tf(made, **policy)[1].to_list() == [[b"a", b""], [b"b"], []]
+
+
+@pytest.mark.parametrize("values", [["a", None], [["a", None], ["b"]]], ids=["flat", "arrays"])
+def test_error_for_null_strings_names_remedies_that_work(tmp_path: Path, values: Any) -> None:
+    pq.write_table(pa.table({"id": [0, 1], "v": values}), tmp_path / "a.parquet")
+    with pytest.raises((tf.errors.OpError, NullValueError)) as caught:
+        in_tf(make_spark_converter(tmp_path.as_uri()))
+    message = str(caught.value)
+    assert "fill_nulls={'v': …}, add a mask column with null_masks=['v']" in message
+    is_array = isinstance(values[0], list)
+    assert ("which also replaces nulls inside arrays" in message) == is_array
+    assert ("df.na.drop" in message) == (not is_array)
+
+
 def test_nested_null_floats_become_nan_and_null_arrays_raise_error(tmp_path: Path) -> None:
     assert repr(in_torch(converter(tmp_path / "a", [[[1.0, None]]])).tolist()) == "[[[1.0, nan]]]"
     uneven = converter(tmp_path / "b", [[[1.0, None], []]])

@@ -119,8 +119,8 @@ def test_nulls_without_a_tensor_value_raise_error_before_the_first_batch(
         "fill_nulls={'a': …}",
         "null_masks=['a']",
         "in the transform",
-        # For nulls inside arrays, the error suggests filling in a number rather than dropping rows.
-        "a number" if dataset.schema["a"].element_null_count else "df.na.drop(subset=['a'])",
+        # For nulls inside arrays, the error suggests filling in a value rather than dropping rows.
+        "inside arrays" if dataset.schema["a"].element_null_count else "df.na.drop(subset=['a'])",
     ):
         assert remedy in message
     assert expected >= count
@@ -146,6 +146,15 @@ def test_nulls_without_a_tensor_value_raise_error_before_the_first_batch(
         (array_of("integer"), [[1], [2, None], None], 7, [[1], [2, 7], []]),
         (array_of("boolean"), [[True, None], None], True, [[1, 1], [1, 1]]),
         (array_of("string"), [["a"], None], ["x"], [["a"], ["x"]]),
+        (array_of("string"), [["a", None], None, []], "none", [["a", "none"], [], []]),
+        (array_of("string"), [["a", None]], "none", [["a", "none"]]),
+        (array_of("binary"), [[b"a", None], [None]], b"x", [[b"a", b"x"], [b"x"]]),
+        (
+            array_of(array_of("string")),
+            [[["a", None], None], None],
+            "none",
+            [[["a", "none"], []], []],
+        ),
         (struct_of(x="long"), [{"x": 1}, None], {"x": 2}, [{"x": 1}, {"x": 2}]),
     ],
     ids=str,
@@ -182,6 +191,8 @@ def test_filled_integers_remain_integers(tmp_path: Path) -> None:
         (array_of("integer"), [[1], [2, 3], None], [[1], [2, 3], []]),
         (array_of("boolean"), [[True], None], [[1], [0]]),
         (array_of("string"), [["a"], None], [["a"], []]),
+        (array_of("string"), [["a", None], ["b"]], [["a", ""], ["b"]]),
+        (array_of("binary"), [[b"a", None], None], [[b"a", b""], []]),
         (struct_of(x="long"), [{"x": 1}, None], [{"x": 1}, None]),
     ],
     ids=str,

@@ -364,7 +364,7 @@ def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
 def _flat(values: Values, spec: ColumnSpec) -> npt.NDArray[Any]:
     if not isinstance(values, np.ndarray):
         if spec.dtype == "string":
-            return _strings(values, spec.name)
+            return _strings(values, spec)
         values = scalars_to_numpy(values, has_nulls=values.null_count > 0)
     kind = values.dtype.kind
     if kind == "M":
@@ -395,9 +395,10 @@ def _type_error(spec: ColumnSpec, found: object) -> errors.TransformError:
     )
 
 
-def _strings(values: pa.Array, name: str) -> npt.NDArray[Any]:
+def _strings(values: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
     if values.null_count:
-        raise null_error(name, values.null_count, "TensorFlow")
+        inside = spec.ragged or bool(spec.shape)
+        raise null_error(spec.name, values.null_count, "TensorFlow", inside=inside)
     if not pa.types.is_binary(values.type):
         values = values.cast(pa.string()).cast(pa.binary())
     return np.array(values.to_pylist(), object)
