@@ -1,4 +1,4 @@
-"""Compare what a program read in two recordings, loader by loader."""
+"""Compare two recordings of what a program read, loader by loader."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Difference:
     kind: str
     column: str
     detail: str
-    #: Section of docs/differences.md that documents the difference, and the text of that section;
-    #: empty if the difference is not documented.
+    #: Section of docs/differences.md that documents the difference, and a one-line summary; both
+    #: are empty if the difference is not documented.
     section: str = ""
     reason: str = ""
 
@@ -38,13 +38,13 @@ class Verdict:
 
     loader: Loader
     differences: list[Difference] = field(default_factory=list)
-    #: The reason the loader could not be compared.
+    #: The reason the loader's data was not compared; empty if it was.
     reason: str = ""
-    #: Which values were compared less strictly, and why.
+    #: Notes for the user, such as what was compared less strictly or not at all, and why.
     remarks: list[str] = field(default_factory=list)
     #: The reason the row order was not compared; empty if it was.
     no_order: str = "nothing was compared"
-    #: Columns of computed numbers that differ by rounding.
+    #: Columns of computed numbers that differ only by rounding.
     rounded: set[str] = field(default_factory=set)
     rows: int = 0
     #: Examples of rows that only one side has.
@@ -94,7 +94,7 @@ def compare_recordings(old: Recording, new: Recording) -> list[Verdict]:
 def _unmatched(
     loader: Loader, others: Mapping[tuple[str, str, str, int], Loader], recording: Recording
 ) -> Verdict:
-    """Return the verdict on a loader that is missing from the other run."""
+    """Return the verdict on a loader that only one of the recordings has."""
     calls = sum(other.site == loader.site for other in others.values())
     if calls:
         detail = f"call {loader.call + 1} of this function is not in {recording.path}"
@@ -146,7 +146,7 @@ def _of_passes(
 ) -> Iterator[Difference]:
     """Compare the number of passes the program made, and how much of each one it read."""
     if old.is_share or new.is_share:
-        return  # a share and the full data have different numbers of batches
+        return  # how many rows and batches a share has depends on the library
     if again is not None and again.passes != old.passes:
         verdict.remarks.append("the number of batches that the program reads is random")
         return
@@ -308,7 +308,7 @@ def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Itera
     digests = _digest_of_rows(old, equal), _digest_of_rows(new, equal)
     if moved and not verdict.no_order:
         are_rows_equal = None not in digests and digests[0] == digests[1]
-        # A column with a single value looks unmoved, because it is the same in any order.
+        # A column whose values are all equal looks unmoved, because it is the same in any order.
         if are_rows_equal or len(moved) == len(equal):
             yield Difference("order", "", "equal rows in a different order")
         else:
@@ -364,8 +364,8 @@ def _has_other_order(one: Data, other: Data) -> bool:
 
 def _examples(old: Data, new: Data) -> dict[str, list[dict[str, str]]]:
     """Return examples of rows that only one side has."""
-    # Each side keeps the rows with the smallest hashes, so a row must be missing from the other
-    # side if its hash is smaller than one that the other side kept.
+    # Each side keeps the rows with the smallest hashes. A row that one side did not keep is missing
+    # from that side if its hash is smaller than a hash that the side kept.
     found = {}
     for side, data, other in (("before", old, new), ("after", new, old)):
         known = {each["hash"] for each in other.examples}

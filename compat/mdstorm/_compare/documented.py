@@ -147,7 +147,7 @@ DOCUMENTED: tuple[tuple[str, str, Callable[[Case], bool]], ...] = (
 
 
 def section_of(case: Case) -> tuple[str, str] | None:
-    """Return the docs/differences.md section about a difference and its summary, if it exists."""
+    """Return the docs/differences.md section about a case, and a summary; None if there is none."""
     for section, reason, is_case in DOCUMENTED:
         if is_case(case):
             return section, reason

@@ -153,7 +153,7 @@ class Rows:
 
 
 def rows_of(values: Any) -> Rows:
-    """Return the rows of a column: an array or tensor, or a list with one value for each row."""
+    """Return the rows of a column, given as an array, a tensor, or a list with a value per row."""
     values = _plain(values)
     if isinstance(values, np.ndarray):
         if values.dtype.kind in _NUMERIC:
@@ -263,7 +263,7 @@ def _bytes_of(value: Any) -> bytes:
 
 
 def _number_of(value: Any) -> Any:
-    """Return a number, or the nanoseconds of a duration or time."""
+    """Return a number unchanged, and a duration or time in nanoseconds."""
     if isinstance(value, datetime.timedelta):
         return value // _MICROSECOND * 1000
     if not isinstance(value, datetime.date):
@@ -287,7 +287,7 @@ def _row_of_parts(parts: list[Any]) -> Rows:
 
 
 class NotRecordedError(Exception):
-    """The data cannot be hashed. Its loader is counted, but not compared."""
+    """The data cannot be hashed, so its rows are counted but not compared."""
 
 
 # --- 2. Statistics of one pass -------------------------------------------------------------------
@@ -352,7 +352,7 @@ class Pass:
         if self.is_batched:
             self._add_columns({name: _with_rows(value) for name, value in columns.items()})
             return
-        # Copied because the program may change them before they are hashed.
+        # The values are copied because the program may change them before they are hashed.
         self._waiting.append({name: copy.copy(value) for name, value in columns.items()})
         if len(self._waiting) == ROWS_TOGETHER:
             self.flush()
@@ -402,7 +402,7 @@ class Pass:
             self._keep(whole, columns)
 
     def _keep(self, hashes: Any, columns: dict[str, Any]) -> None:
-        """Keep the rows with the smallest hashes, which do not depend on the order of the rows."""
+        """Keep the rows with the smallest hashes as examples, whatever the order of the rows."""
         plain = {name: _plain(values) for name, values in columns.items()}
         for row in np.argsort(hashes[:, 0], kind="stable")[: self._examples]:
             shown = {name: _shown(values[row]) for name, values in plain.items()}
@@ -428,7 +428,7 @@ def _shown(value: Any) -> str:
 
 
 def _columns_of(item: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the columns of a batch by name. Items of nested dicts and tuples are ``name.name``."""
+    """Yield each column of a batch with its name, which is ``outer.inner`` for nested items."""
     if hasattr(item, "_fields"):
         item = {field: getattr(item, field) for field in item._fields}
     elif isinstance(item, tuple) or (isinstance(item, list) and not name):
@@ -486,13 +486,16 @@ class Call:
         return self._make(**dict(self.arguments, **taken))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the given arguments: numbers and strings unchanged, others as their type."""
+        """Return the given arguments: numbers and most strings unchanged, others as type names."""
         given = self.arguments.items()
         return {name: _as_json(value) for name, value in given if name not in ("self", "reader")}
 
 
 def _as_json(value: Any) -> Any:
-    """Return the recorded form of a value. URLs and collections may contain secrets."""
+    """Return a value as it is recorded: only its type name if it may contain secrets.
+
+    URLs, collections and other objects may contain secrets.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no infinity or NaN
     is_plain = value is None or isinstance(value, (bool, int, float, str))
@@ -512,7 +515,7 @@ class Loader:
     #: The reader that the loader reads from, and the file and function that created the loader.
     reader: Loader | None
     site: tuple[str, str]
-    #: The number of earlier loaders that the same function created.
+    #: The number of earlier loaders of the same kind that the same function created.
     number: int
     is_batched: bool
     is_used_by_loader: bool = False
@@ -661,7 +664,7 @@ def tf_elements(dataset: Any) -> Iterator[Any]:
 
 
 class Recorder:
-    """All loaders in the program."""
+    """Keeps track of all loaders that the program creates."""
 
     def __init__(self) -> None:
         self.loaders: list[Loader] = []
@@ -677,7 +680,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def nested(self) -> Iterator[None]:
-        """Do not record calls made by entry points themselves in this thread."""
+        """Do not record the calls that an entry point itself makes in this thread."""
         before = self.is_nested
         self._thread.is_nested = True
         try:
@@ -709,7 +712,8 @@ class Recorder:
         key = (kind, *site)
         self._numbers[key] = number = self._numbers.get(key, -1) + 1
         if reader is not None and kind == "tf_tensors":
-            # `tf_tensors` takes one item from the reader for each run of the session.
+            # `tf_tensors` takes one item from the reader for each run of the session, so the reader
+            # is recorded as the loader.
             reader.kind, reader.site, reader.number = kind, site, number
             return found
         is_batched = _is_batched(kind, found if given is None else given)
@@ -792,7 +796,7 @@ def patch_method(cls: Any, name: str) -> None:
 
 
 def _next(loader: Loader, take: Callable[[], Any]) -> Any:
-    """Take an item from a reader."""
+    """Take an item from a reader, and record it unless a loader uses the reader."""
     if loader.is_used_by_loader:
         return take()
     try:
@@ -827,10 +831,10 @@ def _enter(loader: Loader, enter: Callable[[], Any]) -> Any:
 
 
 def _exit(loader: Loader, leave: Callable[..., Any], *error: Any) -> Any:
-    """Leave a ``with`` statement, after which the program may delete the files."""
+    """Leave a ``with`` statement, and read full passes, because files may be deleted after it."""
     with RECORDER.nested():
         found = leave(*error)
-    # A generator that is closed early raises GeneratorExit in its `with` block.
+    # GeneratorExit is not a failure: closing a generator early raises it in its `with` block.
     if error[0] in (None, GeneratorExit):
         RECORDER.read_full_passes(lambda other: loader in (other, other.reader))
     return found
@@ -921,7 +925,7 @@ def _making(
 ) -> Callable[..., Any]:
     """Return a function that creates and records a loader; `again` creates a similar loader."""
     signature = inspect.signature(original)
-    # Petastorm's thread pool may finish before it has read all rows.
+    # Petastorm's thread pool may finish before it has read all rows, so it is not used.
     is_pool = original.__module__.startswith("petastorm") and POOL in signature.parameters
 
     @functools.wraps(original)
@@ -948,7 +952,7 @@ def _constructing(kind: str, original: Callable[..., Any]) -> Callable[..., Any]
         return self
 
     def again(self: Any, **arguments: Any) -> Any:
-        # Copied because a subclass may already have set attributes on `self`.
+        # A copy has the attributes that a subclass may have set before calling `__init__`.
         return construct(copy.copy(self), **arguments)
 
     make = _making(kind, construct, again)
@@ -1146,7 +1150,7 @@ def record_in_children(arguments: list[str], runs: int) -> int:
 
 
 def record_to(path: str, command: list[str], options: Any) -> int:
-    """Run the program here, append its recording to the file, and return the exit code."""
+    """Run the program in this process, append its run to the file, and return the exit code."""
     code, recording = record(command, bool(options.module), options)
     before = _read(path)["runs"] if os.path.exists(path) else []
     with open(path + ".part", "w", encoding="utf-8") as file:
@@ -1161,7 +1165,7 @@ def _read(path: str) -> Any:
 
 
 def record(command: list[str], is_module: bool, options: Any) -> tuple[int, dict[str, Any]]:
-    """Run the program here; return its exit code and the recording."""
+    """Run the program in this process; return its exit code and the recording."""
     RECORDER.examples = options.examples
     RECORDER.full_pass = not options.no_full_pass
     if not is_module:

@@ -17,7 +17,7 @@ _MODULUS = 2**128
 
 @dataclass(frozen=True)
 class Column:
-    """One column in one pass. The recorder documents the canonical values."""
+    """The properties of one column in one pass. ``recorder.py`` describes the digests."""
 
     dtypes: frozenset[str]
     shapes: frozenset[str]
@@ -142,7 +142,7 @@ class Loader:
     passes: Sequence[tuple[int, int, bool]]
     data: Data | None
     note: str = ""
-    #: The shares joined into this loader.
+    #: The numbers of the shares that this loader combines.
     shards: frozenset[int] = frozenset()
 
     @classmethod
@@ -205,7 +205,7 @@ class Recording:
     ranks: int
     #: The loaders of each run, by their keys.
     runs: Sequence[Mapping[tuple[str, str, str, int], Loader]]
-    #: How a run failed; None for a successful run.
+    #: How the first failed run ended; None if all runs succeeded.
     ended: str | None = None
 
     @property
