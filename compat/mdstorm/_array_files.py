@@ -40,7 +40,7 @@ _MEMBER = b"arr.npy"
 _DEFLATED = 8
 #: Flag for archive members whose checksum follows the data.
 _CHECKSUM_LATER = 1 << 3
-#: Errors caused by damaged archives.
+#: Errors that reading a damaged archive may raise.
 _DAMAGE = (
     *(struct.error, zlib.error, zipfile.BadZipFile, EOFError, OSError),
     *(KeyError, NotImplementedError, RuntimeError, ValueError),
@@ -118,12 +118,12 @@ class _Files:
 
     @property
     def mixes_units(self) -> bool:
-        """Whether the files contain times in several units, so that one may not fit all values."""
+        """Whether times in the files have several units, so that one unit may not fit all."""
         return self._dtype.kind in "mM" and len({header.dtype for header in self._headers}) > 1
 
     def matrix(self) -> npt.NDArray[Any]:
         """Return all arrays stacked as one."""
-        if len(self._headers) > 1:  # arrays of equal shape, some in Fortran order
+        if len(self._headers) > 1:  # equal shapes, but different dtypes or memory orders
             return np.stack(self._arrays())
         if not self._headers or not self._headers[0].size:
             return np.empty((len(self._starts), *(size or 0 for size in self._shape)), self._dtype)
@@ -185,11 +185,11 @@ class _Files:
         lengths = np.ascontiguousarray(prefix[:, 8:12]).view("<u4")[:, 0].astype(np.int64)
         is_old = prefix[:, 6] == 1
         if (prefix[~is_old, 6] != 2).any():
-            raise ValueError("a value has an unknown version of NumPy's format")
+            raise ValueError("a value in an unknown version of NumPy's format")
         lengths[is_old] &= 0xFFFF  # version 1 stores the length in two bytes
         skipped = lengths + np.where(is_old, _PREFIX_SIZE - 2, _PREFIX_SIZE)
         if (skipped > self._sizes).any():
-            raise ValueError("a value ends before the end of its array")
+            raise ValueError("a value that ends before the end of its array")
         return skipped
 
     def _parse(self) -> None:
@@ -204,7 +204,7 @@ class _Files:
             self._headers += [parse_header(text) for text in texts.dictionary.to_pylist()]
         sizes = np.array([header.size for header in self._headers], np.int64)
         if len(sizes) and (sizes[self._codes] != self._sizes - self._skipped).any():
-            raise ValueError("the size of a value differs from the size in its header")
+            raise ValueError("a value whose size differs from the size in its header")
 
     def _check(self) -> None:
         dtype, shape = self._dtype, self._shape
@@ -285,7 +285,7 @@ def _parsed(text: bytes) -> NpyHeader:
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: their values are pickles")
     if any(size < 0 for size in shape):
-        raise ValueError(f"an array of the shape {shape}")
+        raise ValueError(f"an array whose shape {shape} has a negative size")
     return NpyHeader(dtype, shape, fortran_order, file.tell())
 
 

@@ -151,7 +151,7 @@ def convert(
     given = Location.of(source, read_with).url if name is None else name.url
     if name is None:
         _check_apart(given, target)
-    # Checked before the catalog is queried for the table and its credentials.
+    # The target is checked before the catalog is queried for the table and its credentials.
     _check_no_parquet(target)
     index_to_replace(target, overwrite=overwrite)
     as_of = AsOf(version, timestamp)
@@ -202,7 +202,7 @@ def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> N
     if parquet.table_version is not None:
         raise errors.UnsupportedTableError(
             f"{parquet.url} is a Delta or Iceberg table. Tables are converted without spark: "
-            "leave out spark, or pass the DataFrame that Spark reads to make_spark_converter",
+            "leave out spark, or read it with Spark and pass the DataFrame to make_spark_converter",
             url=parquet.url,
         )
     if keep_row_groups:

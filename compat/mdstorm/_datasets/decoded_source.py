@@ -197,7 +197,7 @@ class DecodedSource(SampleDataset):
         return self.stored.is_mapped and not self.decodes
 
     def over(self, stored: Any) -> DecodedSource:
-        """Return a decoded source over a part of the stored samples."""
+        """Return a source that decodes a part of the stored samples in the same way."""
         return DecodedSource(stored, self.unischema, self._floats)
 
     def shard(self, number: int) -> Shard:
@@ -242,7 +242,7 @@ class DecodedShard(Shard):
         self._stored.will_need()
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
-        """Decode values that stay in memory before they are needed."""
+        """Decode ahead of time the values that stay in memory."""
         self.decoded(columns, exact_nulls=exact_nulls)
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
@@ -375,10 +375,10 @@ def unischema_from_json(value: Any, *, url: str = "") -> Unischema:
 def _field(value: dict[str, Any]) -> UnischemaField:
     shape = tuple(value["shape"])
     if not all(size is None or (type(size) is int and size >= 0) for size in shape):
-        raise ValueError(f"the shape {shape}")
+        raise ValueError(f"invalid shape {shape}")
     name, codec = value["name"], value.get("codec")
     if type(name) is not str:
-        raise TypeError(f"a field named {name!r}")
+        raise TypeError(f"invalid field name {name!r}")
     return UnischemaField(
         name, _type_of(value["numpy_dtype"]), shape, _codec(codec), value["nullable"] is True
     )
@@ -400,7 +400,7 @@ def _type_of(name: str) -> Any:
     if found is None:
         dtype = np.dtype(name)
         if dtype.kind not in "iufc":
-            raise ValueError(f"the type {name!r}")
+            raise ValueError(f"unsupported type {name!r}")
         found = dtype.type
     return found
 

@@ -72,7 +72,7 @@ class DecodedField:
 
 @dataclass(frozen=True)
 class Floats:
-    """The floating-point types to read columns as.
+    """The types in which decimals and floating-point numbers are read.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ def _by_codec(field: UnischemaField, column: mds.Column) -> DecodedField:
 
 
 def _arrays(rows: list[Any], column: mds.Column) -> mds.Values:
-    """Join arrays into an engine column."""
+    """Join arrays into one column, in the form that the engine uses."""
     if column.is_numpy() and rows:
         stacked: npt.NDArray[Any] = np.stack(rows)
         return stacked
@@ -308,14 +308,14 @@ def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray
         lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
         least, greatest = values.min(), values.max()  # NaN if any value is NaN
         if not (lowest <= _integer(least) and _integer(greatest) <= highest):
-            raise ValueError(f"{least} to {greatest} do not fit into {dtype}")
+            raise ValueError(f"values from {least} to {greatest}, which do not fit into {dtype}")
     return values.astype(dtype)
 
 
 def _integer(value: Any) -> int:
-    """Return a number as an integer, or raise ValueError."""
+    """Return a number as an integer; raise ValueError if it is NaN or infinite."""
     if value != value or value in (np.inf, -np.inf):
-        raise ValueError(f"{value} is not an integer")
+        raise ValueError(f"{value}, which is not an integer")
     return int(value)
 
 

@@ -22,7 +22,7 @@ from mdstorm_backend.base import parse_json
 from mdstorm_backend.parquet import ParquetDataset, has_same_files, open_parquet
 from mdstorm_backend.storage import Location
 
-#: File at the root of a dataset that contains only metadata.
+#: File with only metadata, at the root of a dataset.
 COMMON_METADATA = "_common_metadata"
 #: File with all footers. If it exists, Petastorm reads only the row groups that it lists.
 SUMMARY_METADATA = "_metadata"
@@ -41,8 +41,8 @@ UNISCHEMA_EXTRA = "unischema"
 #: Key of the schema description that Arrow itself adds.
 _ARROW_KEY = b"ARROW:schema"
 #: Maximum number of attempts to write metadata that lists all files. One attempt may not suffice,
-#: because other blocks may add files at the same time. A limit is safe because the block that adds
-#: the last file writes metadata afterwards.
+#: because other `materialize_dataset` blocks may add files at the same time. A limit is safe,
+#: because the block that adds the last file writes metadata afterwards.
 _MOST_ROUNDS = 20
 #: Number of attempts to read the footer of a file that another process may still be writing.
 _FOOTER_ROUNDS = 3
@@ -60,7 +60,7 @@ def location_of(dataset: Any) -> Location:
     """
     if isinstance(dataset, ParquetDataset):
         return dataset.location
-    # Recognised by its attributes, because older versions of pyarrow have two such classes.
+    # pyarrow's dataset is recognized by its attributes, because older versions have two classes.
     if not hasattr(dataset, "fragments") or not dataset.files:
         raise errors.ArgumentTypeError(
             "expected a ParquetDataset of mdstorm or pyarrow with at least one file, found "
@@ -68,7 +68,7 @@ def location_of(dataset: Any) -> Location:
         )
     directories = [posixpath.dirname(str(path)) for path in dataset.files]
     root = posixpath.commonpath(directories)
-    while "=" in posixpath.basename(root):  # all files are in this partition
+    while "=" in posixpath.basename(root):  # a partition that all files are in, not the root
         root = posixpath.dirname(root)
     return Location.of(root, filesystem=dataset.filesystem)
 
@@ -206,7 +206,7 @@ def has_stale_index(source: ParquetDataset, entries: Mapping[bytes, bytes]) -> b
 
 
 def row_group_counts(entries: Mapping[bytes, bytes]) -> dict[str, int] | None:
-    """Return the number of row groups in each file from the metadata; None if missing."""
+    """Return the number of row groups that the metadata states for each file; None if missing."""
     try:
         found = parse_json(entries[ROW_GROUPS_PER_FILE_KEY])
         return {str(name): int(count) for name, count in found.items()}
@@ -228,13 +228,13 @@ def counts_entry(source: ParquetDataset) -> bytes:
 
 
 def _note(source: ParquetDataset, indexes: bytes) -> bytes:
-    """Return a digest of the row groups and indexes, which is the same for copied files."""
+    """Return digests of the row groups and of the indexes; copying the files keeps them valid."""
     groups = [(group.path, group.ordinal, group.num_rows) for group in source.row_groups]
     return _digest(repr(groups).encode()) + b" " + _digest(indexes)
 
 
 def _digest(content: bytes) -> bytes:
-    """Return a digest that changes if Petastorm replaces mdstorm's pickle."""
+    """Return a digest of some content, which shows whether Petastorm has replaced it."""
     return hashlib.sha256(content).hexdigest()[:16].encode("ascii")
 
 
@@ -314,7 +314,7 @@ def _open(location: Location) -> ParquetDataset:
         location.url,
         storage_options=location.storage_options,
         filesystem=location.filesystem,
-        may_be_unfinished=True,  # other blocks may be writing
+        may_be_unfinished=True,  # other `materialize_dataset` blocks may be writing
     )
     check_no_table(source)
     return source
@@ -331,7 +331,7 @@ def check_no_table(source: ParquetDataset) -> None:
     if source.table_version is not None:
         raise errors.UnsupportedTableError(
             f"{source.url} is a table: Petastorm's metadata and indexes describe files, and "
-            "its files change with each version. Convert it first, with mdstorm convert",
+            "a table's files change with each version. Convert it first, with mdstorm convert",
             url=source.url,
         )
 
@@ -362,7 +362,7 @@ def check_columns(source: ParquetDataset, unischema: Unischema) -> None:
 
 
 def check_stored(unischema: Unischema, url: str, names: Sequence[str], remedy: str) -> None:
-    """Raise MissingColumnError, ending with `remedy`, if `names` does not contain every field."""
+    """Raise MissingColumnError with `remedy` in its message unless `names` contains every field."""
     missing = [name for name in unischema.fields if name not in names]
     if missing:
         raise errors.MissingColumnError(

@@ -109,7 +109,7 @@ def open_stored(
     as_of: AsOf | None = None,
     keep_row_groups: bool = False,
 ) -> Dataset | ParquetDataset:
-    """Open the MDS dataset, the Parquet files or the version of a Delta table at a path or URL.
+    """Open the MDS dataset, the Parquet files or the table at a path or URL.
 
     Raises
     ------
@@ -176,7 +176,7 @@ def _warn_of_files(dataset: ParquetDataset, stored: Unischema | None) -> None:
 
 
 def checked_urls(urls: Any) -> Any:
-    """Return one URL or a list of URLs; path objects become URLs.
+    """Check and return one URL or a list of URLs; path objects become URLs.
 
     Absolute paths on Databricks mounts count as URLs.
 

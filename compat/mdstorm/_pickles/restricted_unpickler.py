@@ -83,7 +83,7 @@ _RENAMED = {
 #: Maximum size of a pickle in bytes. Petastorm's metadata takes kilobytes; an index with millions
 #: of values takes megabytes.
 MAX_BYTES = 1 << 28
-#: Maximum number of arguments to a field's constructor.
+#: Maximum number of arguments to a constructor or function; a field takes the most.
 _MOST_ARGUMENTS = 5
 #: The opcodes that Petastorm's pickles use, across all protocols.
 _LISTED = frozenset(
@@ -156,7 +156,7 @@ class StandIn:
 
 
 class _Reconstructed(StandIn):
-    """``copyreg._reconstructor(class, base, values)``: an object in protocols 0 and 1."""
+    """``copyreg._reconstructor(class, base, values)``: how protocols 0 and 1 create an object."""
 
     __slots__ = ()
 
@@ -219,7 +219,7 @@ class _Unpickler(pickle.Unpickler):
 
 @contextmanager
 def damage_refused() -> Iterator[None]:
-    """Convert any error raised in the block into the error for a damaged pickle."""
+    """Convert errors that a damaged pickle causes in the block to UnsafePickleError."""
     try:
         yield
     except UnsafePickleError:

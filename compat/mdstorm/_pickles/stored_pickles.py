@@ -57,7 +57,7 @@ def _stored_field(node: Any) -> UnischemaField:
     if len(shape) > _MOST_DIMENSIONS or not all(
         size is None or (type(size) is int and size >= 0) for size in shape
     ):
-        raise unpickler.refused("a field has no shape")
+        raise unpickler.refused("a field has no valid shape")
     return UnischemaField(
         unpickler.text_of(name),
         unpickler.numpy_type(dtype),
@@ -75,7 +75,7 @@ def _stored_codec(node: Any) -> codecs.DataframeColumnCodec:
     if made.name.endswith(".CompressedImageCodec"):
         quality = state.get("_quality", 80)
         if type(quality) is not int:
-            raise unpickler.refused("an image has no quality")
+            raise unpickler.refused("the quality of an image codec is not an integer")
         return codecs.CompressedImageCodec(unpickler.text_of(state["_image_codec"]), quality)
     return codecs.CompressedNdarrayCodec() if "Compressed" in made.name else codecs.NdarrayCodec()
 
@@ -156,59 +156,59 @@ def _simple_type(json: Any) -> bytes:
 
 
 def imported(module: str, name: str) -> bytes:
-    """Push the object ``module.name``."""
+    """Return opcodes that push the object ``module.name``."""
     return b"c" + f"{module}\n{name}\n".encode("ascii")
 
 
 def called(function: bytes, *arguments: bytes) -> bytes:
-    """Push the result of a function call."""
+    """Return opcodes that push the result of a function call."""
     return function + tuple_of(arguments) + b"R"
 
 
 def instance(module: str, name: str, state: list[tuple[str, bytes]]) -> bytes:
-    """Push an instance of a class with the given attributes."""
+    """Return opcodes that push an instance of a class with the given attributes."""
     made = imported(module, name) + b")\x81"
     return made + b"}" + entries(state) + b"b" if state else made
 
 
 def entries(pairs: Iterable[tuple[str, bytes]]) -> bytes:
-    """Set values by name in the dict on top of the stack."""
+    """Return opcodes that set values by name in the dict on top of the stack."""
     return items((text(name), value) for name, value in pairs)
 
 
 def items(pairs: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Set keys and values in the dict on top of the stack."""
+    """Return opcodes that set keys and values in the dict on top of the stack."""
     return b"(" + b"".join(key + value for key, value in pairs) + b"u"
 
 
 def tuple_of(values: Iterable[bytes]) -> bytes:
-    """Push a tuple."""
+    """Return opcodes that push a tuple."""
     return b"(" + b"".join(values) + b"t"
 
 
 def text(value: str) -> bytes:
-    """Push a string."""
+    """Return opcodes that push a string."""
     content = value.encode("utf-8", "surrogatepass")
     return b"X" + struct.pack("<I", len(content)) + content
 
 
 def binary(value: bytes) -> bytes:
-    """Push bytes, which require protocol 3."""
+    """Return opcodes that push bytes, which require protocol 3."""
     return b"B" + struct.pack("<I", len(value)) + value
 
 
 def integer(value: int | None) -> bytes:
-    """Push an integer of any size, or None."""
+    """Return opcodes that push an integer of any size, or None."""
     return b"N" if value is None else b"I" + str(int(value)).encode("ascii") + b"\n"
 
 
 def number(value: float) -> bytes:
-    """Push a float."""
+    """Return opcodes that push a float."""
     return b"G" + struct.pack(">d", value)
 
 
 def boolean(value: bool) -> bytes:
-    """Push True or False."""
+    """Return opcodes that push True or False."""
     return b"\x88" if value else b"\x89"
 
 
@@ -258,7 +258,7 @@ def load_indexes(data: bytes) -> dict[str, StoredIndex]:
 
 
 class _Allowance:
-    """Limits the number of values copied from a pickle that may repeat references to one object."""
+    """Limits how many values are copied from a pickle, which may refer to one object many times."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -323,7 +323,7 @@ def _index(index: StoredIndex) -> bytes:
 
 
 def _values(groups: Mapping[Any, Iterable[int]], field: str) -> bytes:
-    """Push a defaultdict, because Petastorm looks up missing values in it."""
+    """Return opcodes that push a defaultdict, in which Petastorm looks up missing values."""
     empty = called(imported("collections", "defaultdict"), _SET)
     return empty + items((_value(value, field), _numbers(n)) for value, n in groups.items())
 

@@ -66,7 +66,7 @@ def test_field_shape_is_limited_to_numpys_maximum_dimensions() -> None:
         if dimensions == 64:
             assert load_unischema(data).fields["a"].shape == (1,) * 64
         else:
-            with pytest.raises(UnsafePickleError, match="a field has no shape"):
+            with pytest.raises(UnsafePickleError, match="a field has no valid shape"):
                 load_unischema(data)
 
 
