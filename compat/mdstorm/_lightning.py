@@ -179,8 +179,8 @@ class ConverterLoaders(Described):
         position = state_dict.get("train")  # missing in checkpoints of early versions
         if position is None:
             return
-        # Within an epoch, Lightning loads the same state again, and raises an error if it does not
-        # fit.
+        # A state that does not fit only causes a warning here. If it was saved within an epoch,
+        # Lightning also loads it into the loader itself, and that raises an error.
         if load_position(loader, position):
             self._resumed = (state_dict.get("progress"), loader._mdstorm.of(loader).num_remaining())
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders import Statistics
 
 
-#: String and binary types, which Arrow converts to Python objects.
+#: NumPy types of string and binary scalars, which Arrow converts to Python objects.
 _SCALAR_TYPES: dict[pa.DataType, type] = {
     pa.string(): np.str_,
     pa.large_string(): np.str_,

@@ -34,7 +34,7 @@ ATOMIC_TYPES = {
 }
 _CLASSES = {json: name for name, json in ATOMIC_TYPES.items()}
 _DECIMAL = re.compile(r"decimal\(\d+,-?\d+\)")
-#: Spark types of scalars without a codec.
+#: Spark types of scalars without a codec, by NumPy type.
 _SPARK_TYPES: dict[Any, str] = {
     np.int8: "byte",
     np.uint8: "short",
@@ -202,7 +202,7 @@ def _partition_names(dataset: Any) -> set[str]:
         return {str(name) for name in ours}
     from pyarrow.dataset import get_partition_keys
 
-    # Without partitions, `partitioning.schema` would contain all columns.
+    # Not from `partitioning.schema`, which contains all columns if there are no partitions.
     expressions = [file.partition_expression for file in getattr(dataset, "fragments", ())]
     return {name for found in expressions for name in get_partition_keys(found)}
 
@@ -280,7 +280,7 @@ class NamedSparkType:
 
 
 def is_simple(json: SparkType) -> bool:
-    """Whether a type is a decimal or has no parameters, like all types in Petastorm's pickles."""
+    """Whether a type is a decimal or has no parameters, unlike arrays, structs and maps."""
     return isinstance(json, str) and (json in _CLASSES or _DECIMAL.fullmatch(json) is not None)
 
 

@@ -316,7 +316,7 @@ def no_cache_with(other: str) -> UnsupportedArgumentError:
 
 
 def check_reader(reader: object) -> None:
-    """Raise ArgumentTypeError unless `reader` looks like a reader or is a non-path iterable."""
+    """Raise ArgumentTypeError if `reader` is a path, or neither a reader nor an iterable."""
     if hasattr(reader, "batched_output"):  # includes the mock readers that tests pass
         return
     if isinstance(reader, (str, PathLike)) or not {"__iter__", "__next__"} & {*dir(reader)}:

@@ -278,7 +278,7 @@ class Steps:
 
 
 def _warn_of_whole_passes(_epoch: int) -> None:
-    """Log a warning, once per process, if there are several processes.
+    """Log a warning, once per process, if there are several processes and each reads all rows.
 
     Invalid launcher variables are also logged rather than raised, because no data depends on them.
     """
@@ -305,7 +305,7 @@ def _warn_of_whole_passes(_epoch: int) -> None:
 def sample_order(
     arguments: ReaderArguments, *, is_shared: bool = False
 ) -> ExactOrder | ElasticShare:
-    """Return the sample order, with a fixed seed.
+    """Return the sample order, choosing a seed if the user passed none.
 
     Parameters
     ----------

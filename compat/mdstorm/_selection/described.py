@@ -1,4 +1,4 @@
-"""Describe selections as strings, for states.
+"""Describe selections as strings, which are saved in states.
 
 A state describes its selection by strings that are compared when the state is loaded, so equal
 selections must have equal strings in every process. A function's string contains no addresses or
@@ -99,7 +99,7 @@ def _attributes(thing: Any) -> list[str]:
 
 
 def _named(values: dict[str, Any]) -> list[str]:
-    """Describe plain values, and functions only by name, because functions may call each other."""
+    """Describe plain values; functions only by name, because they may refer to each other."""
     found = {
         name: name_of(value) if callable(value) else text_of(value) if _is_plain(value) else None
         for name, value in values.items()

@@ -90,7 +90,7 @@ class Filters:
         return frozenset(term.column for terms in self.alternatives for term in terms)
 
     def holds(self, term_holds: Callable[[Term], Mask]) -> Mask:
-        """Combine the results of the individual terms."""
+        """Combine the results that `term_holds` returns for the individual terms."""
         alternatives = (
             reduce(np.logical_and, map(term_holds, terms)) for terms in self.alternatives
         )
@@ -135,7 +135,7 @@ class RowFilter:
 
 @dataclass(frozen=True)
 class Term:
-    """One condition.
+    """One condition: a comparison of a column with a value or a list of values.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class Term:
         return np.asarray(pc.fill_null(found, False))
 
     def may_hold(self, lowest: Any, highest: Any) -> bool:
-        """Whether the condition can hold for a value between two bounds or for null."""
+        """Whether the condition can hold for a value between two bounds, or for null."""
         if self.operator not in _POSSIBLE:
             return True
         several = self.value if self.operator == "in" else [self.value]

@@ -1,4 +1,4 @@
-"""Views of a dataset that reorder, select or split its shards."""
+"""Views of a dataset that select or split its shards."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class SplitShards(ShardView):
 
 
 class RankShare(ShardView):
-    """One rank's share of the rows; each piece also includes the rows after it in its shard.
+    """One rank's share of the rows; each piece also includes the next `overlap` rows of its shard.
 
     If `overlap` is one less than the length of an n-gram, every n-gram belongs to the rank that has
     its first row, and no n-gram is lost at the end of a rank's share.

@@ -76,7 +76,8 @@ class SparkDatasetConverter(Described):
     _mdstorm_dtype: str | None = None
     #: The dataset that was opened when the converter was created, for `repr`; never pickled.
     _mdstorm_known: Any = None
-    #: Signals to other processes that the copy is in use; loaders also hold a reference to it.
+    #: Signals to other processes that the copy is in use, as long as the converter or one of its
+    #: loaders exists.
     _mdstorm_use: Renewed | None = None
     #: The version of a Delta or Iceberg table; None for other data.
     _mdstorm_version: int | None = None

@@ -118,7 +118,8 @@ class CacheKey:
                 delete_dir(url)
             return twin
         earlier = [copy for copy in self._copies() if _exists(copy[0])]
-        # A process that has just found the latest copy may not have marked it as in use yet.
+        # The latest copy is always kept: a process that has just found it may not have marked it as
+        # in use yet.
         kept = [(url, source), *earlier[:1], *(one for one in earlier[1:] if _is_kept(one[0]))]
         copies = [{"directory": directory, "source": of} for directory, of in kept]
         note = {"cache_key": self._key, "copies": copies}

@@ -124,7 +124,7 @@ def _adapters() -> tuple[Any, Any, Any]:
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class ReaderDataset(adapter):  # type: ignore[misc, valid-type]
-        """A dataset over a reader, with its own position."""
+        """A dataset over a reader; the dataset has a position of its own."""
 
         _elements: Elements
 

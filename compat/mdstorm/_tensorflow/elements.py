@@ -21,7 +21,7 @@ from mdstorm_backend.loaders import NOTHING, NumberedBatches, ReadAhead, Segment
 from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import Block
 
-#: Stored size of the rows in a block that is passed to TensorFlow.
+#: Maximum stored size, in bytes, of the rows in a block that is passed to TensorFlow.
 _BYTES_AT_A_TIME = 4 << 20
 _MOST_ROWS = 1 << 16
 
@@ -176,8 +176,8 @@ class Elements:
 class NGrams:
     """Yields a reader's n-grams as flat tuples.
 
-    Each call of `read` starts from the beginning if the reader supports it, and otherwise
-    continues.
+    The first call of `read` continues where the reader is. Later calls start from the beginning if
+    it is an mdstorm reader, and otherwise also continue.
 
     Attributes
     ----------

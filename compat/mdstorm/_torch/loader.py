@@ -1,4 +1,4 @@
-"""The loaders in `mdstorm.pytorch`, over blocks of mdstorm readers or over any reader's items.
+"""The loaders in `mdstorm.pytorch`, which read blocks of mdstorm readers or items of any reader.
 
 Code copied from ``petastorm.pytorch`` overrides `_iter_impl`, or only `_yield_batches`, and expects
 the rows in ``_shuffling_buffer`` and ``_batch_acc``. For such subclasses, `RowLoader` always uses
@@ -183,7 +183,7 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         self._mdstorm_resumable().load_state_dict(state)
 
     def _mdstorm_loop(self) -> loaders.Loader | None:
-        """Return the object that has the position; None if the loader takes the reader's items."""
+        """Return the engine's loader, which has the position; None if items are read one by one."""
         passes = self._mdstorm_own_passes()
         return None if passes is None else passes.loader
 

@@ -99,7 +99,7 @@ class ProcessTransform:
         self._pickled = pickle_function(transform)
         self._size = max(workers, 1)
         self._closed = False
-        #: Number of calls started and completed so far.
+        #: Numbers of calls that have begun and that have returned.
         self._begun = self._returned = 0
         self._begin()
         _pools.add(self)
