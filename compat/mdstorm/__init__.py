@@ -55,7 +55,7 @@ logging.getLogger("mdstorm_backend").parent = logging.getLogger("mdstorm")
 
 
 class _Missing:
-    """The last import finder. Its error for a missing module suggests a replacement."""
+    """An import finder, tried last, whose error for a missing module points to a replacement."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:
@@ -81,7 +81,8 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     modules = {found.name for found in pkgutil.iter_modules(__path__) if found.name[0] != "_"}
-    # `help(mdstorm)` imports each listed module.
+    # `help(mdstorm)` imports each listed module, so modules that need a missing library are left
+    # out.
     missing = {name for name, library in _NEEDED.items() if not _is_there(library)}
     return sorted({*__all__, *(modules - missing)})
 

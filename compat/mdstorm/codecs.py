@@ -281,7 +281,7 @@ class CompressedImageCodec(_BinaryCodec):
             ) from error
 
     def decode(self, unischema_field: UnischemaField, value: bytes) -> npt.NDArray[Any]:
-        """Return the pixels as a contiguous, writable uint8 or uint16 array, as in the file.
+        """Return the pixels as a contiguous, writable array with the file's type, uint8 or uint16.
 
         Raises
         ------

@@ -60,7 +60,7 @@ __all__ += _engine.__all__
 
 
 class CompressionCodecError(MDStormError, ValueError, RuntimeError):
-    """Petastorm does not support a compression codec."""
+    """A compression codec is not one of those that Petastorm accepts."""
 
 
 class NotADataFrameError(MDStormError, TypeError, AttributeError):
@@ -80,7 +80,7 @@ class NoMatchingFieldsError(MDStormError, ValueError, RuntimeError):
 
 
 class UnsupportedArgumentError(MDStormError, NotImplementedError):
-    """A Petastorm argument has a value that this version does not support."""
+    """An argument, a combination of arguments, or another use of the API is not supported."""
 
 
 class PetastormImportedError(AlreadyImportedError):

@@ -135,7 +135,7 @@ class NGram(Described):
     def convert_fields(
         self, unischema: Unischema, field_list: Sequence[_FieldOrPattern]
     ) -> list[Any]:
-        """Return the fields in a list, followed by the fields that match its expressions."""
+        """Return the fields that a list contains, followed by those that its expressions match."""
         given = [item for item in field_list if not isinstance(item, str)]
         patterns = [item for item in field_list if isinstance(item, str)]
         return list(dict.fromkeys([*given, *match_unischema_fields(unischema, patterns)]))

@@ -79,7 +79,7 @@ class _SeveralSelectors(RowGroupSelectorBase):
 
 
 class IntersectIndexSelector(_SeveralSelectors):
-    """Selects row groups that are selected by all of the given selectors.
+    """Selects the row groups that all of the given selectors choose.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class IntersectIndexSelector(_SeveralSelectors):
 
 
 class UnionIndexSelector(_SeveralSelectors):
-    """Selects row groups that are selected by at least one of the given selectors.
+    """Selects the row groups that at least one of the given selectors chooses.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class UnionIndexSelector(_SeveralSelectors):
     """
 
     def select_row_groups(self, index_dict: Mapping[str, Any]) -> set[int]:
-        """Return the positions of the row groups that any selector chooses."""
+        """Return the positions of the row groups that at least one selector chooses."""
         found = (each.select_row_groups(index_dict) for each in self._single_index_selectors)
         return set().union(*found)
 

@@ -195,7 +195,7 @@ class _Resumption(_transformers.TrainerCallback, _transformers.trainer_callback.
     """A callback that ensures that a resumed run skips exactly the batches already trained on."""
 
     def __init__(self) -> None:
-        #: Number of processes and batch size, stored in checkpoints; None for other loaders.
+        #: Number of processes and batch size, for checkpoints; None if the loader is not mdstorm's.
         self.shape: dict[str, int] | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""`install_as_petastorm`: run unmodified programs that import `petastorm` on mdstorm."""
+"""`install_as_petastorm`: let programs that import `petastorm` run on mdstorm, unmodified."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PETASTORM = StandIn(
 
 #: The class of ``spark.conf``, by its module.
 _CLASSES = {"pyspark.sql.conf": "RuntimeConfig", "pyspark.sql.connect.conf": "RuntimeConf"}
-#: Prefixes of conf keys that Spark itself does not need.
+#: Prefixes of the conf keys that only mdstorm and Petastorm read, so Spark does not need them.
 _OWN = ("mdstorm.", "petastorm.")
 _logger = logging.getLogger(__name__)
 #: Conf values that a session refused to set, by key; shared by all sessions of this process.
@@ -74,7 +74,7 @@ def install_as_petastorm() -> None:
 
 
 def keep_refused_confs(module: ModuleType) -> None:
-    """Patch a module's conf class once, to keep values of our keys that a session refuses."""
+    """Patch a module's conf class once, to keep values of `_OWN` keys that a session refuses."""
     conf = getattr(module, _CLASSES[module.__name__])
     if hasattr(conf.set, "keeps_for_mdstorm"):
         return

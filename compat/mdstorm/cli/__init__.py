@@ -167,7 +167,7 @@ def decimals_option(help_: str) -> Callable[[_Function], _Function]:
 
 
 def threads_option(help_: str) -> Callable[[_Function], _Function]:
-    """Add the ``--threads`` option. `help_` describes what the threads do."""
+    """Add the ``--threads`` option, whose help text begins with `help_`."""
     help_ = f"{help_}; by default one per processor, at most 8."
     return click.option("-j", "--threads", type=click.IntRange(min=1), help=help_)
 

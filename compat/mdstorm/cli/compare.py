@@ -168,7 +168,7 @@ def _run(
     # Standard output is reserved for the report.
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
     if not os.path.exists(path):
-        raise InvalidArgumentError(f"{target} ended with exit code {code}, and nothing was read")
+        raise InvalidArgumentError(f"{target} ended with exit code {code}, and wrote no recording")
     new = _compare.read_recording(path)
     _check_ended(new)
     return new

@@ -1,4 +1,4 @@
-"""``mdstorm run``: run a program that imports Petastorm on mdstorm."""
+"""``mdstorm run``: run a program that imports Petastorm, with mdstorm in its place."""
 
 from __future__ import annotations
 

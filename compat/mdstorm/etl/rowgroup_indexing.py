@@ -133,8 +133,8 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
     for indexer in indexers:
         if not isinstance(indexer, Indexer):
             raise ArgumentTypeError(
-                f"indexers must be of SingleFieldIndexer, FieldNotNullIndexer, or classes derived "
-                f"from them, whose indexes can be stored; found {indexer!r}"
+                f"indexers must be instances of SingleFieldIndexer, FieldNotNullIndexer or classes "
+                f"derived from them, whose indexes can be stored; found {indexer!r}"
             )
         if indexer.index_name in found:
             raise InvalidArgumentError(

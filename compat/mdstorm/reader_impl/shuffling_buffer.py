@@ -1,4 +1,4 @@
-"""Buffers that return single rows in random order."""
+"""Buffers that return their rows one at a time, in random order or in the order added."""
 
 from __future__ import annotations
 

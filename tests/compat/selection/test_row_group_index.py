@@ -214,7 +214,7 @@ def test_indexer_that_overrides_build_index_receives_rows(tmp_path: Path) -> Non
     ("indexers", "error", "message"),
     [
         ([], ValueError, "indexers is empty"),
-        ([5], TypeError, "indexers must be of SingleFieldIndexer.*found 5"),
+        ([5], TypeError, "indexers must be instances of SingleFieldIndexer.*found 5"),
         ([SingleFieldIndexer("i", "zz")], ValueError, r"fields \['zz'\] cannot be indexed"),
         ([SingleFieldIndexer("i", "s"), FieldNotNullIndexer("i", "s")], ValueError, "the name 'i'"),
     ],
