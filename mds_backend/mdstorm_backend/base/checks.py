@@ -38,7 +38,7 @@ def choose_among(name: str, known: Collection[str]) -> str:
 def unknown_keyword(
     function: str, name: str, known: Collection[str], instead: str = ""
 ) -> ArgumentTypeError:
-    """Return the error for an unknown keyword, with the hint `instead` or a hint from `known`."""
+    """Return the error for an unknown keyword, with `instead` or else a hint based on `known`."""
     remedy = instead or did_you_mean(name, known) or f". Keywords are {', '.join(sorted(known))}"
     return ArgumentTypeError(f"{function}() got an unexpected keyword argument {name!r}{remedy}")
 
@@ -70,7 +70,7 @@ def suggests_fields(dataclass: type[_Result]) -> type[_Result]:
 
 
 def check_flag(name: str, value: object) -> None:
-    """Raise ArgumentTypeError if `value` is a string: any non-empty string would be true."""
+    """Raise ArgumentTypeError if `value` is a string: even ``"False"`` would count as true."""
     if isinstance(value, str):
         raise ArgumentTypeError(f"{name} must be True or False, found {value!r}")
 
@@ -128,7 +128,7 @@ def is_integer(value: object) -> TypeGuard[int]:
 
 
 def overrides(thing: object, base: type, *names: str) -> bool:
-    """Whether an object's class overrides one of these methods of its base class."""
+    """Whether the class of `thing` overrides any of the methods `names` of its base class."""
     return any(getattr(type(thing), name) is not getattr(base, name) for name in names)
 
 

@@ -23,7 +23,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 
 
 class FileLock(OwnContext):
-    """A file lock that is held; only the holder of an exclusive lock changes the file's content.
+    """An exclusive lock that is held on a file; only its holder changes the file's content.
 
     The content is one line. A killed holder may have left more data, which is ignored.
     """
@@ -51,8 +51,8 @@ class FileLock(OwnContext):
 
     def release(self) -> None:
         """Release the lock."""
-        # A forked child may hold a copy of the descriptor: closing the file here would not release
-        # the lock.
+        # A forked child may hold a copy of the descriptor, so closing the file alone would not
+        # release the lock.
         if _held.pop(self._fd, None) is self:
             with suppress(OSError):
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
@@ -147,7 +147,7 @@ def share_lock(path: str) -> int:
 
 
 class _RemovedError(FileNotFoundError):
-    """Raised if a file was removed before it was locked."""
+    """The file was removed before it was locked."""
 
 
 def _open_locked(path: str, operation: int) -> int:

@@ -145,7 +145,7 @@ class _Loader:
         self._done = done
 
     def __getattr__(self, name: str) -> Any:
-        # For example get_source, for a module that was found but not loaded
+        # Methods such as get_source are called even if the module was found but not loaded.
         return getattr(self._loader, name)
 
     def exec_module(self, module: ModuleType) -> None:

@@ -33,7 +33,7 @@ class Cause(IntEnum):
 _REST, _CAUSES = int(Cause.BATCHING), len(Cause)
 #: Seconds by `Cause`.
 Spans: TypeAlias = list[float]
-#: The result of a task and its spans.
+#: The result of a task, and the spans of its work.
 Made: TypeAlias = tuple[_Out, Spans]
 
 #: `Statistics` fields for the seconds that the consumer waits after the first batch, by cause.
@@ -147,7 +147,7 @@ class Recorder:
             self.since = now - self.startup
 
     def begun(self) -> None:
-        """Count the time so far as startup, but not the time until the consumer's first request."""
+        """Count the time so far as startup, but not the time from now until the first request."""
         self.startup = self.clock() - self.since
 
     def end(self, *, is_waiting: bool) -> None:
@@ -192,7 +192,7 @@ class Recorder:
     # Methods for worker threads
 
     def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
-        """Wrap a function so that it returns its result with its spans, which `result` expects."""
+        """Wrap a function to return its result with the spans of its work, as `result` expects."""
 
         def counted(item: _In) -> Made[_Out]:
             spans, start = _no_spans(), self.clock()
@@ -236,7 +236,7 @@ class Recorder:
     # Totals
 
     def add(self, totals: Mapping[str, float]) -> None:
-        """Add the counts of a recorder in a worker process."""
+        """Add the totals of a worker process's recorder to this recorder's counts."""
         counts = self.counts_of_thread()
         for name in counts.keys() & totals.keys():
             counts[name] += totals[name]

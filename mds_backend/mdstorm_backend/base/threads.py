@@ -74,7 +74,7 @@ _here = _Here()
 
 
 def current_priority() -> int:
-    """Return the priority of this thread's work, a smaller number than any work submitted later."""
+    """Return the priority of this thread's work, a smaller number than that of any later work."""
     return next_priority() if _here.priority is None else _here.priority
 
 

@@ -73,7 +73,7 @@ def _cache(
 ) -> ShardCache:
     directory = options.directory
     if directory == _local_directory(location) and not os.access(directory or "", os.W_OK):
-        directory = None  # the dataset is on a read-only disk
+        directory = None  # a read-only disk cannot take decompressed shards
     if written is None:
         state = _state(location, fingerprint, directory, options)
     else:
@@ -171,7 +171,7 @@ class DirectFiles:
         return self._cache
 
     def _is_outdated(self, info: ShardInfo) -> bool:
-        """Whether a cache decompressed the raw file from a file that has been replaced since."""
+        """Whether a cache made the raw file from a compressed file that has since been replaced."""
         if not self.location.is_local_disk:
             return False
         directory, name = CacheDirectory(self.location.path), info.raw_data.basename

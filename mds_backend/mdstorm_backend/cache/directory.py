@@ -141,7 +141,7 @@ def _key(text: str) -> str:
 
 
 class CacheDirectory:
-    """Paths in a cache directory.
+    """A cache directory: its paths, its records and its locks.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ class CacheDirectory:
         self.index_note = os.path.join(self.notes, "index")
 
     def file(self, basename: str) -> str:
-        """Return the path of a shard's file.
+        """Return the path in the cache of the dataset's file `basename`.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class CacheDirectory:
             return None
 
     def keep_index(self, url: str, content: bytes) -> None:
-        """Write a copy of a dataset's index unless it exists, and record that the cache wrote it.
+        """Put a copy of a dataset's index in the directory, recorded as written by the cache.
 
         Raises
         ------
@@ -440,7 +440,7 @@ class Record:
 
     @classmethod
     def at(cls, path: str) -> Record:
-        """Read a record without locking it; return an empty record if it is being written."""
+        """Read a record without a lock; return an empty one if it is absent or being written."""
         try:
             with open(path, "rb") as file:
                 return cls.from_bytes(file.read())

@@ -161,7 +161,7 @@ def check_hash(file: FileInfo, data: Buffer, hash_name: str, url: str) -> None:
 
 
 def decompressed(info: ShardInfo, packed: Buffer, url: str) -> Buffer:
-    """Decompress a file, and return the content if it has the size that the index records.
+    """Return a file's decompressed content, after checking its size against the index.
 
     Raises
     ------

@@ -174,7 +174,7 @@ class ShardCache:
         return not os.path.exists(path)
 
     def _find(self, info: ShardInfo) -> Buffer | None:
-        """Return the mapped shard without locking it; None unless present, current and verified."""
+        """Return the mapped shard without a lock; None if it is missing, outdated or unverified."""
         try:
             fd = os.open(self._path(info), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -201,7 +201,7 @@ class ShardCache:
         return identity.size == info.raw_data.bytes and not is_outdated
 
     def _is_outdated(self, info: ShardInfo, record: Record) -> bool:
-        """Whether the files were made for a different dataset state or from a different file."""
+        """Whether a shard's files were made for another dataset state or from another file."""
         source = origin(self.location, info)
         return record.dataset != self.fingerprint or record.is_from_another(source)
 
@@ -221,7 +221,7 @@ class ShardCache:
 
     @contextmanager
     def _lock(self, info: ShardInfo) -> Iterator[FileLock]:
-        """Hold the lock on a shard."""
+        """Hold the lock on a shard during a ``with`` block."""
         path = self.cache_dir.record(info.raw_data.basename)
 
         def progress() -> object:
@@ -333,7 +333,7 @@ class ShardCache:
     def _decompress_present_zip(
         self, info: ShardInfo, file: FileInfo, record: Record, raw: str
     ) -> bool:
-        """Decompress the shard from a local file, and return whether there was a usable file."""
+        """Decompress a shard from a compressed file on this machine; False if none is usable."""
         path = url = self.cache_dir.file(file.basename)
         in_place = self.location.is_local_disk and not self.options.keep_zip
         if in_place and FileIdentity.at(path) is None:

@@ -179,14 +179,14 @@ def _remove_notes(directory: CacheDirectory) -> None:
 
 
 _PAUSE = 0.02
-#: Above this number of records, counting them is slow.
+#: With this many records or more, counting them is slow.
 MANY_RECORDS = 100
 
 
 def reserve(
     directory: CacheDirectory, lock: FileLock, nbytes: int, *, limit: int | None, patience: float
 ) -> None:
-    """Reserve `nbytes` in the record of `lock`, and evict shards if there is too little room.
+    """Reserve `nbytes` in the record that `lock` holds, and evict shards if there is no room.
 
     If downloads in progress take up all the room, the call waits for them. Without a limit, there
     is always room.
@@ -247,7 +247,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
 
 
 def entries_of(directory: CacheDirectory) -> Iterator[tuple[int, str, Record]]:
-    """Yield the last use in ns, the path and the content of every non-empty record."""
+    """Yield every non-empty record's last use in ns, its path and its content."""
     for path in directory.records():
         with suppress(FileNotFoundError):
             found = os.stat(path)

@@ -43,7 +43,7 @@ class TableName(NamedTuple):
 
 
 def table_name(text: Any) -> TableName | None:
-    """Parse a table name; return None for a path, any other URL or anything else.
+    """Parse a table name or a ``uc:`` URL; return None for anything else, such as a path.
 
     A string with three parts is a table name unless a file or directory with this path exists. With
     the scheme ``uc:``, it is always a table name.

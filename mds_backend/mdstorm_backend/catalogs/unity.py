@@ -42,7 +42,7 @@ _FORMATS: dict[str, Format] = {
 }
 #: The capability that allows engines outside of Databricks to read the table's files.
 _READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"
-#: Maximum number of names to search for a suggestion, and to list in a message.
+#: Maximum numbers of names to search for a similar one, and to list in a message.
 _MOST_NAMES, _SHOWN = 1000, 20
 
 
@@ -123,7 +123,7 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
 
 
 def _of_storage(url: str) -> str:
-    """Return the URL of a table's directory for fsspec, with S3 in place of Cloudflare R2."""
+    """Return the URL of a table's directory for fsspec, which reads Cloudflare R2 as S3."""
     if url.startswith("r2://"):
         bucket, _, rest = url.removeprefix("r2://").partition("@")
         return f"s3://{bucket}/{rest.partition('/')[2]}"

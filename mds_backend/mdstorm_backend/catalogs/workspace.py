@@ -26,7 +26,7 @@ clients: dict[tuple[int, str | None, int], tuple[Any, str]] = {}
 
 
 class Workspace:
-    """The API of a workspace; it holds a token, so it must not be printed or pickled.
+    """Sends requests to a workspace; holds a token, so it must not be printed or pickled.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Workspace:
 
 
 def _configured(core: Any, host: str | None) -> Any:
-    """Return the configuration of this process, or one for `host` if that is a different host.
+    """Return this process's configuration, or another one if `host` is not the configured host.
 
     If a host is passed to the SDK, it ignores the default profile of ~/.databrickscfg, and sends
     the token of a named profile to that host.
@@ -156,7 +156,7 @@ def _log_in_failed(error: Exception) -> errors.MDStormError:
 
 
 def _text(error: Exception) -> str:
-    """Return an error's first line, for parentheses, without secrets or configuration."""
+    """Return an error's first line, to quote in a message, without secrets or configuration."""
     text = str(error)
     if unparsed := _MESSAGE.match(text):
         text = unparsed[1]

@@ -94,7 +94,7 @@ class Conversion:
         location = self.location
         commit.index_to_replace(location, overwrite=overwrite)
         claim = commit.claim_directory(location, resumed=self.job if resume else None)
-        # Without locks, another attempt may be active, so each attempt touches only its own files.
+        # On storage without locks, another attempt may be active: touch only this attempt's files.
         own = None if claim.is_exclusive else f"{secrets.randbelow(10**9) + 1}"
         try:
             # Check again, because another writer may have held the claim until now.
@@ -102,8 +102,8 @@ class Conversion:
             finished: dict[int, list[full_shard.ShardReport]] = {}
             if resume:
                 finished = self._find_finished()
-            # Without a lock, another attempt could resume from shards that this attempt removes
-            # later.
+            # Without a lock, an attempt that does not resume leaves no records: another attempt
+            # could resume from them, although this one removes its shards if it fails.
             notes = resume or own is None
             reports = self._convert(workers, progress, finished, own or "0", notes=notes)
             index = commit.publish(

@@ -163,7 +163,7 @@ _OFFSET_BYTES = 4
 
 
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Return a schema with only the fields `columns`, in that order, or all fields for None.
+    """Return a schema with only the fields `columns`, in that order; unchanged if None.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema
 def plan_parquet(
     schema: pa.Schema, dtype: str | None = None, decimals: str | None = None
 ) -> Schema:
-    """Return a plan that stores data with an Arrow schema so that it can be read back unchanged.
+    """Return a plan for storing data of an Arrow schema so that it reads back unchanged.
 
     Spark's vectors become arrays, as they do when Spark writes the dataset.
 
@@ -215,7 +215,7 @@ def without_vectors(schema: pa.Schema) -> pa.Schema:
 
 
 def cut_tasks(row_counts: Sequence[int], rows_per_task: float) -> list[list[int]]:
-    """Divide row groups into runs of at most `rows_per_task` rows in total.
+    """Divide row groups into tasks, each of consecutive groups with at most `rows_per_task` rows.
 
     A larger row group is a separate task; with a limit of 0, every row group is.
     """
