@@ -36,7 +36,7 @@ __all__ = [
     "shown_url",
 ]
 
-#: Maximum number of table rows in a notebook; a line below it gives the number of hidden rows.
+#: Maximum number of table rows in a notebook; a line below them gives the number of hidden rows.
 _MOST_ROWS = 200
 _CELL = ' style="text-align:left"'
 
@@ -163,15 +163,15 @@ def shown_url(url: str) -> str:
 
 #: A function to call with the progress; False to show none; None or True for the default.
 Progress: TypeAlias = OnProgress | bool | None
-#: Minimum number of seconds between two updates of the line.
+#: Minimum number of seconds between two updates of a progress line.
 INTERVAL = 0.1
 #: The environment variable that turns all progress off: ``off``, ``0``, ``false`` or ``no``.
 VARIABLE = "MDSTORM_PROGRESS"
 _OFF = frozenset({"off", "0", "false", "no"})
-#: Held while a line is shown on the terminal, so that there is only one at a time.
+#: Held while a progress line is shown on the terminal, so that there is only one at a time.
 _terminal = threading.Lock()
 
-#: A line that is being shown.
+#: A progress line that is being shown.
 LiveLine: TypeAlias = "_TerminalLine | _NotebookLine"
 
 
@@ -336,7 +336,7 @@ def _is_first() -> bool:
     """Whether this is the main process of the first rank, the only one that shows progress."""
     if parent_process() is not None:
         return False
-    from mdstorm_backend.order import find_world  # imported only if progress is shown
+    from mdstorm_backend.order import find_world  # imported only where progress can be shown
 
     try:
         return find_world().rank == 0

@@ -272,7 +272,7 @@ class EncodingRangeError(EncodingError, OverflowError):
 
 
 class MissingColumnError(MDStormError, KeyError):
-    """A sample does not have a column of the dataset.
+    """A sample lacks a column of the dataset, or a requested column does not exist.
 
     Attributes
     ----------
@@ -293,7 +293,7 @@ class WriteError(MDStormError, RuntimeError):
 
 
 class DatasetExistsError(WriteError, FileExistsError):
-    """The destination of a dataset already exists, and is left unchanged."""
+    """The destination holds files that must not be replaced, or another writer is using it."""
 
 
 class StorageError(_UrlError, OSError):

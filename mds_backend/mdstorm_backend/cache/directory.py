@@ -440,7 +440,7 @@ class Record:
 
     @classmethod
     def at(cls, path: str) -> Record:
-        """Read a record without a lock; return an empty one if it is absent or being written."""
+        """Read a record without locking it; return an empty one if it is absent or incomplete."""
         try:
             with open(path, "rb") as file:
                 return cls.from_bytes(file.read())

@@ -159,7 +159,7 @@ class Dataset(SampleDataset):
         stored = sum(shard.stored.bytes for shard in self.index.shards)
         further = [] if stored == self.nbytes else [("stored", human_bytes(stored))]
         schema = None
-        if full:  # but do not open a shard to find the schema
+        if full:  # no shard is opened just to find the schema
             is_known = not self._lost_schema or "schema" in self.__dict__
             schema = self.schema if is_known else Schema.from_shards(self.index.shards)
         return describe_dataset(self, schema, further=further)
@@ -172,7 +172,7 @@ class Dataset(SampleDataset):
         return schema.opened(self.url, allow_unsafe_types=self.allow_unsafe_types)
 
     def _restored_index(self) -> Index:
-        """Return the index with the schema of the first shard that is not damaged or missing.
+        """Return the index, completed with the schema in the first shard that can be read.
 
         Damaged and missing shards are reported when their samples are read.
 
@@ -288,7 +288,8 @@ class Dataset(SampleDataset):
             parse = partial(self._parse, self.schema)
             return self._open_shards.get(number, partial(self._opened, parse, content=arrival))
         content, size = arrival.content, info.raw_data.bytes
-        arrival.wait_for(min(4 * (info.samples + 2), size))  # first the offsets, then the header
+        # Wait for the offsets, the first of which is the end of the header, then for the header.
+        arrival.wait_for(min(4 * (info.samples + 2), size))
         arrival.wait_for(min(int.from_bytes(content[4:8], "little"), size))
         try:
             shard = MDSShard(content, info, self.schema, url=self._url(info))
@@ -332,9 +333,9 @@ def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
 
 
 def _check_nulls(shard: MDSShard) -> None:
-    """Raise an error if a shard has nulls that the schema omits and that would become values.
+    """Raise CorruptDatasetError if a shard holds nulls that the schema does not record.
 
-    Nulls in floating-point columns are allowed, because they are stored as NaN.
+    They would be read as values, except in floating-point columns, where they are stored as NaN.
 
     Raises
     ------

@@ -146,8 +146,8 @@ class JoinedDataset(SampleDataset):
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:
-        #: The columns that all parts have, in the order of the first part.
         first, *others = (part.schema for part in parts)
+        #: The columns that all parts have, in the order of the first part.
         self.schema = Schema(
             tuple(
                 _joined([column, *(other[column.name] for other in others)])
@@ -156,8 +156,8 @@ class JoinedDataset(SampleDataset):
             )
         )
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: A common column has the same form in all parts, even if one part alone would allow a
-        #: different form.
+        #: The datasets, in which a common column has the form that fits all of them, even if one
+        #: alone would allow a different form.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self.url = ", ".join(part.url for part in parts)
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
@@ -167,7 +167,7 @@ class JoinedDataset(SampleDataset):
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A part that is pickled alone loses the common form of its columns
+        # Pickled parts lose the common form of their columns, so the copy joins them again.
         return JoinedDataset, (self.parts,)
 
     def _mdstorm_description(self, *, full: bool) -> Description:
@@ -184,7 +184,7 @@ class JoinedDataset(SampleDataset):
         return max(part.bytes_ahead for part in self.parts)
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the column names for whole batches: `columns`, or all columns for None.
+        """Return the names of the columns in whole batches: `columns`, or all if that is None.
 
         Raises
         ------

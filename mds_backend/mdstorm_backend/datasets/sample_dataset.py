@@ -48,7 +48,7 @@ LARGE_BATCH = 1 << 30
 
 
 class SampleDataset(Described, ABC):
-    """A dataset of shards that all have the same columns.
+    """A dataset that consists of shards and is read as samples, batches or whole tables.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class SampleDataset(Described, ABC):
         return sum(self.shard_bytes)
 
     def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        """Return the column names to read: `columns`, or all columns for None.
+        """Return the names of the columns to read: `columns`, or all if that is None.
 
         Raises
         ------

@@ -36,7 +36,7 @@ class _Setting:
 
 
 class Stream:
-    """A dataset, its location, and its share of an epoch.
+    """One of the datasets that are read together: its location and its share of an epoch.
 
     A stream can be used in any number of datasets, even at the same time.
 

@@ -136,7 +136,7 @@ class StreamFiles:
         if is_new:
             download(packed.basename, packed.basename)
         elif keep_zip:
-            return 0  # the file may be part of the dataset itself, not a copy
+            return 0  # it may be the dataset's own file, which is decompressed into a cache
         with open(downloaded, "rb") as file:
             content = file.read()
         check_content(packed, content, self.shown("validate_hash") or None, downloaded)
@@ -259,7 +259,7 @@ class StreamDefaults:
         check_download(self.download_retry, self.download_timeout)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Raise if the options contain credentials, which must not be sent to other processes."""
+        """Return the attributes; raise if they contain credentials, which stay in this process."""
         check_no_secrets(self.storage_options or {})
         return self.__dict__
 

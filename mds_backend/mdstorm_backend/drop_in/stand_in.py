@@ -72,7 +72,7 @@ class StandIn(MetaPathFinder, Loader):
         when_loaded(_ENTRANCES, self._send_from)
 
     def _send_from(self, module: ModuleType) -> None:
-        """Send the shim from a PySpark module's active session now, and from each new one later."""
+        """Send the shim to Spark's workers: now in the active session, later in each new one."""
         entrance = getattr(module, _ENTRANCES[module.__name__])
         construct = entrance.__init__
         mark = f"_sends_{self.shim.stem}_for_mdstorm"
@@ -213,7 +213,7 @@ class AbsentNames:
         return None
 
     def refuse_import(self, path: str) -> None:
-        """Raise MissingModuleError, as a finder does, if the table lists this module.
+        """Raise MissingModuleError, as a finder does, if the module is among the absent names.
 
         `importlib.util.find_spec` gets no error: it returns None for missing modules.
         """
@@ -296,7 +296,7 @@ def _is_special(name: str) -> bool:
 
 
 def _is_in_find_spec(finder: FrameType) -> bool:
-    """Whether `importlib.util.find_spec`, which expects no error, has called a finder."""
+    """Whether `importlib.util.find_spec`, which expects no error, called the finder's frame."""
     machinery = finder.f_back  # importlib's loop over all finders
     caller = None if machinery is None else machinery.f_back
     return caller is not None and caller.f_globals.get("__name__") == "importlib.util"

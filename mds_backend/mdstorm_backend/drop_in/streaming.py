@@ -210,7 +210,7 @@ def submodules(path: str) -> list[str]:
 
 
 def mirror_from(package: ModuleType) -> None:
-    """Add the library's names and modules to `mdstorm_backend.streaming` while it is imported."""
+    """Add the library's names and modules to `mdstorm_backend.streaming` during its import."""
     package.__class__ = MirrorModule
     vars(package)["__all__"] = exports("")
     stubs = Path(package.__file__ or "").parent
@@ -226,7 +226,7 @@ def mirror_from(package: ModuleType) -> None:
 
 
 class MirrorModule(ModuleType):
-    """A module at the same path as a module of the library.
+    """A mirror of the library's module that has the same path.
 
     It has its own names and, as the library's modules import from each other, the names of all
     others. They are loaded on first use: some need PyTorch, which programs that only write do not

@@ -165,7 +165,7 @@ class _Stratified:
 
 
 class _DevicePerStream:
-    """Batches per rank that each hold one stream's samples, with streams in random order per node.
+    """Batches of a rank that each hold one stream's samples; each node orders streams at random.
 
     Like MosaicML Streaming, it deals the nodes' batches to the ranks of all nodes in turn.
     Ranks can differ by one batch at the end of the epoch.
@@ -207,7 +207,7 @@ class _DevicePerStream:
         return found
 
     def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Return the node's ids at `places`. Canonical nodes take turns of one sample per rank."""
+        """Return the node's ids at `places`. Each canonical node in turn gives every rank one."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)

@@ -209,7 +209,7 @@ class Epoch:
 
     @property
     def first_batch(self) -> int:
-        """First global batch that was not completely read, for methods that resume there."""
+        """First global batch that was not read completely; some batching methods resume there."""
         first, rest = divmod(self.sample_in_epoch, self.global_batch_size)
         if rest:
             warn_user(

@@ -70,7 +70,7 @@ class ElasticShare:
 
     @property
     def shuffles_anything(self) -> bool:
-        """Whether a seed has any effect."""
+        """Whether samples are shuffled."""
         return self.order.shuffle
 
     @property
@@ -82,7 +82,7 @@ class ElasticShare:
         return f"elastic order, shuffled by {order.shuffle_algo}, seed {order.shuffle_seed}"
 
     def check_batches_unknown(self, num_workers: int) -> None:
-        """Raise InvalidArgumentError if the samples depend on a batch size that was not given."""
+        """Raise InvalidArgumentError if the order depends on a batch size that was not given."""
         depends = num_workers > 1 or self.order.batching_method != "random"
         if depends and not self.states_batch_size:
             raise InvalidArgumentError(
@@ -135,7 +135,7 @@ class ElasticShare:
     def of_streams(
         self, shapes: Callable[[], tuple[StreamShape, ...]]
     ) -> tuple[ElasticShare, tuple[StreamWeight, ...]]:
-        """Return the order with streams, and their weights; () if the order had streams before.
+        """Return the share with streams, and their weights, or () if it already had streams.
 
         `shapes` opens the streams' data and returns their shapes.
         """
@@ -154,7 +154,7 @@ class ElasticShare:
         return replace(self, order=replace(self.order, shuffle=True, shuffle_block_size=block_size))
 
     def resumed(self, position: Position) -> ElasticOrder:
-        """Return the order with the seed and canonical nodes in `position`, and with defaults."""
+        """Return the order with the seed and canonical nodes of `position`, and no unset values."""
         keys = self.state_keys(position)
         canonical, seed = keys["num_canonical_nodes"], keys["shuffle_seed"]
         order = replace(self.order, num_canonical_nodes=canonical, shuffle_seed=seed)
@@ -216,7 +216,7 @@ class ElasticPlan(Plan):
             If the epoch cannot be resumed there.
         """
         position = self.start
-        # The epoch is over, even if this world pads it differently.
+        # At its end, the epoch is over, even if this world would pad it with more samples.
         if position.consumed and position.is_end:
             nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
             return _Dealt(nothing, [0] * self.num_parts)
@@ -315,7 +315,7 @@ class ElasticPlan(Plan):
         return self.share.num_ranks
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
-        """Return the position after all ranks together have read this many samples of the epoch."""
+        """Return the position after all ranks together have read this many samples."""
         before = 0 if from_beginning else self.start.consumed
         return replace(self.start, consumed=before + samples, skip=0)
 
@@ -324,7 +324,7 @@ class ElasticPlan(Plan):
         return self.reached(samples * self.num_ranks)
 
     def samples(self, part: int = 0) -> Samples:
-        """Return the samples and batches that remain for the worker of one part."""
+        """Return the remaining samples of a part, and the batches that its worker makes of them."""
         dealt, size, skipped = self._dealt, self.batch_size, self.begin.skip
         ids = dealt.ids[part].reshape(-1)
         if len(ids) > dealt.counts[part]:
@@ -359,7 +359,7 @@ class ElasticPlan(Plan):
         return sum(self._lists)
 
     def length(self) -> int:
-        """Return the number of batches in a pass, ignoring repeats as MosaicML Streaming does.
+        """Return the number of batches in a pass; as in MosaicML Streaming, repeats do not count.
 
         Raises
         ------

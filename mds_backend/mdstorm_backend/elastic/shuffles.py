@@ -39,7 +39,7 @@ class _Spans:
         return _Spans(self.begins[order], self.lengths[order])
 
     def cut(self, parts: int) -> list[_Spans]:
-        """Cut the spans into `parts` of equal length; an empty span goes to the earlier part."""
+        """Cut the spans into as many equal parts as `parts`; an empty span goes to the earlier."""
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
         total = int(stops[-1]) if len(stops) else 0
