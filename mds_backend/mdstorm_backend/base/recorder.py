@@ -228,7 +228,7 @@ class Recorder:
             self._downloads += 1
 
     def end_download(self, now: float) -> float:
-        """Record that a download ends; if it is the last, return the seconds since the first."""
+        """Record that a download ends; if none is left, return the seconds since the first."""
         with self._lock:
             self._downloads -= 1
             return 0.0 if self._downloads else now - self._downloading_since

@@ -103,8 +103,8 @@ def _called(
 #: Called with the number of finished items, and the total.
 OnProgress: TypeAlias = Callable[[int, int], None]
 
-#: Maximum default number of threads. It limits the number of shards in memory and of concurrent
-#: requests to storage.
+#: Upper limit of the default number of threads, which bounds the number of shards in memory and of
+#: concurrent requests to storage.
 _MAX_THREADS = 8
 #: Maximum number of concurrent requests that only check files or write small ones.
 _MOST_REQUESTS = 16

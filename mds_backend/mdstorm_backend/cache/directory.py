@@ -208,7 +208,7 @@ class CacheDirectory:
         return self._listed(_RECORD_SUFFIX)
 
     def parts(self) -> list[tuple[str, str]]:
-        """Return each temporary file and its lock file: the shard's record, or else the ledger.
+        """Return each temporary file with its lock file, a shard's record or else the ledger.
 
         Only the holder of the lock changes the temporary file.
         """
@@ -412,7 +412,7 @@ class Record:
 
     @property
     def nbytes(self) -> int:
-        """Bytes on the disk that count towards the cache limit."""
+        """Bytes that count towards the cache limit, including reserved ones."""
         return self.reserved + sum(identity.size for identity in self.files.values())
 
     def to_bytes(self) -> bytes:

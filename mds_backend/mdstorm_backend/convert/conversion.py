@@ -197,7 +197,7 @@ class Conversion:
     def _write(
         self, batches: Iterator[pa.RecordBatch], prefix: str, rows: _Rows, *, notes: bool
     ) -> list[full_shard.ShardReport]:
-        """Write the shards of a task, and the record that marks it as finished."""
+        """Write a task's shards and, if `notes`, the record that marks the task as finished."""
         reports = batch_shards.write_shards(
             batches, self.location, self.schema, self.format_, prefix, rows.unless_stopped
         )

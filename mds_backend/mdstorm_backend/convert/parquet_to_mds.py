@@ -163,7 +163,7 @@ _OFFSET_BYTES = 4
 
 
 def chosen_fields(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """Return a schema with only the fields `columns`, in that order; unchanged if None.
+    """Return a schema with only the fields `columns`, in that order, or all if that is None.
 
     Raises
     ------

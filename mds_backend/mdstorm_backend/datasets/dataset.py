@@ -197,7 +197,7 @@ class Dataset(SampleDataset):
         return not self.index.extra.get("columns")
 
     def with_columns(self, columns: Iterable[Column]) -> Dataset:
-        """Return the dataset with the schema of some columns replaced, to join it with others.
+        """Return the dataset with `columns` in its schema, so that it can be joined with others.
 
         Parameters
         ----------
@@ -335,7 +335,8 @@ def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
 def _check_nulls(shard: MDSShard) -> None:
     """Raise CorruptDatasetError if a shard holds nulls that the schema does not record.
 
-    They would be read as values, except in floating-point columns, where they are stored as NaN.
+    Such nulls would be read as values. Nulls in floating-point columns are allowed, because they
+    are stored as NaN.
 
     Raises
     ------

@@ -296,7 +296,7 @@ def _is_special(name: str) -> bool:
 
 
 def _is_in_find_spec(finder: FrameType) -> bool:
-    """Whether `importlib.util.find_spec`, which expects no error, called the finder's frame."""
+    """Whether `importlib.util.find_spec`, which expects no error, has called this finder."""
     machinery = finder.f_back  # importlib's loop over all finders
     caller = None if machinery is None else machinery.f_back
     return caller is not None and caller.f_globals.get("__name__") == "importlib.util"

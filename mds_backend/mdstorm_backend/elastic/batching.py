@@ -207,7 +207,7 @@ class _DevicePerStream:
         return found
 
     def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Return the node's ids at `places`. Each canonical node in turn gives every rank one."""
+        """Return the node's ids at `places`. Canonical nodes in turn give one to every rank."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)

@@ -154,7 +154,7 @@ class ElasticShare:
         return replace(self, order=replace(self.order, shuffle=True, shuffle_block_size=block_size))
 
     def resumed(self, position: Position) -> ElasticOrder:
-        """Return the order with the seed and canonical nodes of `position`, and no unset values."""
+        """Return the order with the seed and canonical nodes of `position`, and defaults set."""
         keys = self.state_keys(position)
         canonical, seed = keys["num_canonical_nodes"], keys["shuffle_seed"]
         order = replace(self.order, num_canonical_nodes=canonical, shuffle_seed=seed)

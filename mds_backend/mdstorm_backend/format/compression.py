@@ -181,7 +181,7 @@ HASH_NAMES = frozenset({*_HASHLIB, *_XXHASH})
 
 
 def check_hashes(names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return the names of hashes as a tuple, empty for None.
+    """Check the names of hashes, and return them as a tuple, which is empty for None.
 
     Raises
     ------

@@ -142,7 +142,7 @@ def parse_shard(value: dict[str, Any]) -> ShardInfo:
 
 
 def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
-    """Parse the list of shards; raises TypeError, or ValueError for an invalid shard."""
+    """Parse the list of shards; raises TypeError if it is no list, ValueError for a bad shard."""
     if type(value) is not list:
         raise TypeError(f"shards must be a list, found {shown(value)}")
     parser, shards = ShardParser(), []

@@ -169,7 +169,7 @@ def preamble(lengths: npt.NDArray[np.int64], header: bytes) -> bytes:
 def parse_header(
     data: npt.NDArray[np.uint8], info: ShardInfo, *, url: str
 ) -> tuple[npt.NDArray[np.uint32], dict[str, Any]]:
-    """Check the start of a shard against its index entry, and parse it.
+    """Parse the start of a shard, and check it against the shard's index entry.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def _sample_offsets(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32] | Non
 
 
 def parse_header_text(header: bytes, *, url: str) -> dict[str, Any]:
-    """Parse the JSON of a shard's header; its entries are not checked.
+    """Parse the JSON of a shard's header, without checking the content of its entries.
 
     Raises
     ------

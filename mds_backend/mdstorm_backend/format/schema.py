@@ -24,7 +24,7 @@ from mdstorm_backend.format.values.nested_lists import element_type
 FORMAT_VERSION = 1
 #: Number of columns shown in the one-line form of a schema.
 _IN_LINE = 8
-#: Keys that are only written if they have a value, as for nested arrays.
+#: Keys that are written only if they have a value, which only columns of nested arrays have.
 _OPTIONAL = {"shape", "uneven"}
 
 
@@ -153,7 +153,7 @@ class Column:
 
     @property
     def is_nested(self) -> bool:
-        """Whether the value is stored as JSON and is not just lists of strings or binaries."""
+        """Whether values are stored as JSON and are more than lists of strings or binaries."""
         encoding = self.parsed_encoding
         return not encoding.is_opaque and encoding.is_nested(self.arrow_type)
 
@@ -184,7 +184,7 @@ class Column:
 
     @property
     def may_have_one_length(self) -> bool:
-        """Whether all arrays in a batch may have the same length, though the schema has none."""
+        """Whether all arrays in a batch may have the same length, though the schema states none."""
         return self.origin.lengths != "stated" and self.value_shape is None
 
     @property

@@ -18,7 +18,7 @@ MARKER_NAME = "_mdstorm"
 CLAIM_NAME = "_mdstorm_writing"
 #: Version of the format, stored in the index and in every shard entry.
 INDEX_VERSION = 2
-#: Offsets inside a shard are uint32, and the last one is the uncompressed file's length.
+#: Maximum size of an uncompressed shard: its last offset, a uint32, is the length of the file.
 MAX_SHARD_BYTES = 2**32 - 1
 
 

@@ -194,12 +194,12 @@ def with_form(column: Column, encodings: Iterable[str]) -> Column:
 
 
 def without_form(column: Column) -> Column:
-    """Return a column without the values that are known only after writing or opening shards."""
+    """Return a column without the attributes that only its shards determine."""
     return Column(column.name, column.encoding, column.spark_type, column.nullable)
 
 
 def joined_form(columns: Iterable[Column]) -> Column:
-    """Return the first column with the array form and total null counts of all columns."""
+    """Return the first column, with the array form that fits all columns, and their total nulls."""
     first, *others = columns
     return replace(
         first,

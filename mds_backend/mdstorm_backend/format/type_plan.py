@@ -33,7 +33,7 @@ _REMEDIES = {
 #: the other words follow "interval" in day-time intervals, which are supported.
 _NOT_STORED = "(?!:| day| hour| minute| second)"
 
-#: Maximum number of dimensions in all versions of NumPy. Deeper arrays are stored as JSON.
+#: Number of dimensions that all versions of NumPy support. Deeper arrays are stored as JSON.
 _MAX_DEPTH = 32
 
 

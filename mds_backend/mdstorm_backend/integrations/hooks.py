@@ -240,7 +240,7 @@ def restore_in_lightning(module: ModuleType) -> None:
 def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
         own = list(_own_states(self))
-        # Lightning also restarts within an epoch after a checkpoint at the epoch's last step.
+        # After a checkpoint during an epoch's last step, Lightning also restarts within the epoch.
         batches = self.epoch_loop.batch_progress
         is_in_training = batches.current.ready > batches.current.processed
         is_within = self.restarting and (is_in_training or not batches.is_last_batch)
@@ -249,7 +249,7 @@ def _restoring(load: Callable[[Any], None]) -> Any:
                 _refuse_other_world(loader, state)
         epochs = self.epoch_progress.current
         if epochs.ready > epochs.started and any(map(_is_ours, _loaders(self))):
-            # After a save in on_train_epoch_start, these are the previous epoch's batches.
+            # After a save in on_train_epoch_start, `batches` still counts the previous epoch's.
             batches.reset_on_run()
         if not self.restarting:  # loaders made for later epochs have no state
             self._combined_loader_states_to_load = []

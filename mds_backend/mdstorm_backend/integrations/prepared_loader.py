@@ -81,7 +81,7 @@ def _refuse_second_split(loader: Any, num_processes: int) -> None:
 def _with_share(
     loader: StreamingDataLoader, num_processes: int, arguments: Mapping[str, Any]
 ) -> StreamingDataLoader:
-    """Return a copy that reads only this process's share, from the loader's next position."""
+    """Return a copy of `loader` that reads only this process's share, from the same position."""
     source, batch_size = source_of(loader)._mdstorm, loader.batch_size
     assert batch_size is not None
     shared, knows_share = source.shared(), source.has_explicit_share
@@ -94,7 +94,7 @@ def _with_share(
             )
         batch_size //= num_processes
     if (mesh := arguments.get("torch_device_mesh")) is not None and not knows_share:
-        # Processes along other dimensions read the same rows.
+        # Processes that differ only in the mesh's other dimensions read the same rows.
         names = [name for name in mesh.mesh_dim_names if name.startswith("dp")]
         shared = shared.in_order(shared.order.share_of(given_world((mesh, names))))
     padded = shared.order.padded(batch_size)

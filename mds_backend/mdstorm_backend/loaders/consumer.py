@@ -17,7 +17,7 @@ MOST_UNUSED = 2
 
 
 class Consumer:
-    """When an iteration's batches are used, and how many batches make it more than a peek.
+    """Describes when an iteration's batches are used, and how many make it more than a peek.
 
     Parameters
     ----------

@@ -167,7 +167,7 @@ class DatasetSettings(stream_files.StreamDefaults):
 def find_streams(
     streams: Sequence[Stream] | None, name: str, config: Mapping[str, Any]
 ) -> list[Stream]:
-    """Return the given streams, or a single stream made from its configuration.
+    """Return the given streams, or a single stream made from `config`.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class Epochs:
         return bool(self._own_record.read()["packs"])
 
     def record_packs(self) -> None:
-        """Record that items are not single samples, so items must not be counted as samples."""
+        """Record that items are not single samples, so they must not be counted as samples."""
         self._own_record.change(lambda record: record.update(packs=True))
 
     @property
@@ -201,7 +201,7 @@ class Epochs:
 
     @staticmethod
     def _move_to(record: dict[str, Any], position: Position, moves: int) -> int:
-        """Record where an epoch begins, and move the beginning after it unless `moves` is outdated.
+        """Record where an epoch begins, and move the beginning past it unless `moves` is outdated.
 
         Return the new number of moves, or the outdated one.
         """
@@ -297,7 +297,7 @@ class Epochs:
         self.tried.clear()
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
-        """Record that this worker process resumes at its own position, like other workers."""
+        """Record that this worker process resumes at a position of its own, as each worker does."""
         start, following = _stored(position), _stored(position.beginning_of(next_epoch))
 
         def edit(record: dict[str, Any]) -> None:

@@ -96,7 +96,7 @@ class Loader:
         self._is_first = True
         #: The running iteration that began last.
         self._open: Pass | None = None
-        #: Numbers the passes, so that they can be compared with other ranks.
+        #: Numbers the passes, so that they can be compared with those of other ranks.
         self._numbering = Numbering()
 
     @property
@@ -107,7 +107,7 @@ class Loader:
 
     @property
     def begun(self) -> Position:
-        """Where the segment that a checkpoint would refer to begins, in the latest or next pass."""
+        """The beginning of the segment that a checkpoint taken now would refer to."""
         if (latest := self._latest) is None:
             return self.next_position
         return latest.begun_before(latest.consumer.num_unused)[0]
@@ -156,7 +156,7 @@ class Loader:
         return found
 
     def begin(self, consumer: Consumer) -> Pass:
-        """Begin the next iteration, which is the remainder of a pass or a new one.
+        """Begin the next iteration, which is the remainder of a pass or a new pass.
 
         An iteration that is still running counts from now on.
         """
@@ -224,8 +224,9 @@ class Loader:
         current = self.begin(consumer)
         try:
             for segment in current.segments(recorder):
+                # A pass counts from its second segment on: the next iteration begins after it.
                 if current.has_counted:
-                    self.count(current)  # made by a second segment: the pass no longer resumes
+                    self.count(current)
                 with ExitStack() as stack:
                     # Close all stages; otherwise, after an error, their threads would read ahead
                     # until the garbage collector runs.
@@ -381,7 +382,7 @@ class Loader:
         return latest is not None and latest.is_at(position, is_left=self._open is not latest)
 
     def restart(self) -> None:
-        """Begin the next iteration in a new pass."""
+        """Make the next iteration begin a new pass."""
         self._latest = self._resumes = None
 
     def copied(self, threads: PassThreads) -> Loader:
@@ -462,7 +463,7 @@ class ItemCursor(Iterator[Any]):
             splits, process = self._loader.splits, os.getpid()
             batches = self._loader.run(self._make_batches, by_item=splits)
             items = chain.from_iterable(batches) if splits else batches
-            # Nothing is called between these, where Ctrl-C would leave only some of them changed.
+            # One statement, without a call after which Ctrl-C would leave only some of them set.
             self._batches, self._items, self._process = batches, items, process
         try:
             # next() is not called here, because Ctrl-C after the call would drop the item. See
@@ -471,7 +472,7 @@ class ItemCursor(Iterator[Any]):
                 return item
         except Exception as error:
             self._failure = error  # otherwise the next call would raise StopIteration
-            self._batches.close()  # an error in an item does not end it
+            self._batches.close()  # an error in an item does not end the generator
             raise
         except BaseException:  # such as Ctrl-C, after which a user may continue
             self._resume()
@@ -532,7 +533,7 @@ class ItemCursor(Iterator[Any]):
         self._begin_again()
 
     def _resume(self, unused: int = 0) -> None:
-        """Continue after an interruption, before the latest `unused` items."""
+        """Continue after an interruption, and return the latest `unused` items again."""
         state = self._loader.state_dict(unused=unused)
         self.load_state_dict(state)
         # A finished pass still has to end here, even though its state resumes with the next pass.

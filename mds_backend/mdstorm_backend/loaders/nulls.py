@@ -162,7 +162,7 @@ def _are_null(values: Values) -> npt.NDArray[np.bool_]:
 
 
 def _to_values(values: pa.Array, column: Column) -> Values:
-    """Return filled values in the form for a column without nulls: NumPy if sizes are fixed."""
+    """Return filled values in the form of a column without nulls: NumPy if sizes are fixed."""
     fixed_size = replace(column, element_null_count=0).is_numpy()
     if fixed_size and column.is_array:
         shapes, shape = shapes_of(values), column.value_shape
@@ -326,7 +326,7 @@ def check_nulls(
 ) -> None:
     """Raise one error for all columns with nulls that `framework` cannot represent.
 
-    For other columns whose nulls become NaN, a warning is logged once per process.
+    For every other column whose nulls become NaN, a warning is logged once per process.
 
     Parameters
     ----------
@@ -365,7 +365,7 @@ def _becomes_nan(column: Column) -> bool:
 
 @cache
 def _warn_of_nan(url: str, name: str, count: int, framework: str) -> None:
-    """Log, once per process, that nulls become NaN, which makes training impossible."""
+    """Log, once per column, that its nulls become NaN, which makes training impossible."""
     _logger.warning(
         "Column %r of %s holds %s, which %s receives as NaN, so the loss becomes NaN. Replace "
         "them with fill_nulls={%r: …}, mark them with null_masks=[%r], or drop such rows before "

@@ -62,7 +62,7 @@ class Array(Encoding):
         return encoding
 
     def general(self, encodings: Sequence[Encoding]) -> str | None:
-        """Return the encoding for arrays of any shape, and of any dtype if the dtypes differ."""
+        """Return the `text` for arrays of any shape, and of any dtype if the dtypes differ."""
         if not all(isinstance(encoding, Array) for encoding in encodings):
             return None
         same_dtype = {encoding.dtype for encoding in encodings} == {self.dtype}
@@ -74,7 +74,7 @@ class Array(Encoding):
         return pa.list_(pa.null() if self.dtype is None else arrow_types.arrow_type_of(self.dtype))
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
-        """Return the Spark type, with floating-point elements as the stored dtype."""
+        """Return the Spark type, with the stored dtype for floating-point elements."""
         if self.dtype is None or not pa.types.is_floating(nested_lists.element_type(declared)):
             return declared
         return nested_lists.list_type(
@@ -82,7 +82,7 @@ class Array(Encoding):
         )
 
     def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether the Spark type is an array whose elements are stored as the dtype."""
+        """Whether the Spark type is an array whose elements are stored as the encoding's dtype."""
         if not pa.types.is_list(declared) or not self._has_depth(declared):
             return False
         element = nested_lists.element_type(declared)
@@ -102,7 +102,7 @@ class Array(Encoding):
         return any(element == arrow_types.arrow_type_of(dtype) for dtype in numbers.DTYPES.values())
 
     def _has_depth(self, type_: pa.DataType) -> bool:
-        """Whether lists are flat or as deep as the encoding's shape, if it has one."""
+        """Whether the lists are flat or as deep as the encoding's shape, or it has no shape."""
         depth = nested_lists.depth_of(type_)
         return depth == 1 or self.shape is None or depth == len(self.shape)
 

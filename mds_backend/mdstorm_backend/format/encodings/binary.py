@@ -53,7 +53,7 @@ class Pickle(Encoding):
     rows_per_batch = 128
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Whether the type is not the null type, which has no values."""
+        """Whether the type has any values, which all types but the null type do."""
         return not pa.types.is_null(type_)
 
     def encode(self, value: Any) -> bytes:
@@ -61,7 +61,7 @@ class Pickle(Encoding):
         return pickle.dumps(value)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Pickle values one by one, times as strings; binaries are already pickles."""
+        """Pickle values one by one, times as strings; binaries are kept, as they are pickles."""
         is_temporal = pa.types.is_temporal(values.type)
         return super().encode_values(values.cast(pa.string()) if is_temporal else values)
 
@@ -105,7 +105,7 @@ class UserEncoding(Encoding):
         return self.arrow_type
 
     def can_store(self, type_: pa.DataType) -> bool:
-        """Whether the type is not the null type; the coder gets the values as Python objects."""
+        """Whether the type has any values; the coder gets them as Python objects."""
         return not pa.types.is_null(type_)
 
     def encode(self, value: Any) -> bytes:

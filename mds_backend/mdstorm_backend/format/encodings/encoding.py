@@ -181,7 +181,7 @@ class Encoding(ABC):
         return late and not self.is_viewed
 
     def is_nested(self, type_: pa.DataType) -> bool:
-        """Whether values of an Arrow type are nested deeper than lists of strings."""
+        """Whether values are stored as JSON and are more than lists of strings or binaries."""
         return False
 
     @classmethod
@@ -232,7 +232,7 @@ class Encoding(ABC):
         """
 
     def encoder(self) -> Encode:
-        """Return the function that encodes one value; called once per column.
+        """Return the function that encodes one value. A writer calls `encoder` once per column.
 
         ``bytes`` are stored unchanged in any encoding, as by MosaicML Streaming's writer, so that
         a JPEG file can be written to a ``jpeg`` column.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-#: Default size limit for a decoded image in bytes; for RGB images, Pillow starts to warn at it.
+#: Default size limit for a decoded image in bytes; Pillow warns about RGB images above this size.
 MAX_IMAGE_BYTES = 256 << 20
 
 

@@ -82,7 +82,7 @@ class Number(Encoding):
         return self.arrow_type if pa.types.is_floating(declared) else declared
 
     def can_carry(self, declared: pa.DataType) -> bool:
-        """Whether values of the Spark type are stored as the dtype."""
+        """Whether values of the Spark type are stored as the encoding's dtype."""
         return is_stored_as(declared, self.stored.name)
 
     def can_store(self, type_: pa.DataType) -> bool:

@@ -39,7 +39,7 @@ class String(Encoding):
         raise TypeError(f"expected a str, found {type(value).__name__}")
 
     def encoder(self) -> Encode:
-        """Return `encode`, which itself returns ``bytes`` unchanged, but checks for `str` first."""
+        """Return `encode`, which also accepts ``bytes``, but checks for the usual `str` first."""
         return self.encode
 
     def decode(self, stored: Any) -> Any:

@@ -102,7 +102,7 @@ def validity(values: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 
 def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether two types are equal except for the names and nullability of list and map items."""
+    """Whether two types are equal except for nullability and the names of list and map items."""
     if pa.types.is_list(found) and pa.types.is_list(wanted):
         return _same(found.value_type, wanted.value_type)
     if pa.types.is_map(found) and pa.types.is_map(wanted):

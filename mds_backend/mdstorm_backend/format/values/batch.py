@@ -166,7 +166,7 @@ def _concat_different(parts: Sequence[Values]) -> Values:
         type_ = common_type(type_, array.type)
     joined = pa.concat_arrays([_cast(array, type_) for array in arrays])
     if pa.types.is_timestamp(type_):
-        # A NumPy array states its unit; elsewhere, Arrow timestamps are taken to be in
+        # Return a NumPy array, which states its unit: Arrow timestamps are taken to be in
         # microseconds.
         return joined.to_numpy(zero_copy_only=False)
     if pa.types.is_integer(type_) or pa.types.is_floating(type_):
