@@ -125,7 +125,7 @@ class Pass:
         return plan.begin, samples
 
     def _before(self, items: int) -> tuple[_Recent, int]:
-        """Return the entry of `recent` before the latest items, and `taken` at that time."""
+        """Return what ``recent[-1]`` and `taken` were before the latest `items` items."""
         batch, taken = len(self.recent) - 1, self.taken - items
         while taken < 0 and batch:
             taken += self.recent[batch][2]
@@ -134,7 +134,7 @@ class Pass:
 
     @property
     def segment(self) -> Segment:
-        """The segment that is being read, once the first batch was requested."""
+        """The segment that is being read; available once the first batch was requested."""
         assert self._segment is not None
         return self._segment
 
@@ -186,7 +186,7 @@ class Pass:
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
-        """Record the latest batch of a pass that is read ahead of use: see `planned`."""
+        """Record the latest batch, entering its segment first if it is a new one: see `planned`."""
         if segment is not self._segment:
             self.enter(segment, self._recorder)
         self.advance(offset)
@@ -198,14 +198,15 @@ class Pass:
         self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, 1, None))
 
     def replace_latest(self, offset: int, samples: int | None = None) -> None:
-        """Replace the latest position by an offset that is reached without yielding anything."""
+        """Replace the latest position with one that is reached without yielding anything."""
         items = self.recent[-1][2] if self.recent else 0
         self.recent = (*self.recent[:-1], (self.segment.plan, offset, items, samples))
 
     def items(self, batch: Iterable[Any], offset: int) -> Iterator[Any]:
-        """Yield the remaining items of a batch, and advance past each, and then to `offset`."""
+        """Yield the remaining items of a batch, count each in `taken`, and advance to `offset`."""
         plan, taken = self.segment.plan, self.taken
-        # Nothing is called after an item is counted, because Ctrl-C takes effect after calls.
+        # No call comes between counting an item and yielding it: Ctrl-C takes effect after calls,
+        # and would lose the item.
         for self.taken, item in enumerate(islice(batch, taken, None), taken + 1):
             yield item
         if self.taken:
@@ -239,7 +240,7 @@ class Pass:
         self.recent, self.taken = (), 0
 
     def count(self) -> None:
-        """Mark the pass as more than a peek, so the next pass follows it and ranks compare it."""
+        """Mark the pass as more than a peek: the next pass follows it, and ranks compare it."""
         if self.has_counted:
             return
         self.has_counted = True
@@ -247,7 +248,7 @@ class Pass:
         self._move()
         if self.compared is not None:
             self.compared.offer()
-            if self.is_over:  # the end was requested ahead of use
+            if self.is_over:  # the end was requested before the pass counted
                 self.compared.end()
 
     def _move(self) -> None:
@@ -268,7 +269,7 @@ class Pass:
             self.compared.leave()
 
     def is_at(self, position: Position, *, is_left: bool) -> bool:
-        """Whether a checkpoint taken now is at a position, to within one sample per rank.
+        """Whether a checkpoint taken now would be at `position`, give or take one sample per rank.
 
         A finished pass is also at its beginning, because nothing has been counted since its end. So
         is a pass whose iteration was left after the last batch, because Composer does not request

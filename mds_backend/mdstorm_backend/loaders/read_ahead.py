@@ -18,7 +18,8 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import write_state
 
-#: Number of recent blocks whose offsets are kept, for iterations whose items are not counted.
+#: Maximum number of blocks whose offsets are kept. If used items are counted, `drop_used` keeps
+#: fewer.
 _BLOCKS_KEPT = 1024
 
 
@@ -65,7 +66,7 @@ class ReadAhead:
         self._blocks: deque[_Read] = deque(maxlen=_BLOCKS_KEPT)
 
     def __copy__(self) -> ReadAhead:
-        """Return a copy that does not change with this queue."""
+        """Return a copy that does not change with this object."""
         other = object.__new__(ReadAhead)
         other.__dict__.update(self.__dict__, _blocks=self._blocks.copy())
         return other
@@ -83,7 +84,7 @@ class ReadAhead:
         last = self._blocks[-1] if self._blocks else None
         before = last.offsets[-1] if last is not None and last.segment is segment else 0
         first = self.num_read
-        # If each batch is one item, a range takes no memory.
+        # A range suffices if each batch is one item, and takes no memory.
         ends: Sequence[int] = range(first, first + len(offsets) + 1)
         if items is not None and items.count(1) < len(items):
             ends = list(accumulate(items, initial=first))
@@ -121,7 +122,7 @@ class ReadAhead:
         return blocks[-1].ends[-1] + 1
 
     def reached(self, used: int) -> tuple[Segment, int, int]:
-        """Return where `used` items end: a segment, an offset in it, and the items since.
+        """Return where `used` items end: a segment, an offset in it, and the items after that.
 
         Raises
         ------

@@ -139,7 +139,7 @@ class ReaderOptions:
         return self.num_epochs is not None and epochs >= self.num_epochs
 
     def in_world(self, world: World | None = None) -> ReaderOptions:
-        """Return the options with a fixed share, this rank's own if the share follows the world.
+        """Return the options with a fixed share: this rank's, if the share follows the world.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class ReaderOptions:
         return replace(self, order=self.order.share_of(world or find_world()))
 
     def record_pass(self, first_epoch: int) -> None:
-        """Call `on_pass`."""
+        """Report to `on_pass`, if it was given, the first epoch of a pass."""
         if self.on_pass is not None:
             self.on_pass(first_epoch)
 

@@ -151,8 +151,8 @@ def _planned_exact(
         groups = kind(*of_rows)
         whole = Refill(groups, dataset, None, False, *slices)
         return groups, None if options.transform is None else whole
-    # Equal batches are possible if only the transform's function drops rows, rather than a filter
-    # or predicate.
+    # Ranks can have the same number of batches if only the transform's function drops rows, rather
+    # than a filter or predicate.
     if order.world_size > 1 and not options.leaves_out_rows:
         even = EvenPlan(*of_rows, size, drop_last)
         return even, EvenRefill(even, dataset, size, False, *slices)

@@ -163,7 +163,7 @@ def read_state(
 def _checked_position(
     position: Position, ours: Mapping[str, Any], options: ReaderOptions, batching: Batching
 ) -> Position:
-    """Check a position in the exact order, and return it with this rank's row count, if it has one.
+    """Check a position in the exact order, and return it, with this rank's row count if known.
 
     Raises
     ------
@@ -231,7 +231,7 @@ def _check_selection(
     if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
         return
     seed, seed_there = order.state_keys(Position())["shuffle_seed"], state.get("shuffle_seed")
-    # States without a rank are the same on all ranks, and usually taken on the first rank.
+    # A state that names no rank is the same on all ranks, and was usually taken on the first one.
     rank, rank_there = order.world.rank, ours.get("rank", 0)
     if rank == rank_there or seed in (seed_there, DEFAULT_SEED):
         return
@@ -295,7 +295,7 @@ def _of_rank(
     batching: Batching,
     plan: Plan,
 ) -> Position:
-    """Return this rank's position if samples are not numbered across ranks.
+    """Return this rank's position, given a state that counts the rows of one rank.
 
     Such a state usually describes the rows of only one rank. In a pass with a single epoch, it is
     valid for all ranks as long as batches are full, because rows are counted after the transform,

@@ -188,7 +188,7 @@ class ContextDataset(Described, OwnContext):
 
 @lru_cache(maxsize=1)
 def _dataset_class() -> Any:
-    """Return the datasets' class, a `ContextDataset` that is also a version 1 dataset."""
+    """Return the class of the datasets: a `ContextDataset` that is also a version 1 dataset."""
     return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
@@ -262,7 +262,7 @@ def v1_class() -> Any:
 _WORKERS = ("chief", "worker")
 #: Maximum number of batches that a strategy with several replicas requests ahead. Each of n
 #: replicas has two parts ready, and a thread holds one more, which makes 2n + 1 parts. A batch has
-#: n parts.
+#: n parts, so these are parts of at most 3 batches.
 _REQUESTED_AHEAD = 3
 
 

@@ -147,8 +147,8 @@ def _observed(find: Find, batches: Any, source: Any, number: Any) -> Any:
     def request(source: Any, number: Any) -> Any:
         return np.int64(find(source).runs.request(number))
 
-    # Each request returns how many batches to yield from `batches`, the only choice, before the
-    # next request, so that Python is not called for each batch.
+    # Each request returns a number of batches to yield before the next request, so that Python is
+    # not called for each batch. A zero chooses the next batch of `batches`, the only choice.
     endless = tf.data.Dataset.from_tensors((source, number)).repeat()
     return tf.data.Dataset.choose_from_datasets([batches], endless.flat_map(zeros))
 
@@ -189,7 +189,7 @@ def with_cardinality(dataset: Any, kind: int | None, batches: Any) -> Any:
 def with_known_shapes(dataset: Any) -> Any:
     """Return a dataset with the same elements, whose shapes TensorFlow knows at run time.
 
-    TensorFlow's kernel forgets the ranks in a choice among several datasets, such as the one in
+    TensorFlow's kernel forgets tensor ranks in a choice among several datasets, such as the one in
     `with_cardinality`, and then cannot concatenate such datasets. A map states the ranks again; the
     second part of its elements keeps TensorFlow from removing the map.
     """

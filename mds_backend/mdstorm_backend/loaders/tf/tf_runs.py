@@ -36,7 +36,7 @@ from mdstorm_backend.read import Block
 #: TensorFlow's cardinality of a dataset that never ends, ``tf.data.INFINITE_CARDINALITY``.
 INFINITE = -1
 
-#: TensorFlow's iterators in a forked child: see `TFRun.release`.
+#: TensorFlow's iterators that a forked child has inherited: see `TFRun.release`.
 _of_parent: list[list[Any]] = []
 
 
@@ -118,7 +118,7 @@ class TFRun:
         self.loop.record_batches(0)
         if self.taken >= self._batches_per_epoch:
             log_endless(self._url)
-        self.taken += 1  # must come last, because Ctrl-C before this loses the batch
+        self.taken += 1  # last, because a batch that Ctrl-C loses before this must not count
 
     def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until reading has stopped.
@@ -220,7 +220,7 @@ class TFRuns:
             )
 
     def announce(self) -> TFRun:
-        """Return the run of an iterator that Python code holds, before its iteration begins."""
+        """Return a new run, for an iterator that Python code is about to use."""
         options, batching, batches_per_epoch = self.loader.options, self.loader.batching, math.inf
         if options.num_epochs is None:
             rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
@@ -234,7 +234,7 @@ class TFRuns:
         self._announced.appendleft(weakref.ref(run))
 
     def iterations(self) -> Iterator[int]:
-        """Begin an iteration and yield its number. TensorFlow resumes this generator at the end."""
+        """Begin an iteration and yield its number. TensorFlow resumes this generator at its end."""
         with self._lock:
             number, run = next(self._numbers), self._begin()
             self._open[number] = run
@@ -292,7 +292,7 @@ class TFRuns:
         return run.current.here.order.world_size == 1
 
     def _blocks(self, run: TFRun, segment: Segment, block_rows: int | None) -> Iterator[Block]:
-        """Read a segment's blocks ahead of the batches that are taken from them."""
+        """Read a segment's blocks, and record each in the run's queue before yielding it."""
         reading: Any = segment.blocks(block_rows=block_rows)
         with self.loader.threads.closing(reading) as blocks:
             for block in blocks:

@@ -114,7 +114,7 @@ class LoaderPasses:
     has_length: bool = True
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state without running iterations; the copy continues where this loader is."""
+        """Return the state for a copy, which has no running iterations and continues from here."""
         threads, passes = PassThreads(), self.passes
         passes = None if passes is None else passes.copied(threads)
         recorders = PassRecorders() if passes is None else passes.recorders
@@ -193,7 +193,7 @@ class LoaderPasses:
         if self.device is not None:
             moved = moved_batches.on_device(stages[-1], self.device, made.rows_together)
             stages.append(moved)
-        # PyTorch pins the workers' batches.
+        # PyTorch itself pins the batches of worker processes.
         elif loader.pin_memory and not loader.num_workers and torch.cuda.is_available():
             are_dicts = not self.collates and self.batch_map is None
             stages.append(moved_batches.pinned(stages[-1], are_dicts=are_dicts))
@@ -234,7 +234,7 @@ def counted_batches(
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
     order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
-    name = getattr(order, "name", "exact")  # other datasets count as exact
+    name = getattr(order, "name", "exact")  # other datasets are recorded as exact
     recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
 
     kept.pytorch_pass = counted

@@ -32,8 +32,8 @@ _AHEAD = 1
 _MOST_TOGETHER = 32
 #: Tensors of at least this many bytes are sent to another process on their own.
 _LARGE = 1 << 20
-#: Tensors of more bytes than this are pinned on their own. Moving one takes as long as copying some
-#: 100 KiB, and a tensor that a user keeps also keeps those that were packed with it.
+#: Tensors of more bytes than this are pinned on their own. Smaller ones are packed, because moving
+#: one takes as long as copying some 100 KiB; but one that a user keeps also keeps the others.
 _MOST_PACKED = 1 << 15
 
 
@@ -177,7 +177,7 @@ def _start_copies(group: list[NumberedBatch], device: torch.device, stream: Any)
 
 
 def _ready(copies: _Copies, device: torch.device, module: Any) -> NumberedBatches:
-    """Yield batches, after making the stream that is current at the time wait for them."""
+    """Yield batches; before each, make the stream that is then current wait for the copies."""
     for offset, size in copies.marks:
         _wait(copies, module.current_stream(device))
         if len(copies.batches) == 1:
@@ -196,7 +196,7 @@ def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
     """Copy tensors in batches to pinned memory; `are_dicts` if batches are dicts of columns."""
     with closing(batches):
         for batch, offset, size in batches:
-            if are_dicts:  # skip lists, because each of their objects would be visited
+            if are_dicts:  # skip lists, since looking for tensors would visit each object
                 tensors = {name: v for name, v in batch.items() if not isinstance(v, list)}
                 batch = {**batch, **_pinned_tensors(tensors)[0]}
             else:
@@ -258,8 +258,8 @@ def _pinned(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     if not _is_plain(tensor):
         return tensor.pin_memory()
-    # `Tensor.pin_memory` would use all of PyTorch's threads. For a while after each copy, they keep
-    # the processors busy that other threads need for reading and decoding.
+    # `Tensor.pin_memory` would use all of PyTorch's threads, which occupy processors for a while
+    # after each copy. Other threads need these processors for reading and decoding.
     memory = _pinned_memory(tensor.nbytes)
     memory.numpy()[:] = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
     return memory.view(tensor.dtype).view(tensor.shape)
@@ -306,7 +306,7 @@ def unpacked(sent: PackedBatches) -> list[Any]:
 
 # These functions are not nested in their callers: a nested function that calls itself is a
 # reference cycle, which would keep the tensors until Python's garbage collector runs. In a forked
-# process, it would free pinned memory, which ends the process.
+# process, the collector would free pinned memory, which ends the process.
 
 
 def _without_small(value: Any, small: list[torch.Tensor]) -> Any:
@@ -331,7 +331,7 @@ def _with_small(value: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a tensor in the CPU's memory that consists of nothing but its values."""
+    """Whether a value is a dense CPU tensor that its bytes, dtype and shape fully describe."""
     return (
         type(value) is torch.Tensor
         and value.layout is torch.strided

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 #: Settings that take effect when the dataset is opened.
 _OPENED_WITH = ("streams", "cache_limit", "allow_unsafe_types")
-#: Settings whose values come from a loaded state or, if they were not given, the first epoch.
+#: Settings that a loaded state determines, or the first epoch if they were not given.
 _SETTLED = ("num_canonical_nodes", "shuffle_block_size", "shuffle_seed")
 
 
@@ -246,7 +246,7 @@ class OpenedDataset:
         samples = self.samples
         if get_worker_info() is None:
             return self._state_of_latest(0 if samples is None else samples.yielded)
-        if samples is None or samples.worker.group is None:  # the parent's, from before a fork
+        if samples is None or samples.worker.group is None:  # inherited from the parent
             raise StateMismatchError(
                 "this worker process has not started reading, so it has no position: request the "
                 "state once an iteration over the dataset has started in this process"
@@ -262,7 +262,7 @@ class OpenedDataset:
         batch_size: int | None = None,
         num_workers: int = 0,
     ) -> dict[str, Any]:
-        """Return the state after the same number of samples on each rank.
+        """Return the state after `samples` samples on each rank.
 
         In the last step of a pass, some ranks may have fewer samples than others. Their states are
         not at the end until it is requested, because other ranks may still load them.

@@ -1,4 +1,4 @@
-"""Pack tensors into one piece of memory, to move them together.
+"""Pack tensors into one buffer, to move them together.
 
 A batch of a table has many small tensors. Moving each of them to another process, or to a GPU,
 takes much longer than copying their values.
@@ -17,7 +17,7 @@ _ALIGNMENT = 16
 
 
 class DtypeGroup(NamedTuple):
-    """Tensors with the same dtype, in the order of their bytes.
+    """Tensors with the same dtype, in the order in which they are packed.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class PackedTensors(NamedTuple):
     memory : torch.Tensor or None
         The bytes, as a uint8 tensor; None if there are no tensors.
     groups : list of DtypeGroup
-        The groups, in the order of their bytes.
+        The groups, in the order in which they are packed.
     """
 
     memory: torch.Tensor | None
@@ -49,7 +49,7 @@ class PackedTensors(NamedTuple):
 
 
 def pack(tensors: Sequence[torch.Tensor], allocate: Callable[[int], torch.Tensor]) -> PackedTensors:
-    """Copy dense CPU tensors into one piece of memory.
+    """Copy dense CPU tensors into one buffer.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def pack(tensors: Sequence[torch.Tensor], allocate: Callable[[int], torch.Tensor
 
 
 def unpack(packed: PackedTensors) -> list[torch.Tensor]:
-    """Return the tensors passed to `pack`, as views that share one piece of memory."""
+    """Return the tensors passed to `pack`, as views of the buffer."""
     found: dict[int, torch.Tensor] = {}
     for values, group in zip(_values(packed), packed.groups, strict=True):
         lengths = list(map(math.prod, group.shapes))
@@ -101,7 +101,7 @@ def unpack(packed: PackedTensors) -> list[torch.Tensor]:
 
 
 def _values(packed: PackedTensors) -> list[torch.Tensor]:
-    """Return the memory of each group with its dtype, in one dimension."""
+    """Return each group's part of the buffer, as a one-dimensional tensor of its dtype."""
     if packed.memory is None:
         return []
     pieces = torch.split_with_sizes(packed.memory, [group.nbytes for group in packed.groups])
@@ -109,5 +109,5 @@ def _values(packed: PackedTensors) -> list[torch.Tensor]:
 
 
 def _gap(length: int, size: int) -> int:
-    """Return how many values of `size` bytes follow `length` values to align the next tensor."""
+    """Return how many values of padding, of `size` bytes each, must follow `length` values."""
     return -length % (_ALIGNMENT // size)

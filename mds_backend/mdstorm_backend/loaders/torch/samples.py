@@ -99,7 +99,7 @@ class SampleMaker:
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
-        """Functions that convert decoded values as a block does; None if a block is required."""
+        """Functions, by column, to convert decoded values as in a block; None if a block is needed."""
         if self.decodes:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
@@ -115,7 +115,7 @@ class SampleMaker:
         return gather_rows.Gatherer(options.schema, exact_nulls=not options.nulls.is_trivial)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SampleMaker, (self._options,)  # cached values hold locks
+        return SampleMaker, (self._options,)  # cached properties hold locks
 
 
 def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
@@ -131,18 +131,18 @@ def of_batch(batch: Batch, options: ReaderOptions) -> Iterator[dict[str, Any]]:
 
 
 def _is_number(column: Column, dataset: Dataset) -> bool:
-    """Whether all values have one NumPy type, whether decoded individually or as a column."""
+    """Whether all values have the same NumPy type, decoded individually or as a column."""
     encoding = column.parsed_encoding
     if encoding.kind not in DTYPES or not is_number(column.arrow_type):
         return False
     if column.spark_type is not None:
         return True
-    # A single value has the type used in its shard.
+    # A value decoded individually has the type that its shard stores.
     return len({shard.column_encodings for shard in dataset.index.shards}) == 1
 
 
 def _of_null_column(column: Column) -> Callable[[Any], Any] | None:
-    """Return a function that converts a value or null like `of_batch`; None for complex types."""
+    """Return a function that converts numbers and nulls like `of_batch`; None for other types."""
     if column.is_late or column.is_array:
         return None
     type_ = column.arrow_type

@@ -84,7 +84,7 @@ class OutputBatches:
 
     @property
     def rows_together(self) -> int:
-        """Number of rows whose batches are moved together to a process or device; 1 for each alone.
+        """Number of rows in a group of batches that are moved together; 1 to move each batch alone.
 
         Batches that take time to make are moved alone, so that later batches do not delay them.
         """
@@ -206,7 +206,8 @@ class Workers:
     def __init__(self, batches: OutputBatches, options: Mapping[str, Any]) -> None:
         self._options = batches.segment.options
         self.is_busy = False
-        # Streams may have different columns if samples are made one by one.
+        # Not `options.schema`, which raises an error if streams have different columns, as they may
+        # if samples are made one by one.
         if not all(column.is_numpy() for column in self._options.dataset.schema):
             set_up_arrow()  # once, rather than in each process
         context, count = _context_of(options), batches.segment.batching.num_workers
@@ -235,9 +236,10 @@ class Workers:
             has_begun = self._loader._iterator is not None
             iterator: Any = iter(self._loader)  # always the same iterator, which is reset
             if not has_begun:
-                # In a reference cycle, such as an error and its traceback, the garbage collector
-                # could close PyTorch's queues first. The processes would then not be notified, and
-                # PyTorch would wait seconds for each process before killing it.
+                # If the iterator is in a reference cycle, such as that of an error and its
+                # traceback, the garbage collector could close PyTorch's queues first. The processes
+                # would then not be notified, and PyTorch would wait seconds for each process before
+                # killing it.
                 queues = [*iterator._index_queues, iterator._worker_result_queue]
                 weakref.finalize(iterator, queues.clear).atexit = False
             assert segment.recorder is not None
