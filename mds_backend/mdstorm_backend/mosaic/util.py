@@ -205,7 +205,7 @@ def get_index_basename() -> str:
 def infer_dataframe_schema(
     dataframe: DataFrame, user_defined_cols: Mapping[str, str] | None = None
 ) -> dict[str, str] | None:
-    """Return the encodings that `dataframe_to_mds` stores a DataFrame in, or check those given.
+    """Return the encodings with which `dataframe_to_mds` stores a DataFrame, or check given ones.
 
     Parameters
     ----------

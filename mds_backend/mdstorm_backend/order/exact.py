@@ -157,7 +157,7 @@ class ExactOrder:
         return replace(self, rank=world.rank, world_size=world.size, follows_world=False)
 
     def contiguous_share(self) -> ExactOrder | None:
-        """Return this order if its share is a contiguous range of rows, else None."""
+        """Return this order if several ranks each read a contiguous range of rows, else None."""
         return self if self.world_size > 1 else None
 
     def of_streams(self, shapes: Callable[[], object]) -> tuple[ExactOrder, tuple[()]]:
@@ -172,7 +172,7 @@ class ExactOrder:
         """Return None, as no setting but the seed depends on where an epoch resumes."""
 
     def with_window(self, window: int) -> ExactOrder:
-        """Return the same order, with rows shuffled in windows of `window` rows."""
+        """Return the same order, with rows shuffled in windows of at least `window` rows."""
         return replace(self, window=window)
 
     def resolved(self) -> ExactOrder:

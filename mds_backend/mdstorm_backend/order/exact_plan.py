@@ -100,7 +100,7 @@ class ExactPlan(Plan):
         if begin.is_end or self._stop is None:
             return begin
         left, size = self._stop - self._done(begin), self.order.world_size
-        # With batches of one row, any pass may leave so few rows: some ranks' last batch is empty.
+        # Batches of one row may leave so few in any pass: some ranks' last batch is then empty.
         is_refused = is_recut or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(
@@ -230,11 +230,11 @@ class ExactPlan(Plan):
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
         after = samples if from_beginning else self._first + samples
-        # `samples` may be too large if a rank with one more sample than others has computed it.
+        # `samples` may be too large if a rank that has one sample more than others computed it.
         return self._position_at(after if self._stop is None else min(after, self._stop))
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after each rank, like this one, has read this many samples."""
+        """Return the position once this rank has read `samples` samples, and the others as many."""
         first, stop = self._first, self._stop
         after = first + samples * self.order.world_size
         if stop is None:

@@ -1,4 +1,4 @@
-"""How a pass's samples are dealt out to ranks, and the lanes in an epoch that ranks read.
+"""Deal a pass's samples out to ranks, and cut each epoch into lanes that the ranks read.
 
 The samples in a pass are numbered across all of its epochs, and their numbers are dealt out to the
 ranks in turn. So a single count, the number of consumed samples, describes how far all ranks are.
@@ -71,7 +71,7 @@ def stride(count: int) -> int:
 
 @dataclass(frozen=True)
 class Deal:
-    """Assigns numbers to `count` members, which are ranks or lanes.
+    """Assigns sample numbers to `count` members, which are ranks or lanes.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Deal:
 
 
 class Layout:
-    """The unread samples in an epoch when lanes begin: consecutive ranges, cut into lanes.
+    """The samples of an epoch that are unread when lanes begin, cut into those lanes.
 
     Parameters
     ----------

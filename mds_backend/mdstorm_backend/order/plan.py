@@ -1,4 +1,4 @@
-"""`Plan`: a rank's batches in any order; `Position`: a position in a pass; `Chunk`: its samples.
+"""`Plan`: a rank's batches; `Position`: a position in a pass; `Chunk`: samples in reading order.
 
 A plan begins at a `Position` and lists one rank's batches from there on: which samples they have,
 and where they are cut. `Plan.position` computes the position after any batch, which is the content
@@ -201,7 +201,7 @@ class Plan(Protocol):
         """
 
     def reached_here(self, samples: int) -> Position:
-        """Return the position after each rank, like this one, has read this many samples.
+        """Return the position once this rank has read `samples` samples, and the others as many.
 
         Raises
         ------

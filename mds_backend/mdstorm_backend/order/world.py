@@ -27,7 +27,7 @@ class _Pair(NamedTuple):
     local_size: str = ""
 
 
-#: Also set by TorchDistributor, Accelerate, DeepSpeed and Ray Train.
+#: TorchDistributor, Accelerate, DeepSpeed and Ray Train set the same variables.
 _TORCH = _Pair("torchrun", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 _MPI = (
     _Pair("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE"),
@@ -40,7 +40,7 @@ _MPI = (
     _Pair("PMI", "PMI_RANK", "PMI_SIZE"),
 )
 _SLURM = _Pair("SLURM", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
-#: Higher step ids are not ``srun`` steps, but batch scripts, interactive shells and others.
+#: Higher step ids do not belong to ``srun``, but to batch scripts, interactive shells and others.
 _LAST_STEP_OF_SRUN = 0xFFFFFFF0
 
 
@@ -209,7 +209,7 @@ def find_world() -> World:
 
 def _of_group(rank: int, size: int) -> World:
     source, local_size = "the process group of torch.distributed", 1
-    # The variables may be those of an outer world, whose process started this one.
+    # The variables may be inherited from a process of an outer world, which started this one.
     if os.environ.get(_TORCH.size, str(size)) == str(size) and _TORCH.local_size in os.environ:
         local_size = _integer(_TORCH.local_size)
     return _checked(source, _TORCH.local_size, rank, size, local_size)

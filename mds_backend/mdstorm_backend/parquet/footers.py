@@ -95,13 +95,13 @@ Wanted: TypeAlias = Mapping[int, Any]
 #: The fields of a struct by number: integers, bytes, structs and lists of structs.
 Struct: TypeAlias = dict[int, Any]
 
-#: Operating system errors that occur if a path in a log does not lead to a file.
+#: Operating system errors that occur if a path in a table's log does not lead to a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
 #: Field numbers in a ``ColumnMetaData`` and in its ``Statistics``.
 VALUES, STATISTICS = 5, 12
 NULLS, MAX, MIN = 3, 5, 6
 _CHUNK: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
-#: Row groups, their columns, and the metadata of each column.
+#: Fields of a footer to keep: row groups, their columns, and the metadata of each column.
 _FOOTER_FIELDS: Wanted = {4: [{1: [{3: _CHUNK}]}]}
 #: Number of bytes to read first at the end of a file; nearly all footers are shorter.
 _TAIL = 64 << 10
@@ -183,7 +183,7 @@ def read_chunks(
 
 
 def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]]) -> None:
-    """Raise ValueError for contradictory counts: a column has a value or null for each row."""
+    """Raise ValueError for contradictory counts: a column needs a value or null for each row."""
     leaves = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     may_be_more = [leaf.max_repetition_level > 0 for leaf in leaves]
     for number, columns in enumerate(chunks):

@@ -27,7 +27,7 @@ from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location, modification_of
 from mdstorm_backend.tables import AsOf, layouts, snapshot
 
-#: Larger table files are read row group by row group.
+#: Table files of more bytes than this are read row group by row group.
 _MOST_BYTES_OF_A_SHARD = 32 << 20
 #: Approximate size of uncompressed values, relative to the size of their file.
 _EXPANSION = 3

@@ -53,7 +53,8 @@ def to_record_batch(batch: Batch, schema: Schema) -> pa.RecordBatch:
         # Arrays that store their own dtype keep the type that they have in this batch.
         states_type = column.is_array and pa.types.is_null(type_.value_type)
         arrays.append(array if array.type == type_ or states_type else array.cast(type_))
-    # The schema's declared nullability is Spark's claim about the source; nothing enforces it.
+    # Fields stay nullable: the nullability in the schema is Spark's claim about the source, which
+    # nothing enforces.
     return pa.RecordBatch.from_arrays(arrays, names=list(schema.names))
 
 

@@ -67,7 +67,7 @@ class Block:
             start += size
 
 
-#: Up to this many shards, comparing with each one is faster than searching and sorting.
+#: With up to this many shards, comparing with each one is faster than searching and sorting.
 FEW_SHARDS = 16
 
 Positions: TypeAlias = slice | npt.NDArray[np.int64]

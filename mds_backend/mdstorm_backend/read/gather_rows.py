@@ -149,7 +149,7 @@ def _gather_read(
 
 
 def _joiner(selections: Sequence[Selection]) -> Callable[[Sequence[Values], str], Values]:
-    """Return a function that joins pieces of a column; transforms may return different types."""
+    """Return a function that joins pieces of a column, whose types may differ after transforms."""
     made = any(isinstance(selection.shard, MemoryShard) for selection in selections)
     return concat_values if made else concat_stored
 
@@ -202,7 +202,7 @@ def _joined(
 
 
 class Packing:
-    """Packs shards whose columns are decoded. Thread-safe.
+    """Packs decoded columns of shards into records, to copy rows faster. Thread-safe.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class Packing:
     def gather(
         self, selections: Sequence[Selection], decoded: Sequence[Batch], total: int
     ) -> Batch | None:
-        """Copy rows from packed shards; return None if one is not packed or their dtypes differ.
+        """Copy rows from packed shards; None unless all shards are packed, with the same dtype.
 
         Parameters
         ----------

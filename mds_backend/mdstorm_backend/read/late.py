@@ -122,7 +122,7 @@ class LateDecoder:
 
 
 def joined(values: list[Any]) -> npt.NDArray[Any]:
-    """Join numbers, or arrays with the same dtype and shape, into one array; others as objects."""
+    """Join numbers, or arrays of one dtype and shape, into one array; return others as objects."""
     kinds = {
         (value.dtype, value.shape) if isinstance(value, (np.ndarray, np.generic)) else type(value)
         for value in values

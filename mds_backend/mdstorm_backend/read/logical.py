@@ -189,7 +189,7 @@ class ValueDecoder:
 
     @property
     def needs_read(self) -> bool:
-        """Whether `Shard.read` has to decode the row because decoding the bytes is not enough."""
+        """Whether `Shard.read` has to decode a value, because decoding its bytes is not enough."""
         if self._encoding.is_verbatim:
             return False
         if not (self._encoding.is_viewed or self._encoding.is_array):

@@ -260,7 +260,7 @@ class MDSShard(Shard):
         positions = starts + self.layout.size_words
         fixed = sum(encoding.size or 0 for encoding in self.layout.encodings)
         wrong = np.flatnonzero(positions + fixed + lengths.sum(axis=1) != self.offsets[rows + 1])
-        if len(wrong):  # otherwise they would be decoded to garbage
+        if len(wrong):  # decoding them would return garbage
             raise self.corrupt(
                 f"holds sample {int(rows[wrong[0]])} with column sizes that do not add up to its "
                 "length"

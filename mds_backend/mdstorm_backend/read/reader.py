@@ -30,7 +30,7 @@ from mdstorm_backend.read.stacking import Output, arranged
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.
 BLOCK_ROWS = 65536
 BLOCK_BYTES = 8 << 20
-#: Tables of at most this many bytes are copied without a thread, unless they need other work.
+#: Tables of at most this many bytes are read in the caller's thread, if they need only be copied.
 SMALL = 2 << 20
 #: Small tables with at most this many shards are read in one block.
 _SHARDS_AT_ONCE = 16
@@ -227,7 +227,7 @@ class Reader:
 
     @property
     def _first_batches(self) -> int:
-        """Number of batches in the first block: all of them for a small table, which reads fast."""
+        """Number of batches in the first block: all for a small table, which is read quickly."""
         is_soon_ready = self._reads_here and len(self.dataset.shard_sizes) <= _SHARDS_AT_ONCE
         return -(-len(self.dataset) // self.batch_size) if is_soon_ready and not self.sends else 1
 
@@ -247,7 +247,7 @@ class Reader:
             while count:
                 while not len(left):
                     left = next(samples.chunks)
-                    # A shuffled window that spans few shards needs them over and over.
+                    # A shuffled window needs its shards repeatedly, so they stay open.
                     kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
@@ -255,7 +255,7 @@ class Reader:
 
         while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))
-            yield Block(sizes, offsets, list(located(sum(sizes))))  # nothing else refers to them
+            yield Block(sizes, offsets, list(located(sum(sizes))))  # nothing else keeps the parts
             batches, is_first = 2 * batches, False
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:

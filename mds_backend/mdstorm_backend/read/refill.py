@@ -75,7 +75,7 @@ class Refill:
     keep: Keep | None = None
 
     def blocks(self, transformed: Transformed, part: int, most: int) -> Iterator[Block]:
-        """Yield blocks of 1, 2, 4 … batches from one part, up to `most`."""
+        """Yield one part's batches in blocks of 1, 2, 4 … batches, at most `most`."""
         batches, largest = 1, most if self.batch_size is not None else 1
         mine = islice(self._batches(transformed), part, None, self.plan.num_parts)
         while found := list(islice(mine, min(batches, largest))):
@@ -169,7 +169,7 @@ class _WindowGroup:
 
 @dataclass(frozen=True, eq=False)
 class EvenRefill(Refill):
-    """Spreads a transform's rows over planned batches, the same number on every rank."""
+    """Spreads a transform's rows over planned batches, of which every rank has the same number."""
 
     plan: EvenPlan
 

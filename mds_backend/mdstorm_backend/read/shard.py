@@ -60,7 +60,7 @@ class Shard(Protocol):
         return
 
     def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
-        """Return all samples like `read`, if decoded in memory; callers must not modify them.
+        """Return all samples like `read`, if they are decoded; callers must not modify them.
 
         Returns None for a shard whose samples are decoded on request.
         """
@@ -290,7 +290,7 @@ def contiguous(rows: Rows) -> slice | None:
 
 
 def warn_no_data(url: str, *, transformed: bool = False, dropped: bool = False) -> None:
-    """Warn that there is nothing to read, like Petastorm."""
+    """Warn, as Petastorm does, that there is nothing to read."""
     reason = "the dataset has no rows"
     if transformed:
         reason = "the predicate or the transform left no rows in a whole epoch"

@@ -158,7 +158,7 @@ def run_job(
         Whether to show progress.
     """
     session, target = frame.sparkSession, arguments["job"].locations[-1]
-    # mapInArrow looks columns up by name, and reads a dot in a name as a field access.
+    # Columns are renamed, because mapInArrow takes a dot in a column's name for a field access.
     plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
     made = tasks.make_task(task, arguments)
     with (
@@ -315,7 +315,7 @@ def _remove(directory: Location) -> None:
         directory.remove_directory_if_empty()
 
 
-#: Seconds between listings of the directory.
+#: Minimum number of seconds between listings of the directory.
 INTERVAL_SECONDS = 1.0
 #: Maximum share of the time to spend on listings, which may be slow on remote storage.
 _SHARE_OF_LISTING = 0.1

@@ -183,7 +183,7 @@ def sized_arrow_batches(session: SparkSession, schema: Schema) -> Iterator[None]
             yield
 
 
-#: Error conditions of features that this compute does not offer.
+#: Spark's error conditions for features that a session does not offer.
 _CONDITIONS = frozenset(
     {
         "CANNOT_MODIFY_CONFIG",
@@ -194,8 +194,8 @@ _CONDITIONS = frozenset(
         "NOT_SUPPORTED_WITH_SERVERLESS",
     }
 )
-#: Parts of the messages of such errors that have no condition. They occur on clusters with table
-#: access control and, for configuration values, in older Spark releases.
+#: Parts of the messages of such errors if they have no condition, as on clusters with table access
+#: control and, for configuration values, in older Spark releases.
 _NOT_ALLOWED = ("Py4JSecurityException", "Cannot modify the value of a")
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+)[\].]")
@@ -209,7 +209,7 @@ _LONGEST = 400
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error means that this compute does not offer the requested feature.
+    """Whether an error means that the session does not offer the requested feature.
 
     Lost connections, wrong values and all other errors are not refusals.
     """
@@ -262,5 +262,5 @@ def _condition(error: Exception) -> str:
 def _text(error: Exception) -> str:
     try:
         return str(error)
-    except Exception:  # this also calls the JVM
+    except Exception:  # this also calls the JVM, which may be gone
         return ""

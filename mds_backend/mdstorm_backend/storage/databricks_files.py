@@ -215,7 +215,7 @@ class _Dbfs:
 
     def remove(self, path: str) -> None:
         path = _unmounted(path)
-        self._dbfs.get_status(path)  # this API does not fail if the file does not exist
+        self._dbfs.get_status(path)  # fails if there is no such file, unlike `delete`
         self._dbfs.delete(path)
 
     def make_directory(self, path: str) -> None:

@@ -125,7 +125,7 @@ def class_of(url: str, protocol: str) -> Any:
     try:
         return get_filesystem_class(protocol)
     except ValueError as error:
-        if protocol in _EXTRAS:  # fsspec only knows these if their file system is installed
+        if protocol in _EXTRAS:  # fsspec knows these only once their library is installed
             raise _missing(url, protocol, error) from error
         if protocol in _INSTEAD:
             raise errors.UnsupportedURLError(
@@ -154,7 +154,7 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     opened_in, fs = _instances.get(key, (environment, None))
     if opened_in != environment:
         kind.clear_instance_cache()
-    if fs is None or fs._fs_token not in kind._cache:  # after `clear_instance_cache`
+    if fs is None or fs._fs_token not in kind._cache:  # cleared by `clear_instance_cache`
         fs = kind(**arguments)
         urls.check_reachable(fs)
         _instances[key] = (environment, fs)
@@ -198,7 +198,7 @@ def _forget_threads() -> None:
 
 os.register_at_fork(after_in_child=_forget_threads)
 
-#: Google Cloud Storage's S3-compatible endpoint, which its HMAC keys are for.
+#: Google Cloud Storage's S3-compatible endpoint, which accepts its HMAC keys.
 GOOGLE_ENDPOINT = "https://storage.googleapis.com"
 _CONNECTIONS = {"max_pool_connections": CONNECTIONS}
 
@@ -227,7 +227,7 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
     if urls.OBJECT_STORES.get(scheme) == "s3":
-        # Copied, because botocore modifies its argument, and other options would need a new client.
+        # Copied, because botocore modifies its argument: `_shared` would open another file system.
         configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
         return {**of_s3(url, options), **options, "config_kwargs": configured}
     if urls.OBJECT_STORES.get(scheme) == "azure":

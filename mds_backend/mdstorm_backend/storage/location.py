@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 def _repeated_after_expiry(
     method: Callable[Concatenate[Location, _P], _T],
 ) -> Callable[Concatenate[Location, _P], _T]:
-    """Repeat a request once, with new credentials, if the storage refuses them as expired."""
+    """If the storage refuses credentials as expired, repeat the request once with new ones."""
 
     @wraps(method)
     def repeated(self: Location, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -440,7 +440,7 @@ def _unless_missing(request: Callable[[], _T]) -> _T | None:
     until Python collects garbage, which depends on the number of objects and not on their size. So
     the variables in the error's frames are cleared here.
     """
-    outer = sys.exc_info()[1]  # an error that a caller is handling, which keeps its variables
+    outer = sys.exc_info()[1]  # if a caller is handling an error, keep that error's variables
     try:
         return request()
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -147,7 +147,7 @@ _OPENERS: dict[str, Callable[[Any, dict[str, Any], CredentialProvider, Lease], A
 
 #: The endpoint that returns the region of any S3 bucket, even without access to the bucket.
 REGIONS_ENDPOINT = "https://s3.amazonaws.com"
-#: Seconds to wait for this endpoint.
+#: Seconds to wait for a response from `REGIONS_ENDPOINT`.
 _PATIENCE = 10.0
 
 

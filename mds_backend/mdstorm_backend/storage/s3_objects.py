@@ -48,7 +48,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ReplacedError(StorageError):
-    """Raised if an object was replaced after part of it was used, so that a retry cannot help."""
+    """An object was replaced after part of it had been used, so a retry cannot help."""
 
 
 #: The `Turns` of each event loop and file system; a forked child has an event loop of its own.
@@ -153,7 +153,7 @@ class _Download:
     #: other ranges wait for it: by then the URL is signed, and work that is needed earlier, but
     #: starts a moment later, still gets its turns first.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Copies of ranges that a reader needs first.
+    #: Tasks that copy the ranges that a reader needs first.
     ahead: list[asyncio.Task[None]] = field(default_factory=list)
     is_over: bool = False
 
@@ -176,7 +176,7 @@ class _Download:
             await asyncio.gather(soon, *tasks, *self.ahead, return_exceptions=True)
 
     async def _begin_soon(self) -> None:
-        """Let the other ranges begin if the store has already responded and has never refused."""
+        """Let the other ranges begin if the store has responded before and never refused requests."""
         await self._object.sent.wait()
         await asyncio.sleep(_HEAD_START)
         if self._turns.pace.has_answered and not self._turns.pace.refusal:
