@@ -107,7 +107,7 @@ class ReadAhead:
         return None
 
     def first_of_next_epoch(self, segment: Segment, epoch: int, latest: int) -> int:
-        """Return the first batch after `latest` that is in another epoch or not read yet.
+        """Return the number of the first batch after `latest` that is in another epoch or unread.
 
         Each batch must be one item.
         """

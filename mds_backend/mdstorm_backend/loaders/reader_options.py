@@ -151,7 +151,7 @@ class ReaderOptions:
         return replace(self, order=self.order.share_of(world or find_world()))
 
     def record_pass(self, first_epoch: int) -> None:
-        """Report to `on_pass`, if it was given, the first epoch of a pass."""
+        """Call `on_pass`, if it was given, with the first epoch of a pass."""
         if self.on_pass is not None:
             self.on_pass(first_epoch)
 

@@ -93,7 +93,7 @@ class ExactOrder:
             value = getattr(self, name)
             if isinstance(value, np.integer):  # states are JSON, which cannot hold NumPy numbers
                 object.__setattr__(self, name, int(value))
-        World(self.rank, self.world_size)  # raises an error if they are invalid
+        World(self.rank, self.world_size)  # raises an error if the rank or size is invalid
 
     #: Name of the order in states and messages.
     name: ClassVar[str] = "exact"

@@ -304,7 +304,7 @@ class StoredColumns:
     def completed(
         self, stored: Mapping[str, pa.Array], columns: Sequence[str], rows: int, url: str
     ) -> dict[str, pa.Array]:
-        """Convert a file's columns to all of the dataset's columns, with the dataset's types.
+        """Return columns of the dataset, converted from a file's columns to the dataset's types.
 
         Parameters
         ----------

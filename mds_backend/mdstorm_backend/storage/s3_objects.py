@@ -176,7 +176,7 @@ class _Download:
             await asyncio.gather(soon, *tasks, *self.ahead, return_exceptions=True)
 
     async def _begin_soon(self) -> None:
-        """Let the other ranges begin if the store has responded before and never refused requests."""
+        """Let the other ranges begin if the store has already responded, and never refused."""
         await self._object.sent.wait()
         await asyncio.sleep(_HEAD_START)
         if self._turns.pace.has_answered and not self._turns.pace.refusal:

@@ -163,7 +163,7 @@ class OpenedDataset:
         return SampleMaker(self.options)
 
     def in_order(self, order: ExactOrder | ElasticShare) -> Self:
-        """Return a copy that reads a different order, or share of an order, from the beginning."""
+        """Return a copy that reads in `order` from the beginning, and only that order's share."""
         other = copy(self)
         other.order, other._epochs, other.latest, other.samples = order, Epochs(), None, None
         other.__dict__.pop("options", None)
@@ -210,7 +210,7 @@ class OpenedDataset:
             _ = self.options  # raises here if the setting cannot be used
 
     def _settled(self) -> ElasticOrder | None:
-        """Return the elastic order with the latest epoch's settings; None before the first one."""
+        """Return the elastic order with the latest epoch's settings, or None before any epoch."""
         begun, order = self._epochs.begun, self.order
         if begun is None:
             return None
