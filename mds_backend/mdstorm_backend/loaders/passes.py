@@ -97,7 +97,7 @@ class Pass:
         self.border = 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
-        #: Counts yielded batches and rows, and the rows before the segment began.
+        #: Counts yielded batches and rows, and its row count when the segment began.
         self._recorder, self._rows_before = Recorder(), 0
 
     @property

@@ -123,14 +123,14 @@ class ReaderOptions:
 
     @property
     def drops_rows(self) -> bool:
-        """Whether the transform may change the number of rows, or has its results cached."""
+        """Whether the transform may change the number of rows, or its results are cached."""
         if self.transform is None:
             return False
         return self.keep is not None or not getattr(self.transform, "keeps_rows", False)
 
     @property
     def leaves_out_rows(self) -> bool:
-        """Whether filters or a predicate choose among the rows."""
+        """Whether filters or a predicate may leave out rows."""
         return bool(getattr(self.transform, "leaves_out_rows", False))
 
     def is_last_epoch(self, position: Position) -> bool:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, types
 
 
-#: Default number of seconds that a download may wait without receiving data.
+#: MosaicML Streaming's default ``timeout`` of downloads, in seconds; the argument is ignored here.
 DEFAULT_TIMEOUT = 60.0
 
-#: Seconds between two checks of whether a file exists.
+#: MosaicML Streaming's number of seconds between two checks of whether a file exists.
 TICK = 0.007
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

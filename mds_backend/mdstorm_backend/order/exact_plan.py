@@ -155,7 +155,7 @@ class ExactPlan(Plan):
 
     @cached_property
     def _num_full(self) -> int | None:
-        """Number of full batches before the last ones; None if the pass never ends."""
+        """Number of batches, from the first on, that are certain to be full; None if all are."""
         if self._stop is None:
             return None
         full = (self._stop - self._first) // self._step

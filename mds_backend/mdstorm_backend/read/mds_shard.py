@@ -86,8 +86,8 @@ class MDSShard(Shard):
             size, found = self.record_dtype.itemsize, int(self.offsets[-1] - self.offsets[0])
             if found != size * info.samples:
                 raise self.corrupt(
-                    f"has {info.samples} samples of {size} bytes each in its index, but contains "
-                    f"{found} bytes of samples"
+                    f"has {info.samples} samples of {size} bytes each according to the index, but "
+                    f"contains {found} bytes of samples"
                 )
         #: The validity of the elements in ragged arrays, as lists of the same lengths.
         self._element_masks: dict[str, pa.ListArray] = {}

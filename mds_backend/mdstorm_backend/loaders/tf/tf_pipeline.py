@@ -66,7 +66,7 @@ _MANY = 2
 
 @dataclass(frozen=True)
 class _Kind:
-    """The values that may differ between datasets with the same columns.
+    """What the traced functions of a dataset depend on, besides its columns.
 
     Attributes
     ----------

@@ -83,7 +83,7 @@ class TFRun:
         self.requested, self._following = 0, 1
 
     def request(self) -> int:
-        """Record a request for a batch, and return the number of batches until the next call.
+        """Record a request for a batch; return how many batches to yield before the next call.
 
         It has to be called for each batch until the pass counts, and where an epoch begins.
         """
@@ -301,7 +301,7 @@ class TFRuns:
                 yield block
 
     def request(self, number: Any) -> int:
-        """Record a request for a batch, and return the number of batches until the next call."""
+        """Record a request for a batch; return how many batches to yield before the next call."""
         run = self._open[int(number)]
         assert run.current is not None
         with self._lock:
