@@ -142,7 +142,10 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
 
 
 def scalars_to_numpy(values: pa.Array, has_nulls: bool) -> npt.NDArray[Any]:
-    """Convert an Arrow array of scalars to NumPy; `has_nulls` makes integers float64 with NaN."""
+    """Convert an Arrow array of scalars to NumPy; with `has_nulls`, integers become float64.
+
+    So do booleans. Their nulls, and those of floats, become NaN.
+    """
     if pa.types.is_duration(values.type):
         values = values.cast(pa.int64())
     type_ = values.type
