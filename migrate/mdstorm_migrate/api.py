@@ -106,7 +106,7 @@ def migrate(
     outcome = migrate_alone(data, None if path is None else name, kind, settings)
     before, after = outcome.texts()
     if isinstance(source, str) and outcome.before == outcome.after:
-        before = after = source  # files that do not mention Petastorm are not decoded
+        before = after = source  # files that do not mention the library are not decoded
     return Result(
         before,
         after,
@@ -124,4 +124,4 @@ def _encoded(source: str) -> bytes:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         return data if encoding.startswith("utf-8") else source.encode(encoding)
     except (SyntaxError, UnicodeEncodeError):
-        return data  # reported by the `Source` that reads the bytes
+        return data  # the `Source` that reads the bytes reports the error

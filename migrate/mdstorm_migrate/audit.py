@@ -22,7 +22,7 @@ from mdstorm_migrate.run.together import examine
 from mdstorm_migrate.sources import find_source
 
 CONF = "Parent cache directory"
-#: The attribute of `SparkDatasetConverter` whose value is the Spark conf key.
+#: Attribute of `SparkDatasetConverter` that holds the conf key of the parent cache directory.
 CONSTANT = "PARENT_CACHE_DIR_URL_CONF"
 INTERNALS = "Petastorm's internals"
 OTHER = "Other"
@@ -268,7 +268,7 @@ class Audit:
         return {effort: counts[effort] for effort in EFFORTS}
 
     def found(self) -> Counter[tuple[str, Class]]:
-        """Return the number of edits and findings, by code and class."""
+        """Return the number of edits and findings, by rule code and class."""
         total: Counter[tuple[str, Class]] = Counter()
         for file in self.files:
             total.update(file.found)

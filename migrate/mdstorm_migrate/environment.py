@@ -23,7 +23,7 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import ANY, is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated, normalised
 
-#: Whether mdstorm is on a package index. A release sets this flag and changes nothing else.
+#: Whether mdstorm is on a package index. The first release there sets this to True.
 IS_RELEASED = False
 #: The first Databricks Runtime with long-term support that has Spark 3.5.
 LOWEST_RUNTIME = (14, 3)
@@ -243,7 +243,7 @@ def _specifier(text: str) -> SpecifierSet | None:
             clauses += [f">={version}", f"<{_next(numbers[0])}"]
         elif operator == "~":
             clauses += [f">={version}", f"=={'.'.join(numbers[:2])}.*"]
-        elif operator in ("", "="):  # Poetry and conda: `=1.20` is any 1.20.x
+        elif operator in ("", "="):  # Poetry: `1.20`; conda: `=1.20`, any 1.20.x
             clauses.append(f"=={version}{star or ('.*' if operator else '')}")
         else:
             clauses.append(f"{operator}{version}{star}")

@@ -16,7 +16,7 @@ from tests.mds_backend.small_datasets import array_of, write_dataset
 EXAMPLES = Path(__file__).parents[2] / "examples" / "many_machines"
 PROGRAMS = Path(__file__).parent / "programs"
 
-#: What programs print for an epoch of `numbers` or of the examples' dataset.
+#: What a program prints for an epoch in which its ranks read each of 100,000 rows once.
 EACH_ROW_ONCE = "100,000 rows, 0 lost, 0 doubled"
 
 
@@ -33,7 +33,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Network]:
 
 @pytest.fixture(scope="session")
 def hosts(network: Network) -> list[Host]:
-    """The two hosts for executors and ranks."""
+    """The two hosts that most tests use for executors and ranks."""
     return [network["one"], network["two"]]
 
 

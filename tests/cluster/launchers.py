@@ -6,8 +6,7 @@ from pathlib import Path
 from tests.cluster.hosts import Host, Program
 
 _PORT = 29400
-#: Timeouts in seconds: for joining, for waiting for more hosts, and for all other
-#: steps.
+#: Timeouts in seconds: for joining, for waiting for more hosts, and for all other steps.
 _LIMITS = "join_timeout=60,last_call_timeout=2,timeout=60"
 
 

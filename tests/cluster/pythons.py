@@ -24,7 +24,7 @@ def install_python_without(host: Host, *packages: str) -> None:
     known = [Path(p) for p in sys.path if Path(p).name == "site-packages"]
     for path in [path for directory in known for path in directory.iterdir()]:
         link = site / path.name
-        if path.name in packages or path.suffix == ".pth":  # also paths of editable installations
+        if path.name in packages or path.suffix == ".pth":  # .pth: for an editable installation
             link.unlink(missing_ok=True)
         elif not link.exists():
             link.symlink_to(path)

@@ -57,7 +57,7 @@ def test_error_reports_package_missing_on_one_host(
 
 @pytest.fixture
 def elsewhere(hosts: list[Host]) -> Iterator[list[object]]:
-    """Install mdstorm at a different path on the second host; return its command prefix."""
+    """Install mdstorm at a different path on the second host; yield the prefix to run it there."""
     for name in ("compat", "mds_backend"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, hosts[1].disk / "tmp" / "elsewhere" / name, ignore=ignored)
@@ -145,7 +145,7 @@ def test_two_versions_of_mdstorm_share_one_cache(
 
 @pytest.fixture
 def ahead(hosts: list[Host], different: list[object]) -> list[object]:
-    """Also set the second host's clock ahead by an hour."""
+    """Like `different`, with the second host's clock also an hour ahead."""
     if not shutil.which("cc"):
         pytest.skip("needs a C compiler named cc")
     hosts[1].run("cc", "-shared", "-fPIC", "-o", "/tmp/ahead.so", PROGRAMS / "ahead.c")

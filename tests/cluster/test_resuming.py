@@ -16,7 +16,7 @@ TRAIN = EXAMPLES / "train_torchrun.py"
 
 
 def check_each_row_once(output: str) -> None:
-    """Check the printed epochs; a run that restarts at the end of an epoch may print it twice."""
+    """Check that each epoch read each row once; a restart at its end may print an epoch twice."""
     epochs = dict(re.findall(r"epoch (\d): (\d.*)", output))
     assert epochs == dict.fromkeys("012", EACH_ROW_ONCE), output
 

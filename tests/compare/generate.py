@@ -88,7 +88,7 @@ def _reader_arguments(random: Random, *, endless: bool = False) -> dict[str, str
 
 
 def _functions(random: Random, columns: list[str], given: dict[str, str]) -> str:
-    """Add a transform, filter, column selection or nothing to `given`; return its definition."""
+    """Add a transform, a filter, a column list or nothing to `given`; return the code it needs."""
     kind = random.random()
     if kind < 0.35:
         names = [name for name in _TRANSFORMS if name != "removes" or "small" in columns]

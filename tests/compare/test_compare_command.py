@@ -1,4 +1,4 @@
-"""``mdstorm compare`` with programs that run here, and with loaders that are not comparable."""
+"""``mdstorm compare`` with programs that run here, and with recordings that the tests make up."""
 
 import json
 import os
@@ -151,7 +151,7 @@ def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
     assert [one["data"]["rows"] for one in run["loaders"]] == [20, 20]
 
 
-def test_program_that_needs_arguments_prints_one_sentence_and_exits_with_2(tmp_path: Path) -> None:
+def test_program_without_required_arguments_prints_hint_and_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "from argparse import ArgumentParser\n"
         "parser = ArgumentParser()\n"
@@ -222,7 +222,7 @@ def write(path: Path, value: Any) -> Path:
         ),
     ],
 )
-def test_bad_recording_prints_one_sentence_and_exits_with_2(
+def test_bad_recording_prints_one_line_and_exits_with_2(
     value: Any, says: str, tmp_path: Path
 ) -> None:
     bad = write(tmp_path / "bad.json", value)
@@ -277,7 +277,7 @@ def test_missing_dashes_before_program_raise_usage_error(
     assert f"-- is missing before {program[0]}: mdstorm compare RECORDING" in output
 
 
-def test_name_after_recorder_option_is_ignored() -> None:
+def test_argument_after_recorder_option_is_ignored() -> None:
     code, output = run("--recorder", "record.py")
     assert (code, output.rstrip()) == (0, Path(recorder.__file__).read_text().rstrip())
 

@@ -850,7 +850,7 @@ raise ValueError("https://store/secret-of-the-url?sig=secret")
 """
 
 
-def test_recording_contains_no_arguments_and_no_error_messages(tmp_path: Path) -> None:
+def test_recording_contains_no_command_line_arguments_or_error_messages(tmp_path: Path) -> None:
     package = tmp_path / "petastorm" / "spark"
     package.mkdir(parents=True)
     (package / "spark_dataset_converter.py").write_text(LIBRARY)

@@ -1,4 +1,4 @@
-"""MosaicML Streaming's modules on this engine: `streaming.x` is `mdstorm_backend.streaming.x`.
+"""MosaicML Streaming's modules: `streaming.x` is `mdstorm_backend.streaming.x` here.
 
 Programs change their imports, or call `mdstorm_backend.install_as_streaming` and change nothing.
 The modules are created from the table in `mdstorm_backend.drop_in.streaming`. Editors and type
@@ -12,7 +12,7 @@ import sys
 
 from mdstorm_backend.drop_in.streaming import mirror_from
 
-#: The release of MosaicML Streaming whose API is provided.
+#: The release of MosaicML Streaming whose API these modules have.
 __version__ = "0.13.0"
 
 mirror_from(sys.modules[__name__])

@@ -30,9 +30,9 @@ _KNOWN_FEATURES = frozenset(
         *("variantType", "variantType-preview", "variantShredding-preview"),
     )
 )
-#: Fields that are read from the actions that add files; not all logs have the last two.
+#: Fields to read from the log's actions that add files; some logs lack the last two.
 _SAID = ("path", "size_bytes", "modification_time", "num_records", "partition", "null_count")
-#: A number higher than any table's versions.
+#: A version number that no real table reaches.
 _MOST_VERSIONS = 10_000_000
 
 #: Parts of stores' error messages about missing or wrong credentials.
@@ -41,7 +41,7 @@ _DENIALS = ("401", "403", "redential", "Forbidden", "Denied", "Unauth")
 #: Parts of delta-rs's error messages about tables that need unsupported features.
 _REFUSALS = ("not supported", "Unknown feature", "catalog-managed", "Unsupported")
 
-#: Part of the error message in a forked child of a process that has used delta-rs.
+#: Part of delta-rs's error message in a forked child of a process that has used it.
 _FORKED = "Forked process detected"
 
 #: Terminal colour codes.
@@ -201,7 +201,7 @@ def _refused(location: Location, said: str) -> errors.CredentialsError | None:
 
 def _opened_version(delta: Any, shown: str, url: str, options: dict[str, str], version: int) -> Any:
     said = ""
-    if version <= _MOST_VERSIONS:  # delta-rs would count up to a larger number
+    if version <= _MOST_VERSIONS:  # delta-rs counts up to it, which may take long
         try:
             return delta.DeltaTable(url, version=version, storage_options=options)
         except delta.exceptions.DeltaError as error:

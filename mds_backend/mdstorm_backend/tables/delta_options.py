@@ -54,7 +54,7 @@ _AZURE_SECRETS = {
 }
 
 
-#: Environment variables that delta-rs prefers to a signature in its options.
+#: Environment variables that delta-rs prefers to a SAS token in its options.
 _PREFERRED = (
     "AZURE_STORAGE_ACCOUNT_KEY",
     "AZURE_STORAGE_ACCESS_KEY",
@@ -63,7 +63,7 @@ _PREFERRED = (
 )
 
 
-#: Option that lets delta-rs address a bucket by the host alone.
+#: Option that makes delta-rs identify a bucket by the host alone, not by a path.
 _BY_HOST = {"AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "true"}
 
 
@@ -118,7 +118,7 @@ def of_delta_rs(location: Location) -> tuple[str, dict[str, str]]:
 
 
 def _of_lease(location: Location, lease: Lease) -> tuple[str, dict[str, str]]:
-    """Return the URL and options for a catalog's credentials, ignoring the environment's."""
+    """Return the URL and options to read with a catalog's credentials, not the environment's."""
     store = OBJECT_STORES.get(scheme_of(location.url))
     rest = location.url.partition("://")[2]
     secrets = {name: value for name, value in lease.options.items() if name in SECRETS}
@@ -180,14 +180,14 @@ def _through_access_point(rest: str, options: dict[str, str]) -> tuple[str, dict
 
 
 def _endpoint() -> dict[str, str]:
-    """Return the environment's endpoint as an option, so that HTTP can be allowed for it."""
+    """Return the endpoint in the environment as an option, for which `_renamed` can allow HTTP."""
     names = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
     found = next((value for name in names if (value := os.environ.get(name))), None)
     return {} if found is None else {"endpoint_url": found}
 
 
 def _of_profile(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the region and the keys that the S3 file system finds by itself.
+    """Return the region and keys that the S3 file system finds by itself, such as in a profile.
 
     delta-rs supports environment variables and a machine's role, but neither profiles nor a
     ``credential_process``.
@@ -208,7 +208,7 @@ def _of_profile(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_azure(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return options of Azure; ``anon`` has no effect next to credentials, as in adlfs."""
+    """Return delta-rs's options for Azure; as in adlfs, credentials override ``anon``."""
     found = _renamed(options, _AZURE)
     if found.keys() & _AZURE_SECRETS:
         found.pop("AZURE_SKIP_SIGNATURE", None)

@@ -124,7 +124,7 @@ def _root(directory: str, metadata: Any) -> str:
 
 
 def _at_point(url: str, opened: str, metadata: Any) -> str:
-    """Route a URL from the metadata through the table's access point, if it is in that bucket.
+    """Route a URL in the table's bucket through the table's access point, if there is one.
 
     The catalog lists the metadata under an access point, but paths in the metadata contain the
     bucket.
@@ -139,7 +139,7 @@ def _at_point(url: str, opened: str, metadata: Any) -> str:
 def _read(location: Location, metadata: Any, as_of: AsOf) -> TableSnapshot:
     chosen = _chosen(metadata, location.url, as_of)
     schema = metadata.schema()
-    if as_of and chosen is not None:  # later column changes do not apply
+    if as_of and chosen is not None:  # ignore column changes after the snapshot
         schema = next((s for s in metadata.schemas if s.schema_id == chosen.schema_id), schema)
     mapping = metadata.name_mapping()
     names = {} if mapping is None else _names(json.loads(mapping.model_dump_json()))
@@ -182,7 +182,7 @@ def _pyiceberg(module: str) -> Any:
 
 
 def _newest(location: Location) -> str:
-    """Return the newest metadata file: the one in the hint, or the one with the highest number."""
+    """Return the newest metadata file: the one that the hint names, or else the highest number."""
     names = _metadata_files(location)
     try:
         hint = bytes(location.child("metadata").read(_HINT)).decode().strip().partition(".")[0]
@@ -229,7 +229,7 @@ def _parsed(directory: Location, name: str) -> Any:
 
 
 def _chosen(metadata: Any, url: str, as_of: AsOf) -> Any:
-    """Return the requested snapshot; None for a table that does not have one yet."""
+    """Return the requested snapshot; None for a table that has no snapshot yet."""
     known = {found.snapshot_id: found for found in metadata.snapshots}
     version = as_of.version
     if isinstance(version, str):
@@ -328,7 +328,7 @@ def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: 
 
 
 def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:
-    """Return identity-partition columns and their values, which may be missing from the file."""
+    """Return the columns with identity partitions and their values, which files need not store."""
     found = {}
     for place, part in enumerate(spec.fields):
         field = fields.get(part.source_id)

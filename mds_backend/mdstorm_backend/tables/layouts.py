@@ -20,7 +20,7 @@ from mdstorm_backend.tables.delta import is_delta, open_delta
 from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
 from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
-#: Each pattern below requires one of these strings, so a quick check rules out most directories.
+#: Every path that `_KINDS` or `_MARKER` matches has one of these strings, a test of which is quick.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
 #: Kinds of directories, each with a pattern that matches the paths of its files.
 _KINDS = {
@@ -38,7 +38,7 @@ _OF_JOB = re.compile(r"-tid-(?P<job>\d+)-")
 
 
 def open_table(location: Location, as_of: AsOf | None) -> TableSnapshot | None:
-    """Open a version of a table, or return None if it is neither a Delta nor an Iceberg table.
+    """Open a version of a Delta or Iceberg table; return None for anything else.
 
     For errors, see `open_delta` and `open_iceberg`.
     """
@@ -152,7 +152,7 @@ def _may_be_part_of_a_table(directory: str) -> bool:
 
 
 def _with_those_above(directory: str) -> Iterator[str]:
-    """Yield the URLs of a directory and its parents, up to the first that is no part of a table."""
+    """Yield the URLs of a directory and its parents, until a name is not that of a table's part."""
     yield directory
     while _may_be_part_of_a_table(directory):
         directory = directory.rpartition("/")[0]
@@ -175,7 +175,7 @@ def unread_message(url: str) -> str:
 
 
 def _not_plain(url: str, kind: str, found: str) -> UnsupportedTableError:
-    """Return the error about `found`, a directory in or above `url` that is not a plain one.
+    """Return the error about `found`, a table or unfinished output in or above `url`.
 
     `kind`, the kind of the directory `found`, is one of `_KINDS`.
     """
@@ -249,7 +249,7 @@ _METADATA = "_common_metadata"
 
 
 def other_format(location: Location) -> str | None:
-    """Return a message about the format of the data and how to read it, or None if it is unknown.
+    """Return a message on the data's format and how to read it, or None for an unknown format.
 
     Only one partition is listed at each level. Storage failures are suppressed, because the caller
     is already reporting an error.

@@ -1,4 +1,4 @@
-"""`AsOf` chooses the version of a table; `TableSnapshot` has its columns, files and rows."""
+"""`AsOf` chooses a version of a table; `TableSnapshot` holds that version's columns and files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mdstorm_backend.base import check_integer
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.storage import Location
 
-#: Strings of this form are rejected as branches or tags, because a number may have been meant.
+#: Strings of this form are rejected as names of branches and tags: a number may have been meant.
 _NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 
 
@@ -102,7 +102,7 @@ def check_as_of(as_of: AsOf | None, url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """A table's file that has live rows.
+    """A data file that belongs to a version of a table; some of its rows may be dead.
 
     Attributes
     ----------

@@ -21,7 +21,7 @@ from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
 from mdstorm_backend.write.full_shard import FullShard, Packed, ShardFormat, ShardReport, shard_name
 
-#: Maximum number of header bytes that a bitmap takes in addition to its bits.
+#: Maximum number of header bytes that a bitmap takes besides its bits and its column's name.
 _BITMAP_ENTRY = 64
 
 #: Bytes of base64 text for each bit of a bitmap.
@@ -277,9 +277,9 @@ class BatchShards:
         columns = [self._encode_one(name, rows.column(name)) for name in self._stored_order]
         if self._buffer is None:
             return columns
-        # A shard records each encoding once. If the shape of a column's arrays changes, a new shard
-        # starts, and the column is stored with shapes from then on. So this happens at most once
-        # per column, or twice for nested arrays, which may become JSON.
+        # A shard records one encoding per column. If the shape of a column's arrays changes, a new
+        # shard starts, and the column is stored with shapes from then on. So this happens at most
+        # once per column, or twice for nested arrays, which may become JSON.
         changed = [
             column.name
             for column, encoding in zip(columns, self._buffer.encodings, strict=True)

@@ -160,7 +160,7 @@ def publish(
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
     records = {f"{name.partition('.')[0]}.done" for name in names}  # including resumed attempts
-    if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit the latest
+    if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit new notes
         records.intersection_update(sizes)
     ours |= records
     for name in ours - names:
@@ -374,7 +374,7 @@ def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None)
 
 def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> Column:
     nulls = [report.null_counts.get(column.name, 0) for report in reports]
-    # Shards in which all values are null do not determine a column's form.
+    # A shard in which all of the column's values are null does not determine its form.
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report, count in zip(reports, nulls, strict=True)

@@ -27,7 +27,7 @@ from mdstorm_backend.format.index import Index
 from mdstorm_backend.format.shard_info import CLAIM_NAME, INDEX_NAME, MARKER_NAME
 from mdstorm_backend.storage import Location
 
-#: Number of retries for writing a file.
+#: Default number of retries for writing a file.
 DEFAULT_RETRY = 2
 
 _FIRST_PAUSE_SECONDS = 0.5
@@ -96,7 +96,10 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
 
 
 def outcome_of_failure(location: Location) -> str:
-    """Describe a directory's dataset after a failed write (the index is written last)."""
+    """Return a sentence on which dataset, if any, a directory holds after a failed write.
+
+    The index is written last.
+    """
     no_index = "No index is written, so nothing there counts as a dataset"
     try:
         is_dataset = location.exists(INDEX_NAME)

@@ -164,7 +164,7 @@ def _missing(url: str) -> errors.DatasetNotFoundError:
 
 
 def _check_replaceable(location: Location, index: Index) -> None:
-    """Raise WriteError if the existing index lists shards that the merged one does not."""
+    """Raise WriteError if the directory's index lists existing shards that the merged one lacks."""
     if not location.exists(INDEX_NAME):
         return
     merged = {shard.raw_data.basename for shard in index.shards}

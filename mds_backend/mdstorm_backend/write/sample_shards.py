@@ -46,8 +46,8 @@ class SampleEncoder:
         self._variable = [i for i, encoding in enumerate(parsed) if encoding.size is None]
         self._pack_sizes = struct.Struct(f"<{len(self._variable)}I").pack
         self._careful = [encoding.encoder() for encoding in parsed]
-        # `struct` is fast, and raises an error for values that it cannot store exactly. Such values
-        # are then encoded by the column's own encoder.
+        # `struct` is fast, but raises an error for some values. The columns' own encoders then
+        # encode the whole sample.
         codes = [encoding.struct_code for encoding in parsed]
         self._fast = [
             struct.Struct(f"<{code}").pack if code else careful

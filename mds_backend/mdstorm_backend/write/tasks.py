@@ -36,7 +36,7 @@ ToSamples: TypeAlias = Callable[..., Iterable[dict[str, Any]]]
 def make_task(
     function: Callable[..., Iterator[Any]], arguments: dict[str, Any]
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return a function for ``df.mapInArrow`` or ``df.mapInPandas``.
+    """Return a function for ``df.mapInArrow`` or ``df.mapInPandas`` that calls `function`.
 
     It is a closure, pickled by value, so that an executor without mdstorm can run it far enough to
     report what is missing.
@@ -76,7 +76,7 @@ def make_task(
 
 
 def directory_name(partition: int) -> str:
-    """Return the name of a partition's directory; up to 100,000 partitions sort by number."""
+    """Return the name of a partition's directory; up to 100,000 such names sort by number."""
     return f"{partition:05}"
 
 

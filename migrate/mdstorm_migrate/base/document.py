@@ -23,7 +23,7 @@ from mdstorm_migrate.base.needs import Needs
 
 
 class Placement(Protocol):
-    """The position of a segment's characters in the text of the file."""
+    """Where a segment is in the text of the file, and how new text is written there."""
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Return the span in the file for the span `start:stop` of the segment."""
@@ -49,7 +49,7 @@ class Shift:
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of a document.
+    """A contiguous piece of a document, such as the code of one cell.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ class Source(Protocol):
         """
 
 
-#: The text that marks every comment for manual review.
+#: The marker of comments that ask for manual review.
 MARK = "TODO(mdstorm)"
 #: Kinds that have no ``#`` comments, or that quote comments from other files.
 _QUOTING: frozenset[Kind] = frozenset({"lock", "markdown", "other", "text"})

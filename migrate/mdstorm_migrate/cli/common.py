@@ -31,7 +31,7 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True)
 class Config:
-    """The ``[tool.mdstorm.migrate]`` table; command-line options take precedence.
+    """The ``[tool.mdstorm.migrate]`` table; ``--exclude`` adds to it, other options override it.
 
     Attributes
     ----------
@@ -70,9 +70,9 @@ def rule_codes(values: Iterable[str]) -> tuple[str, ...]:
     return codes
 
 
-#: Descriptions of the expected values, by the type of the default.
+#: Descriptions of the expected values, by the type of the default value.
 _WANTED = {bool: "true or false", str: "a string", tuple: "a list of strings"}
-#: Further conversions and checks for some values.
+#: Functions that convert and check the values of some keys, by key.
 _PARSERS: dict[str, Callable[[Any], Any]] = {
     "select": rule_codes,
     "ignore": rule_codes,
@@ -203,7 +203,7 @@ def files_and_reports(
 def found_files(
     roots: Sequence[Path], config: Config, options: dict[str, Any]
 ) -> Iterator[Path | Skipped]:
-    """Yield the files to scan; options take precedence over the configuration."""
+    """Yield the files to scan; ``--include`` replaces the configured globs, ``--exclude`` adds."""
     include = options["include"] or config.include
     return discover(roots, include, (*config.exclude, *options["exclude"]))
 

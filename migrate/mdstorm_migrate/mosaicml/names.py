@@ -18,14 +18,14 @@ ROOT = "streaming"
 MIRROR = "mdstorm_backend.streaming"
 #: The package that exports the classes most programs use.
 FRONT = "mdstorm_backend"
-#: The names that this package exports.
+#: The names that `FRONT` exports.
 FRONT_NAMES = _words(
     """
     LocalDataset MDSWriter Stream StreamingDataLoader StreamingDataset
     """
 )
 
-#: Mirrored modules, as paths relative to the package.
+#: Mirrored modules, as paths relative to `ROOT`.
 MODULES = _words(
     """
     _version base base.array base.compression base.constant base.converters

@@ -1,4 +1,4 @@
-"""``pip install`` commands in scripts, Dockerfiles, notebooks and workflows, and their comments."""
+"""Commands that install Petastorm or run its modules, and a test for commented-out text."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield edits to commands in a span that run Petastorm's modules."""
+    """Yield edits to the commands that run Petastorm's modules between two positions."""
     if document.needs.importers or document.needs.is_unused:
         return
     for ran in _RUN.finditer(document.text, start, stop):

@@ -67,12 +67,15 @@ def is_unknown(path: str) -> bool:
 
 
 def home_of(name: str) -> str | None:
-    """Return the mirrored Petastorm module that offers a name, or None if several do."""
+    """Return the mirrored Petastorm module that offers a name, or None if several or none do.
+
+    If the package itself offers the name, it is returned, no matter which of its modules also do.
+    """
     homes = [module for module, names in PUBLIC.items() if name in names]
     return homes[0] if len(homes) == 1 or OLD_ROOT in homes else None
 
 
-#: For each section of docs/differences.md, by anchor, the names in ``petastorm`` that it covers.
+#: Names in ``petastorm``, by the anchor of the section of docs/differences.md that covers them.
 SECTIONS: dict[str, frozenset[str]] = {
     "workers-and-their-queues": words(
         "arrow_reader_worker py_dict_reader_worker pyarrow_helpers reader.ArrowReaderWorker "

@@ -18,7 +18,7 @@ def words(text: str) -> frozenset[str]:
 OLD_ROOT = "petastorm"
 NEW_ROOT = "mdstorm"
 
-#: Spark's key for the parent cache directory. mdstorm also reads it, so it does not change.
+#: The Spark conf key of the parent cache directory. mdstorm also reads it, so code may keep it.
 CONF_KEY = "petastorm.spark.converter.parentCacheDirUrl"
 NEW_CONF_KEY = "mdstorm.spark.converter.parentCacheDirUrl"
 #: A pattern for the remainder of that key, after the library's name.
@@ -143,8 +143,8 @@ SCRIPTS = {
     "petastorm-throughput.py": "petastorm.benchmark.cli",
 }
 
-#: Functions and classes that only programs call, not Petastorm itself, so mocking one affects the
-#: program.
+#: Functions and classes that only programs call, not Petastorm itself, so a mock of one affects
+#: the program with either library.
 ENTRIES = frozenset(
     [
         *("make_batch_reader", "make_reader", "make_spark_converter", "materialize_dataset"),
@@ -181,7 +181,8 @@ _USERS: dict[str, tuple[str, ...]] = {
 #: Attributes that every Python module has.
 _MODULE_DUNDERS = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
 
-#: Names that older versions of Petastorm had, and what to do instead.
+#: Names that only older versions of Petastorm have, or that mean something else in mdstorm; and
+#: what to do instead.
 REMOVED: dict[str, str] = {
     "petastorm.shuffle_options": (
         "pass shuffle_row_groups= and shuffle_row_drop_partitions= to the reader"
@@ -223,7 +224,7 @@ def is_module(path: str) -> bool:
 
 
 def is_independent(path: str) -> bool:
-    """Whether a missing name does not exchange objects with other parts of the library."""
+    """Whether a missing name accepts and returns only plain values, no objects of the library."""
     return any(is_within(path, one) for one in _INDEPENDENT)
 
 

@@ -19,12 +19,12 @@ IMPORTING = frozenset(
 )
 #: Unqualified names of functions that replace the object at a dotted path.
 PATCHING = frozenset({"delattr", "multiple", "patch", "setattr"})
-#: Functions that call their first argument with all their other arguments.
+#: Functions that call their first argument and pass it their other arguments.
 CALLING = frozenset({"delayed", "partial", "partialmethod", "submit", "to_thread"})
 
 
 def is_docstring(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a whole statement."""
+    """Whether a string is a whole statement, like a docstring."""
     return isinstance(module.scopes.parents.get(string), ast.Expr)
 
 
@@ -191,7 +191,7 @@ def _deleted_keys(module: PythonModule, use: ast.Name) -> Iterator[str]:
         yield name
 
 
-#: Methods that return the object on which they are called.
+#: Methods that enter a context and return the object that was entered.
 _ENTERING = frozenset({"__enter__", "enter_context"})
 
 

@@ -54,7 +54,7 @@ def moved_to(module: PythonModule, binding: Binding) -> petastorm.Counterpart | 
 
 
 def incidental_names(module: PythonModule, scope: Scope, target: str) -> list[str]:
-    """Return the sorted names, leaked by Petastorm, that only the star import of `target` provides.
+    """Return the used names that only the star import of `target` provides, and only by accident.
 
     Names that another star import offers as its own are excluded.
 

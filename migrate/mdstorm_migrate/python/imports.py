@@ -260,7 +260,7 @@ _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "Typ
 
 @dataclass(frozen=True)
 class TextualUse:
-    """A use of the name in a string or comment, with the path's prefix that mdstorm lacks."""
+    """A use of ``petastorm`` in a string or comment, and the prefix of its path not in mdstorm."""
 
     start: int
     stop: int
@@ -269,7 +269,7 @@ class TextualUse:
 
 
 def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[TextualUse]:
-    """Yield uses of a scope's name in annotations; those in type comments belong to the module.
+    """Yield uses of a scope's ``petastorm`` in annotations; for a module, also in type comments.
 
     Without a scope, yield uses that no import binds: types that are not evaluated at run time.
     """

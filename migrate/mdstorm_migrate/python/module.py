@@ -224,7 +224,7 @@ class PythonModule:
         return path
 
     def _is_redefined(self, function: ast.expr, scope: Scope) -> bool:
-        """Whether the file defines a function or class with that name, other than as a fallback."""
+        """Whether the file itself defines the called function or class, not just as a fallback."""
         if not isinstance(function, ast.Name):
             return False
         return (scope.home(function.id), function.id) in self._defined_names

@@ -102,7 +102,7 @@ class Scope:
         for scope in self.with_outer():
             if scope.is_class and scope is not self:
                 continue
-            if name in scope.global_names:  # also applies to functions inside this scope
+            if name in scope.global_names:  # `global` also applies to inner functions
                 return self.module if self.module.owns(name) else None
             if scope.owns(name):
                 return scope

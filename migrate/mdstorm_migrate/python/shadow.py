@@ -14,7 +14,7 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 
-#: Directories that are on the import path, and directories that hold vendored libraries.
+#: Directories that are often on the import path, and those that often hold vendored libraries.
 SOURCES = ("src", "lib", "libs", "python")
 _VENDORING = (
     *("third_party", "thirdparty", "third-party", "3rdparty", "vendor", "vendored", "_vendor"),

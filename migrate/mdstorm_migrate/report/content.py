@@ -21,7 +21,7 @@ from mdstorm_migrate.run.outcome import FileOutcome, Problem, Settings, Totals
 from mdstorm_migrate.sources.notebook import code_cells
 
 _MARK = "\ufeff"
-#: How a comment begins; in a notebook, within the string of a line.
+#: The start of a line that is a comment; in a notebook, the line is a JSON string.
 _COMMENT = re.compile(r'"?\s*#')
 
 
@@ -77,7 +77,7 @@ class FileReport:
 
     @property
     def path(self) -> str:
-        """The path as it was found, with slashes."""
+        """The path as it was found, with forward slashes."""
         return self.outcome.path.as_posix()
 
     @property
@@ -107,7 +107,7 @@ class FileReport:
 
     @property
     def is_notebook(self) -> bool:
-        """Whether the file is a Jupyter notebook, which is shown by cells."""
+        """Whether the file is a Jupyter notebook, which reports show cell by cell."""
         return self.outcome.path.suffix == ".ipynb"
 
     @cached_property
@@ -202,7 +202,7 @@ def tool_version() -> str:
 
 
 def relative_path(path: Path) -> str:
-    """Return a path with slashes, relative to the current directory if the path is inside it."""
+    """Return a path with forward slashes, relative to the current directory if it is inside it."""
     try:
         return Path(os.path.abspath(path)).relative_to(Path.cwd()).as_posix()
     except ValueError:

@@ -213,7 +213,7 @@ class _Log:
 
 
 def _level(cls: Class) -> str:
-    """Return the SARIF level of a class; only files that could not be read are errors."""
+    """Return the SARIF level of a class; ``error`` is only for files that could not be migrated."""
     return "note" if cls == "note" else "warning"
 
 

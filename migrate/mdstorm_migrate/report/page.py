@@ -20,7 +20,7 @@ _BLOCK = re.compile(
     r"^(?P<fence>`{3,})\w+ (?P<title>[^\n]*)\n(?P<code>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL
 )
 
-#: The class of a diff line, by its first character.
+#: The CSS class of a line in a diff, by the line's first character.
 _MARKS = {"+": "new", "-": "old", "@": "place"}
 
 

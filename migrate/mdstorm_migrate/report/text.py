@@ -233,7 +233,7 @@ def audit_to_text(audit: Audit) -> str:
 
 
 def _to_review(audit: Audit) -> str:
-    """Return a text that lists the files which the command cannot migrate without review."""
+    """Return a list of the files that `mdstorm migrate` cannot migrate without review, as text."""
     lines = []
     for file in audit.files:
         if file.problems:

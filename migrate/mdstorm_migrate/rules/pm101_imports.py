@@ -50,7 +50,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
 
 
 def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
-    """Return an import, and the path, of something that the file also imports from mdstorm.
+    """Return an import from Petastorm of a path that the file also imports from mdstorm, or None.
 
     Only imports that would move count, except fallbacks, which use only one of the libraries.
     """

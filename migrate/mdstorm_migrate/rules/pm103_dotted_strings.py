@@ -245,7 +245,7 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_for_programs(path: str) -> bool:
-    """Whether programs look up this path in both libraries, so that a mock affects the programs.
+    """Whether only programs look up this path, so that a mock affects them with either library.
 
     This is true for names in the `petastorm` package itself, because Petastorm's own code imports
     them from its modules.

@@ -16,7 +16,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a note for each argument in a call that concerns Parquet."""
+    """Yield a note for each argument about Parquet in calls to Petastorm's API."""
     for given in given_arguments(module):
         for keyword in given.call.keywords:
             meaning = PARQUET.get(keyword.arg or "")

@@ -20,7 +20,7 @@ KIND = "python"
 
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each unknown argument; PM106 reports arguments of older versions."""
-    # Names that other libraries also export, such as torch's `DataLoader`.
+    # Names that the file imports from other libraries, such as `DataLoader` from torch.
     others = {
         (binding.scope, binding.name)
         for binding in module.scopes.bindings

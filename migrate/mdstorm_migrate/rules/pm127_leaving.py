@@ -176,7 +176,7 @@ def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _context(module: PythonModule, call: ast.Call) -> Iterator[ast.AST]:
-    """Yield the call, or the statement that uses its result, and any ``isinstance`` test of it."""
+    """Yield the call, or the statement that uses it, and an ``isinstance`` test around the call."""
     statement = module.statement(call)
     is_whole = isinstance(statement, ast.Assign | ast.AnnAssign | ast.Return)
     yield statement if is_whole and "load_state_dict" not in ast.unparse(statement) else call

@@ -94,7 +94,7 @@ def _string_results(
 
 
 def _is_key(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a key in packages to install: ``packages={"petastorm": "0.12"}``."""
+    """Whether a string is a key in a dictionary of packages: ``packages={"petastorm": "0.12"}``."""
     table = module.scopes.parents.get(string)
     if not isinstance(table, ast.Dict) or string not in table.keys or string.value != OLD_ROOT:
         return False
@@ -102,7 +102,7 @@ def _is_key(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _listed(value: str) -> Iterator[requirement.Requirement]:
-    """Yield the requirements with a version or an extra that are lines in a longer string."""
+    """Yield requirements with a version or an extra that have a line of their own in a string."""
     for line in re.finditer(r"[^\n]+", value):
         if (
             "\n" in value

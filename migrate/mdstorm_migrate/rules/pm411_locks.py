@@ -19,7 +19,7 @@ _ENTRY = re.compile(
     (?= [ \t]* (?: [=:\[<>~!@] | \r?$ ) )""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
-#: The form of hashes in the lock files of all these tools.
+#: The beginning of a hash, which is the same in the lock files of all tools.
 _HASH = re.compile(r"\bsha256[:=]")
 _COMMANDS = {
     "poetry.lock": "poetry lock",

@@ -1,1 +1,1 @@
-"""Migrate files: find them, migrate each, and write them, in several processes."""
+"""Migrate files: find them, migrate each in one of several processes, and write them."""

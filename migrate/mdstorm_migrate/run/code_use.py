@@ -1,4 +1,4 @@
-"""Imports and uses in code files, and the mdstorm extras that they need."""
+"""What code files import and use, and the mdstorm extras that they need."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ class FileFacts:
 
     @property
     def holds(self) -> str | None:
-        """The part of the file that does not move without review, or None if all of it does."""
+        """What in the file does not move without review, or None if the whole file moves."""
         return self.stays or ("strings in it name modules" if self.names_need_review else None)
 
     @property

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:  # importing pathspec takes a third of this package's import time
     from pathspec.pattern import Pattern
 
-#: Variables that specify the repository of a git hook, which may be a different repository.
+#: Environment variables that git sets for a hook, and that may point to a different repository.
 _HOOK_VARIABLES = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
 
 

@@ -101,7 +101,7 @@ def _problem(error: SourceError) -> Problem:
 
 
 def _verify(file: DecodedFile, after: bytes, path: PurePath | None, source: Source) -> None:
-    """Raise `EditError` if the result cannot be read and parsed as well as the original."""
+    """Raise `EditError` if the result cannot be read, or a part of it newly fails to parse."""
     try:
         outcome = source.read(after, path)
         check_format(path, file.text, outcome.text)
@@ -210,7 +210,7 @@ _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 
 def _naming_of(module: PythonModule, names: bool, replaces: bool) -> Naming:
-    """Return whether a document uses module names in strings to import or to replace parts.
+    """Return what a document does with module names in strings: import, replace parts, or nothing.
 
     ``mock.patch("petastorm.make_reader")`` refers to the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.
@@ -300,12 +300,12 @@ def _position(found: Edit | Finding) -> tuple[int, int, str]:
     return found.start, found.stop, found.rule
 
 
-#: Names of TOML files without the suffix.
+#: Names of TOML files that do not end in ``.toml``.
 _TOML = ("Pipfile",)
 
 
 def check_format(path: PurePath | None, before: str, after: str) -> None:
-    """Raise an error if the text before can be parsed but the text after cannot.
+    """Raise an error if the text `before` can be parsed, but the text `after` cannot.
 
     Files other than TOML, JSON and INI always pass.
 

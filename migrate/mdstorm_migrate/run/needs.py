@@ -53,7 +53,7 @@ _BY_LIST = re.compile(
     |\benv[ ](?:create|update)\b|^[^#\n]*\b(?:nox|pdm|pipenv|poetry|tox|uv[ ](?:run|sync))\b""",
     re.VERBOSE | re.MULTILINE,
 )
-#: Strings in scripts and definitions that install packages on Databricks.
+#: Strings that identify scripts and definitions that install packages on Databricks.
 _FOR_DATABRICKS = (b"/databricks/", b"spark_version")
 
 

@@ -89,7 +89,7 @@ class Problem:
         return f"{where}: {self.reason}" if where else self.reason
 
 
-#: The effect of module names in strings: nothing, importing them, or replacing parts of them.
+#: What code does with module names in strings: nothing, import modules, or replace parts of them.
 Naming: TypeAlias = Literal["", "imports", "patches"]
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 _Result = TypeVar("_Result")
 
-#: Number of files per chunk, large enough that the cost of passing them on is small.
+#: Number of files per chunk, large enough to make the cost of sending it to a process small.
 _CHUNK = 200
 
 
@@ -47,7 +47,7 @@ def map_files(
 
 
 def _ignore_interrupts() -> None:
-    """Ignore interrupts in a worker, so that a file that is being written is completed."""
+    """Ignore interrupts in a worker, because only the main process handles them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

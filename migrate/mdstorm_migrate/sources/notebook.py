@@ -268,7 +268,7 @@ class JsonStrings:
 
     @cached_property
     def _offsets(self) -> dict[int, list[int]]:
-        """The file positions of the characters in each string that contains escapes."""
+        """The file positions of each string's characters, if it has escapes; filled by `_place`."""
         return {}
 
     def _ends_string(self, start: int, stop: int) -> bool:

@@ -53,7 +53,7 @@ _ENTRY = re.compile(
     re.VERBOSE,
 )
 _VERSIONED = re.compile(r"[ \t]*(-[rc] |[^#]*[=<>~]=|[\w.-]+[ \t]*[<>][ \t]*\d)")
-#: Patterns for the start of files of other kinds, under any name.
+#: Patterns for the start of files whose names do not determine their kind.
 _HEADS: dict[Kind, re.Pattern[bytes]] = {
     "docker": re.compile(
         rb"(?:\s*#[^\n]*\n|\s*ARG[ \t][^\n]*\n|\s*\n)*\s*FROM[ \t]+[\w./:${}-]+"
@@ -64,7 +64,7 @@ _HEADS: dict[Kind, re.Pattern[bytes]] = {
 }
 #: Pattern for the start of tox settings.
 _TOX = re.compile(rb"(?:\s*[#;][^\n]*\n)*\s*\[(?:tox|testenv[^\]\n]*)\]\s")
-#: Suffixes of files that are not searched: code of other sources, data, archives, pages.
+#: Suffixes of files that are not searched: files of other sources, binaries, data, web pages.
 _SKIPPED_SUFFIX = re.compile(
     r"""\.(?: py[icw]? | ipynb | so | dll | dylib | [ao] | exe | class | [jw]ar | whl | egg
     | zip | t?gz | bz2 | [xl]z | zst | 7z | tar | parquet | avro | orc | arrow | feather

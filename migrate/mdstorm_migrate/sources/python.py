@@ -85,7 +85,7 @@ def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Yield the comment prefixes in a ``%python`` cell; a magic alone on a line is unchanged."""
+    """Yield the comment prefixes in a ``%python`` cell, except before a first line without code."""
     first = _PYTHON_CELL.match(cell[0]["text"])
     if first is None:
         return
@@ -124,7 +124,7 @@ def script_metadata(text: str, path: PurePath | None) -> Iterator[Document]:
 
 #: The first line of a cell, with its title and its metadata.
 _MARKER = re.compile(r"^#[ ]%%(?P<about>[^\r\n]*)(?:\r?\n)?", re.MULTILINE)
-#: The header of a Jupytext notebook without such lines.
+#: The header of a Jupytext notebook, whose cells need not begin with ``# %%``.
 _HEADER = re.compile(r"\A(?:#[^\n]*\n)*#[ ]+jupytext:", re.MULTILINE)
 _NO_CODE = re.compile(r"\[(?:markdown|md|raw)\]")
 _MAGIC = re.compile(r"^#[ ]?(?P<magic>(?:!|%(?!%))\w[^\r\n]*)", re.MULTILINE)

@@ -43,7 +43,7 @@ def test_cached_datasets_are_listed(cached: list[str], tmp_path: Path) -> None:
         assert one["last_use"].endswith("+00:00")
 
 
-def test_cache_dir_option_selects_the_directory(cached: list[str], tmp_path: Path) -> None:
+def test_directory_option_selects_the_cache(cached: list[str], tmp_path: Path) -> None:
     assert sorted(listed("--directory", tmp_path / "cache")) == cached
     assert sorted(listed("--directory", f"file://{tmp_path}/cache")) == cached
     for command in ("ls", "clear"):

@@ -43,7 +43,7 @@ def test_head_shows_five_rows_or_the_requested_rows(dataset: Path) -> None:
     assert json.loads(run("head", dataset, "-n", 0, "--format", "json").stdout) == []
 
 
-def test_head_truncates_long_values_and_escapes_line_breaks_in_table(tmp_path: Path) -> None:
+def test_head_truncates_long_values_and_replaces_line_breaks_in_table(tmp_path: Path) -> None:
     write_dataset(tmp_path, {"a": ["x" * 1000, "one\ntwo", "[bold]"]}, {"a": "string"})
     found = cells(run("head", tmp_path))
     assert found[3:] == ["x" * 59 + "…", "one two", "[bold]"]

@@ -1,4 +1,4 @@
-"""The `mdstorm` version, and the help and options for all subcommands."""
+"""The version of `mdstorm`, and the help and options of all its subcommands."""
 
 import shlex
 import subprocess
@@ -41,7 +41,7 @@ def test_every_command_has_a_section_in_the_manual() -> None:
     assert sorted(sections) == commands()
 
 
-def test_storage_options_reach_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_option_values_are_parsed_as_json_or_text(monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, object] = {}
 
     def inspect(url: str, *, storage_options: dict[str, object], **_: object) -> None:
@@ -87,7 +87,7 @@ def example_lines(command: click.Command) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("name", all_commands())
-def test_every_commands_help_examples_are_valid(name: str) -> None:
+def test_examples_in_the_help_of_every_command_are_valid(name: str) -> None:
     command = all_commands()[name]
     examples = example_lines(command)
     assert examples
