@@ -87,7 +87,7 @@ FEATURES = tuple(sorted({CONF, INTERNALS, *_PATH_FEATURES.values(), *_KIND_FEATU
 
 
 def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
-    """Return how often a file uses each feature, and by which names.
+    """Return how often a file uses each feature, counted by feature and name.
 
     An imported name counts once for each use, and once if it is only imported. A file that cannot
     be parsed counts as using nothing.
@@ -156,7 +156,7 @@ def _use(path: str) -> tuple[str, str]:
 
 
 def _name(parts: Sequence[str]) -> str:
-    """Return the name that code uses from a module, with attributes only for converter methods."""
+    """Return the name that a path leads to in its module; a converter method includes its class."""
     first = next(
         (n for n in range(len(parts)) if not petastorm.is_module(".".join(parts[: n + 1]))), None
     )

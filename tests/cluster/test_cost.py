@@ -14,7 +14,7 @@ from tests.cluster.store import Store
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 ROWS, ROW_BYTES = 500_000, 4_008
-#: Prints the CPU ticks used by all processes on a host, and the peak KiB of any Python process.
+#: Command that prints a host's CPU ticks, and the peak KiB of any of its Python processes.
 USED = """
 exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
     $1 == "Name:" { name = $2 }

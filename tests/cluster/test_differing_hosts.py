@@ -19,7 +19,7 @@ ROOT = EXAMPLES.parents[1]
 TRAIN = EXAMPLES / "train_torchrun.py"
 READ = PROGRAMS / "read_half.py"
 
-#: Prints the user, mdstorm's directory, and how many hours the clock is ahead of the disk's.
+#: Program that prints the user, mdstorm's directory, and by how many hours the clock is ahead.
 SHOW = """
 import os, pathlib, tempfile, time, mdstorm
 with tempfile.NamedTemporaryFile() as file:

@@ -12,7 +12,7 @@ from tests.cluster.launchers import finish, mpirun, torchrun
 from tests.cluster.store import Store
 
 EPOCHS = 3
-#: Saves a rank's rows in the directory that all hosts share.
+#: Program that saves a rank's rows in the directory that all hosts share.
 SAVE = f"""
 import os, sys
 import numpy as np

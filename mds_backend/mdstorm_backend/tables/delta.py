@@ -254,7 +254,7 @@ def _dead(table: Any, url: str, paths: list[str]) -> dict[str, DeadRows]:
 
 
 def _dead_rows(vectors: Any) -> dict[str, DeadRows]:
-    """Return the dead rows of files that have any, by percent-decoded file URL.
+    """Return the dead rows of each file that has any, by its percent-decoded URL.
 
     Parameters
     ----------

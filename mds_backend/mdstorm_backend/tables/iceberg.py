@@ -182,7 +182,7 @@ def _pyiceberg(module: str) -> Any:
 
 
 def _newest(location: Location) -> str:
-    """Return the newest metadata file: the one that the hint names, or else the highest number."""
+    """Return the newest metadata file: the one that the hint names, or the one numbered highest."""
     names = _metadata_files(location)
     try:
         hint = bytes(location.child("metadata").read(_HINT)).decode().strip().partition(".")[0]

@@ -20,7 +20,8 @@ from mdstorm_backend.tables.delta import is_delta, open_delta
 from mdstorm_backend.tables.iceberg import is_iceberg, is_metadata, open_iceberg
 from mdstorm_backend.tables.snapshot import AsOf, TableSnapshot, read_by_spark
 
-#: Every path that `_KINDS` or `_MARKER` matches has one of these strings, a test of which is quick.
+#: Every path that `_KINDS` or `_MARKER` matches contains one of these strings, which are searched
+#: for first because that is faster.
 _MARKS = ("_delta_log/", "metadata/", ".hoodie", "_temporary/", "_started_", "_committed_")
 #: Kinds of directories, each with a pattern that matches the paths of its files.
 _KINDS = {
@@ -152,7 +153,7 @@ def _may_be_part_of_a_table(directory: str) -> bool:
 
 
 def _with_those_above(directory: str) -> Iterator[str]:
-    """Yield the URLs of a directory and its parents, until a name is not that of a table's part."""
+    """Yield the URLs of a directory and its parents, up to the first that cannot be in a table."""
     yield directory
     while _may_be_part_of_a_table(directory):
         directory = directory.rpartition("/")[0]

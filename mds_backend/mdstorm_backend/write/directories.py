@@ -345,7 +345,7 @@ def clear_target(location: Location, *, exist_ok: bool, first_shard: str) -> Non
             f"Directory is not empty: {location.url} {what}. Choose another directory, or replace "
             "it with exist_ok=True"
         )
-    claim = Claim(location)  # if this process is killed during removal, a new run can start over
+    claim = Claim(location)  # lets a new run start over if this process is killed meanwhile
     for name in own:
         location.remove(name)
     claim.release()

@@ -34,7 +34,7 @@ class Placement(Protocol):
 
 @dataclass(frozen=True)
 class Shift:
-    """A segment that appears verbatim in the file, starting at character `offset`."""
+    """The placement of a segment that is verbatim in the file, starting at character `offset`."""
 
     offset: int = 0
 

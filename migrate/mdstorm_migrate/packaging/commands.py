@@ -126,7 +126,7 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
 
 
 def rewrite_runs(document: Document, rule: str, start: int, stop: int) -> Iterator[Edit]:
-    """Yield edits to the commands that run Petastorm's modules between two positions."""
+    """Yield edits, between `start` and `stop`, to commands that run Petastorm's modules."""
     if document.needs.importers or document.needs.is_unused:
         return
     for ran in _RUN.finditer(document.text, start, stop):

@@ -181,7 +181,7 @@ def _is_in_all(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def is_fallback_import(module: PythonModule, binding: Binding) -> bool:
-    """Whether an import is only a fallback for mdstorm: in another branch, or after a ``try``."""
+    """Whether an import is only a fallback for mdstorm's, in another branch or after a ``try``."""
     if is_fallback(module, binding.node, binding.name):
         return True
     start = module.span(binding.node)

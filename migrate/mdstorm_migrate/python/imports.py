@@ -260,7 +260,7 @@ _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "Typ
 
 @dataclass(frozen=True)
 class TextualUse:
-    """A use of ``petastorm`` in a string or comment, and the prefix of its path not in mdstorm."""
+    """A use of ``petastorm`` in a string or comment, with the path's prefix that mdstorm lacks."""
 
     start: int
     stop: int
@@ -269,7 +269,7 @@ class TextualUse:
 
 
 def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[TextualUse]:
-    """Yield uses of a scope's ``petastorm`` in annotations; for a module, also in type comments.
+    """Yield uses of a scope's ``petastorm`` in annotations, and in type comments if it is a module.
 
     Without a scope, yield uses that no import binds: types that are not evaluated at run time.
     """

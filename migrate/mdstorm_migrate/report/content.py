@@ -92,7 +92,7 @@ class FileReport:
 
     @cached_property
     def before(self) -> str:
-        """The text before the migration, in which spans count characters."""
+        """The text before the migration, to which the spans of edits and findings refer."""
         return self.outcome.outcome.texts()[0].removeprefix(_MARK)
 
     @cached_property

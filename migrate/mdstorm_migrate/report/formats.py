@@ -40,7 +40,7 @@ def render(report: Report, format_: str) -> str:
 
 
 def find_format(path: PurePath, asked: str | None, offered: Sequence[str] = FORMATS) -> str:
-    """Return the format of a report: the requested one, or the one for its suffix.
+    """Return the format of a report: the requested one, or else the one for the file's suffix.
 
     Raises
     ------

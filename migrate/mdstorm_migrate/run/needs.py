@@ -102,7 +102,7 @@ def needs_of(
 
 
 def _needs(path: Path, use: CodeUse, project: _Project, plain: Needs) -> Needs:
-    """Return the requirements that a list's code needs."""
+    """Return what a list must contain for the code that it serves."""
     listed = project.listed(path)
     extras = set(use.extras)
     is_given = not use.builds_session and (is_code(path) or use.is_given_session)

@@ -255,7 +255,10 @@ class JsonStrings:
         return starts
 
     def _place(self, offset: int, ends: bool) -> int:
-        """Return the position of `offset` in the file; `ends` prefers a string's end to a start."""
+        """Return the position of `offset` in the file.
+
+        Between two strings, this is the end of the first if `ends`, else the start of the second.
+        """
         search = bisect.bisect_left if ends else bisect.bisect_right
         number = min(max(search(self._starts, offset) - 1, 0), len(self.spans) - 1)
         at, until = self.spans[number]
