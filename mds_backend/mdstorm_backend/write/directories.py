@@ -76,7 +76,7 @@ def retried(location: Location, call: Callable[[], _Result], retry: int = DEFAUL
             lasting = (errors.MDStormError, FileNotFoundError, PermissionError)
             if isinstance(error, lasting) and not isinstance(error, errors.StorageError):
                 raise
-            _logger.warning("writing to %s failed, trying again: %r", location.url, error)
+            _logger.warning("access to %s failed, trying again: %r", location.url, error)
             time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * (1 + random.random()))
     return call()
 
