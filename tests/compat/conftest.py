@@ -13,7 +13,7 @@ import mdstorm
 
 @pytest.fixture(scope="session")
 def where(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """URLs of the same table in Parquet and MDS, with unusable folders next to them."""
+    """URLs of the same table in Parquet and MDS; the folders next to them provoke errors."""
     folder: Path = tmp_path_factory.mktemp("mistakes")
     for name in ("parquet", "others", "empty", "csv"):
         (folder / name).mkdir()

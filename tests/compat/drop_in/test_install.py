@@ -57,7 +57,7 @@ class TestInstalled:
         assert mdstorm.__version__ != petastorm.__version__
 
     def test_reloading_petastorm_module_reloads_mdstorm_module(self) -> None:
-        import petastorm.etl.petastorm_generate_metadata as ours  # not patched by other tests
+        import petastorm.etl.petastorm_generate_metadata as ours  # no other test patches this
 
         before = ours.main
         assert importlib.reload(ours) is sys.modules["mdstorm.etl.petastorm_generate_metadata"]
@@ -141,8 +141,8 @@ def test_installed_petastorm_is_not_replaced(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_petastorm_is_not_importable_without_the_drop_in() -> None:
-    # Run in a separate process, because Spark may have added the stand-in to this process's
-    # search path.
+    # Run in a separate process, because Spark may have added the stand-in for `petastorm` to this
+    # process's search path.
     program = "import importlib.util, mdstorm; assert importlib.util.find_spec('petastorm') is None"
     subprocess.run([sys.executable, "-I", "-c", program], check=True, timeout=60)
 

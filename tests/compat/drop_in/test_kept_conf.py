@@ -17,7 +17,7 @@ KEY = SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF
 
 
 class RuntimeConfig:
-    """A configuration that accepts only the keys in `taken` and raises an error for all others."""
+    """A configuration that accepts only the keys in `taken` and raises `error` for all others."""
 
     def __init__(self, error: Exception, *taken: str) -> None:
         self._error, self._taken = error, taken
@@ -42,14 +42,14 @@ class RuntimeConfig:
 
 @pytest.fixture
 def patched() -> Iterator[type[RuntimeConfig]]:
-    """A configuration class whose rejected keys mdstorm keeps until the test ends."""
+    """A configuration class. Until the test ends, mdstorm keeps the values that it rejects."""
     module = ModuleType("pyspark.sql.conf")
     kind = type("RuntimeConfig", (RuntimeConfig,), dict(vars(RuntimeConfig)))
     module.RuntimeConfig = kind  # type: ignore[attr-defined]
     keep_refused_confs(module)
     keep_refused_confs(module)
     yield kind
-    kind(OSError(), KEY).set(KEY, "")  # a key that a session accepts is no longer kept
+    kind(OSError(), KEY).set(KEY, "")  # mdstorm forgets a value once a session accepts its key
 
 
 def refused(key: str = KEY) -> Exception:
@@ -71,7 +71,7 @@ def test_conf_that_a_session_accepts_is_not_kept(patched: type[RuntimeConfig]) -
     conf.set(KEY, "taken")
     assert conf.get(KEY) == "taken"
     with pytest.raises(Exception, match="CONFIG_NOT_AVAILABLE"):
-        patched(refused()).get(KEY)  # the earlier value is forgotten
+        patched(refused()).get(KEY)  # mdstorm has forgotten the value
     conf.unset(KEY)
     assert conf.get(KEY) is None
 

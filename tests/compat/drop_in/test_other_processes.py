@@ -12,7 +12,7 @@ import pytest
 from tests.installed import installed_as_petastorm
 from tests.programs import run_program
 
-#: A module next to the program. Worker processes import it first.
+#: A module next to the program, which its child processes import.
 NEIGHBOUR = """
 from petastorm.transform import TransformSpec
 

@@ -63,7 +63,7 @@ def assert_same(found: Any, expected: Any, what: str = "") -> None:
     assert array.shape == wanted.shape, what
     assert array.dtype.newbyteorder("=") == wanted.dtype, what
     assert isinstance(found, np.ndarray) == isinstance(expected, np.ndarray), what
-    if what.endswith("jpeg"):  # decoders round differently
+    if what.endswith("jpeg"):  # JPEG decoders round differently
         assert np.abs(array.astype(int) - wanted).max() <= 2, what
     else:
         np.testing.assert_array_equal(array, wanted, what)
@@ -106,7 +106,7 @@ def row(i: int) -> dict[str, Any]:
 
 
 def encoded(numbers: range) -> pa.Table:
-    """Return rows as Spark stores them."""
+    """Return the rows with the given numbers as Spark stores them."""
     rows = [dict_to_spark_row(SCHEMA, row(i)).asDict() for i in numbers]
     binary = ["vec", "mat", "mask", "zipped", "image"]
     types = {name: pa.binary() for name in binary} | {"id": pa.int64()}

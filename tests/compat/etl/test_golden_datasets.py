@@ -171,7 +171,7 @@ def test_rdd_on_session_without_rdds_raises_error(spark: Any) -> None:
 
 
 class Partitions:
-    """A SparkContext stand-in that runs one partition per number here, in reverse order."""
+    """Stands in for a SparkContext, and runs one partition per number, in reverse order."""
 
     def parallelize(self, numbers: Iterable[int], slices: int) -> Partitions:
         self.numbers = list(numbers)

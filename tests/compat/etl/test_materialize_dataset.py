@@ -113,7 +113,7 @@ def test_appending_rows_with_a_different_schema_raises_error(tmp_path: Path) -> 
 
 
 def test_reader_error_names_files_from_earlier_failed_block(tmp_path: Path) -> None:
-    """Readers take the fields from the first block's metadata, regardless of the files."""
+    """Readers take the fields from the first block's metadata, whatever the files contain."""
     for name, size in (("a", 2), ("b", 3)):
         field = UnischemaField("vec", np.float32, (size,), NdarrayCodec())
         value = bytes(NdarrayCodec().encode(field, np.zeros(size, np.float32)))

@@ -65,7 +65,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
     else:
         codec = draw(st.sampled_from([NdarrayCodec(), CompressedNdarrayCodec()]))
         shape = tuple(draw(st.lists(st.none() | st.integers(1, 3), max_size=3)))
-        # Exclude scalar strings: they are decoded with their own length, not the stored length.
+        # Exclude scalar strings: decoding does not keep the length of their dtype.
         dtype = np.dtype(draw(st.sampled_from(ARRAYS if shape else ARRAYS[:-1]))).type
     field = UnischemaField(name, dtype, shape, codec, nullable)
     least = 1 if kind == "image" else 0

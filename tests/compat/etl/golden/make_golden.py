@@ -1,4 +1,4 @@
-"""Write the datasets in this folder with Petastorm itself, and the rows that its reader returns.
+"""Use Petastorm to write the datasets in this folder, and the rows that its reader returns.
 
 Run by hand, in an environment with petastorm 0.13.1, pyspark 3.5 and opencv-python-headless, from
 this folder: ``python make_golden.py``.
