@@ -117,7 +117,7 @@ def kilobytes(count: int) -> Any:
 
 
 class TestLocalDiskCache:
-    """The cache class on its own."""
+    """`LocalDiskCache` without a reader."""
 
     @pytest.mark.parametrize("damage", [b"", b"x", None], ids=["empty", "short", "one bit"])
     def test_value_is_recomputed_if_its_cache_file_is_damaged(
@@ -172,9 +172,8 @@ class TestLocalDiskCache:
         left.touch()
         cache.cleanup()
         assert not left.parent.exists()
-        monkeypatch.setattr(
-            os, "replace", lambda *_: os.remove("gone")
-        )  # another process has removed the file
+        # As if another process had removed the file.
+        monkeypatch.setattr(os, "replace", lambda *_: os.remove("gone"))
         assert cache.get("d", lambda: 1) == 1
 
     def test_cache_on_full_disk_warns_once_and_computes_values(

@@ -130,7 +130,7 @@ def merge(state: State, rows: list[Row]) -> State:
 
 
 def remove(state: State, rows: list[Row]) -> State:
-    """Delete with deletion vectors, as Spark does, and replace a file's earlier deletion vector."""
+    """Delete with deletion vectors, as Spark does; a new vector replaces a file's earlier one."""
     path, found, dead = state
     keys = {key for key, _ in rows}
     vectors = {}
@@ -145,7 +145,7 @@ def remove(state: State, rows: list[Row]) -> State:
 
 
 STEPS: list[Callable[[State, list[Row]], State]] = [append, overwrite, remove]
-if int(pa.__version__.split(".")[0]) >= 16:  # older versions cannot read delta-rs's files
+if int(pa.__version__.split(".")[0]) >= 16:  # older pyarrow cannot read delta-rs's files
     STEPS += [delete, merge]
 
 
@@ -278,7 +278,7 @@ def test_unsupported_arguments_with_delta_table_raise_error(table: Path) -> None
 
 
 def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None:
-    """CONVERT TO DELTA keeps the metadata. New metadata is rejected: it fits only one version."""
+    """CONVERT TO DELTA keeps the metadata. Adding it later fails: it would fit only one version."""
     path = tmp_path / "t"
     fields = [
         UnischemaField("id", np.int64, (), None, False),

@@ -41,7 +41,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def _ctrl_c(ctrl_c_raises: None) -> None:
-    """Raise KeyboardInterrupt in the main thread, but not within `HANDING_OVER` or logging."""
+    """Make SIGINT raise KeyboardInterrupt once no `HANDING_OVER` function and no logging runs."""
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and (frame.f_code.co_name in HANDING_OVER or in_logging(frame)):
@@ -135,7 +135,7 @@ def values(item: Any) -> list[int]:
 
 
 def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int]:
-    """Return the rows read before an error, which is raised here after `stop` items if given."""
+    """Return the rows read before an error. If `stop` is given, raise it after that many items."""
     found: list[int] = []
     with suppress(error):
         for number, item in enumerate(loader, 1):
@@ -146,7 +146,7 @@ def taken(loader: Any, stop: int | None, error: type[BaseException]) -> list[int
 
 
 def stopped(loader: Any) -> dict[str, Any]:
-    """Return the loader state and stop its reader."""
+    """Return the state of a loader or reader, and stop the reader."""
     state = json.loads(json.dumps(loader.state_dict()))
     getattr(loader, "reader", loader).stop()
     return state  # type: ignore[no-any-return]
@@ -214,7 +214,7 @@ def test_state_after_random_interrupts_does_not_lose_rows(
 
 
 class InterruptedLock:
-    """A lock that raises KeyboardInterrupt after being released `times` times."""
+    """A lock that raises KeyboardInterrupt when it is released for the `times`-th time."""
 
     def __init__(self, times: int) -> None:
         self._lock, self._times = RLock(), times

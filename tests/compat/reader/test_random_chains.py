@@ -27,7 +27,7 @@ def parquet(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 class Items:
-    """A reader wrapper that keeps its position when an iterator ends."""
+    """A reader in the form of a loader. Each iterator continues where the last one stopped."""
 
     def __init__(self, reader: Any) -> None:
         self.reader = reader
@@ -40,7 +40,7 @@ class Items:
 
 def again(loader: Any) -> None:
     if isinstance(loader, Items):
-        assert not list(loader.reader)  # the reader reaches its end only if asked again
+        assert not list(loader.reader)  # a reader notices its end only when asked for another item
         loader.reader.reset()
 
 

@@ -107,7 +107,7 @@ def test_reader_continues_after_keyboard_interrupt(ten: str, make: Any) -> None:
         assert found + numbers(reader) == 3 * list(range(10))
 
 
-def test_rows_in_a_share_are_read_once_despite_several_interruptions(ten: str) -> None:
+def test_rows_in_a_row_group_are_read_once_despite_several_interruptions(ten: str) -> None:
     moments = iter([*"....", "here", *"..", "here", *"." * 20])
 
     def interrupted(row: Any) -> Any:
@@ -118,7 +118,8 @@ def test_rows_in_a_share_are_read_once_despite_several_interruptions(ten: str) -
     spec = TransformSpec(interrupted)
     with row_reader(ten, reader_pool_type="dummy", transform_spec=spec) as reader:
         found = [next(reader).number for _ in range(2)]
-        reader.load_state_dict(reader.state_dict())  # mid-share, so that the share is read again
+        # The position is within a row group, which is therefore read again.
+        reader.load_state_dict(reader.state_dict())
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 next(reader)

@@ -298,7 +298,7 @@ def test_loader_loads_and_saves_states_after_set_epoch(thirty: str, order: str, 
 
 @pytest.mark.parametrize("later", [False, True])
 def test_row_reader_raises_error_for_another_ranks_state(tmp_path: Path, *, later: bool) -> None:
-    """Near the beginning of an epoch, only items from the first row group have been consumed."""
+    """The error is raised even if only items from the first row group have been consumed."""
     url = write_parquet(tmp_path, {"id": range(1_003)}, 70)
 
     def reader(rank: int) -> Any:
@@ -418,7 +418,7 @@ def test_repeated_peek_with_new_loaders_advances_epoch(thirty: str) -> None:
     assert found[0] == found[1] != found[2] == found[3]
 
 
-def test_pass_resumed_at_epoch_end_advances_later_readers_epoch(thirty: str) -> None:
+def test_pass_resumed_at_epoch_end_advances_the_epoch_of_later_readers(thirty: str) -> None:
     def reader() -> Any:
         return make_batch_reader(thirty, num_epochs=1, cur_shard=0, shard_count=1)
 

@@ -109,7 +109,7 @@ def below_global(limit: int) -> Callable[[Any], Any]:
 
 
 def commented(number: int) -> Callable[[Any], Any]:
-    """Return a function with this number in its docstring and in a comment."""
+    """Return a function whose docstring and comment contain `number`."""
     variables: dict[str, Any] = {}
     exec(
         f"def test(id):\n    'Docstring {number}'\n    # comment {number}\n    return id < 600",
@@ -279,7 +279,7 @@ def test_predicate_description_is_the_same_in_every_process() -> None:
 
 
 class World:
-    """Ranks that train in lockstep on selected rows, with `Join` for ranks that end early."""
+    """Ranks that train in lockstep on selected rows. As with `Join`, some may end early."""
 
     def __init__(self, converter: SparkDatasetConverter, seed: int) -> None:
         self.converter = converter
@@ -337,7 +337,7 @@ class World:
         return found
 
     def check(self) -> None:
-        """Check that an epoch returns all rows once, whether uninterrupted or resumed."""
+        """Check that each epoch returns each selected row once, uninterrupted and resumed."""
         wanted = Counter(dict.fromkeys(self.kept, self.epochs))
         whole = self.steps(self.loaders())
         assert Counter(chain(*chain(*whole))) == wanted

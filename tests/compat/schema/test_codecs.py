@@ -181,7 +181,7 @@ def test_archive_is_decompressed_only_up_to_its_declared_size(
         for _ in range(1 << 8):
             member.write(bytes(1 << 20))
     stored = bytearray(file.getvalue())
-    stored[6] = 0  # no checksum after the data, as in numpy.savez archives
+    stored[6] = 0  # as in numpy.savez archives, no checksum follows the data
     tracemalloc.start()
     try:
         with pytest.raises(EncodingError, match=message):

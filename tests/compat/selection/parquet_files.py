@@ -28,7 +28,7 @@ def write(
 
 
 def read_all(source: SampleSource) -> list[Batch]:
-    """Return all of a source's shards."""
+    """Return each of a source's shards as a batch."""
     return [
         source.shard(number).read(np.arange(size), source.schema.names)
         for number, size in enumerate(source.shard_sizes)
@@ -43,5 +43,5 @@ def batch_of(table: pa.Table) -> tuple[Batch, Schema]:
 
 
 def column(source: SampleSource, name: str) -> list[Any]:
-    """Return the values in all shards of a column, which must not contain nulls."""
+    """Return a column's values from all shards. They must not be null."""
     return [value for batch in read_all(source) for value in batch[name].tolist()]

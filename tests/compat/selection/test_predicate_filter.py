@@ -263,7 +263,7 @@ class TestFunctionsOfSeries:
         ]:
             assert included(by.in_reduce([small, named], function), IDS, batched=True) == expected
 
-    def test_row_error_has_series_error_as_cause(self) -> None:
+    def test_error_for_a_row_has_error_for_series_as_cause(self) -> None:
         with pytest.raises(KeyError) as raised:
             included(by.in_lambda(["id"], lambda i: {}[int(i)]), IDS, batched=True)
         assert isinstance(raised.value.__cause__, TypeError)
@@ -326,7 +326,7 @@ def test_in_intersection_includes_arrays_with_a_wanted_value() -> None:
         predicate.do_include({"a": 1})
 
 
-#: Ids selected from 0 to 19, recorded with Petastorm 0.13.1.
+#: The numbers below 20 that Petastorm 0.13.1 selects for the first subset.
 FIRST = [0, 1, 3, 5, 6, 10, 13]
 
 
