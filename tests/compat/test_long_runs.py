@@ -94,7 +94,7 @@ def test_many_loaders_do_not_leak_files_threads_or_memory(
     assert after[2] - before[2] < 16 << 20
 
 
-#: Trains with infinite epochs, resuming after random batches, and checks each row's count.
+#: Reads an infinite pass, resumes after random batches, and checks how often each row was read.
 ENDLESS = """
 import collections, json, random, sys
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset

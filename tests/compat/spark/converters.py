@@ -26,7 +26,7 @@ Read = Callable[..., list[Rows]]
 def converter_of(
     directory: Path, columns: Columns, fields: Fields, **options: Any
 ) -> SparkDatasetConverter:
-    """Write an MDS dataset with these columns and return a converter, as for a DataFrame."""
+    """Write an MDS dataset with these columns; return a converter, as if for a DataFrame."""
     dataset = write_dataset(directory, columns, fields, **options)
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
 
@@ -102,7 +102,8 @@ WAYS = {
     "make_reader": of_reader(make_reader),
 }
 with_each = pytest.mark.parametrize("numbers", WAYS.values(), ids=WAYS)
-#: All loaders in both orders. In the elastic order they behave alike, so most are marked as long.
+#: All loaders and readers, in both orders. In the elastic order they behave alike, so most are
+#: marked as long.
 with_each_in_either_order = pytest.mark.parametrize(
     ("numbers", "order"),
     [

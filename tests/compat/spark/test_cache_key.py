@@ -91,7 +91,7 @@ def test_cache_key_reuses_existing_copy_for_different_plan(spark: Any, cache_dir
     assert first.cache_dir_url == named.cache_dir_url == found.cache_dir_url
 
 
-def test_converter_its_loaders_and_pickles_keep_copy_in_use(spark: Any, cache_dir: Path) -> None:
+def test_copy_is_in_use_while_a_converter_or_its_loader_exists(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(5), cache_key="rows")
     url = converter.cache_dir_url
     assert url is not None

@@ -43,7 +43,9 @@ class TestDataLoaderFunction:
             assert loader.keywords["reader"] is manager.reader
             assert loader is manager.loader
 
-    def test_data_loader_fn_gets_share_and_transform(self, ten: SparkDatasetConverter) -> None:
+    def test_reader_for_data_loader_fn_has_share_and_transform(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         spec = TransformSpec(lambda frame: frame * 2)
         arguments = {**IN_ORDER, "cur_shard": 1, "shard_count": 2, "transform_spec": spec}
         with ten.make_torch_dataloader(data_loader_fn=Recorder, **arguments) as loader:

@@ -208,7 +208,7 @@ def test_frame_converted_to_object_store_is_read_in_both_orders(
 NAME = "20260102030405-appid-local-1-0e1c6d5e-9d5c-4b8e-8c44-d5b7b0f2a1aa"
 SHARD = "part-00000-0123abcd-0.00000.mds"
 
-#: The driver is killed after some of the four tasks have finished.
+#: Kills its driver as soon as the given number of its four tasks have finished.
 KILLED = (
     SESSION
     + """

@@ -25,7 +25,7 @@ from mdstorm_backend import MDSWriter, open_dataset
 
 ROWS = 1300
 FLOATS = ("a", "b", "c", "d", "e")
-#: All columns in stored and in reverse order, columns with gaps, adjacent columns, one column.
+#: All columns in stored and in reverse order, two columns apart, two adjacent columns, one column.
 CHOICES = [["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"], ["d", "a"], ["b", "c"], ["c"]]
 ORDERS: dict[str, dict[str, Any]] = {
     "in order": {"shuffle_row_groups": False},

@@ -19,7 +19,7 @@ from mdstorm._spark.renewed import Renewed
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler
 from mdstorm_backend.storage import Location
 
-#: Converts a frame under a shared key, without Spark, once all processes have started.
+#: Waits until all processes have started, and converts a frame under a shared key, without Spark.
 PROGRAM = """
 import json, os, sys, time, uuid
 from pathlib import Path

@@ -203,7 +203,7 @@ def test_frame_is_converted_again_after_a_failed_conversion(
 
 
 def frame(*files: str, plan: int = 7, schema: str = "[]") -> Any:
-    """Return a stand-in for a Spark Connect frame, which caches its first hash."""
+    """Return a stand-in for a Spark Connect frame that has cached an outdated hash."""
     fresh = SimpleNamespace(semanticHash=lambda: plan)
     return SimpleNamespace(
         select=lambda star: fresh,

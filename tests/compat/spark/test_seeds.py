@@ -45,7 +45,7 @@ def test_new_loaders_with_shard_arguments_continue_with_next_epoch_of_default_se
     assert numbers(thousand, **seeded) == epochs[:ROWS]
     numbers(thousand, **{**arguments, "shuffle_rows": False, "shuffle_row_groups": False})
     assert numbers(thousand, seed=None, **arguments) == epochs[2 * ROWS : 3 * ROWS]
-    # 0 is an ordinary seed in the elastic order, but means no seed in Petastorm.
+    # In the exact order, 0 means no seed, as in Petastorm. In the elastic order, it is a seed.
     zero = numbers(thousand, seed=0, **arguments)
     assert (zero == epochs[3 * ROWS :]) == (order == "exact")
 

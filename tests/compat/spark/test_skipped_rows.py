@@ -99,7 +99,7 @@ def test_transform_that_drops_rows_gets_no_damaged_rows(tmp_path: Path, write: A
             transform_spec=TransformSpec(even),
             batch_size=5,
             num_epochs=1,
-            shuffling_queue_capacity=20,  # rows from two shards are spread over the same batches
+            shuffling_queue_capacity=20,  # so that batches mix rows from two shards
             cur_shard=rank,
             shard_count=2,
         )

@@ -73,7 +73,7 @@ class Chain:
     states: list[Any] = field(default_factory=lambda: [None])
 
     def link(self, batches: int | None) -> bool:
-        """Read this many batches, or all, on each rank; return False if too few rows remain."""
+        """Read `batches` batches (None: all) on each rank; return False if too few rows remain."""
         size = self.world_size or self.draw.randint(1, 4)
         options = {**self.arguments, "batch_size": self.batch_size or self.draw.randint(1, 90)}
         states, counts = [], []

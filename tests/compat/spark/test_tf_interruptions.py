@@ -83,7 +83,7 @@ def taken_until(
     interrupt_after: Callable[[float], None] = lambda seconds: None,
     seconds: float = 0.0,
 ) -> list[int]:
-    """Return the rows read before an error, which is raised here at item `stop` if given."""
+    """Return the rows read before an error. If `stop` is given, raise it at that item."""
     items: list[Any] = []
     item = None
     with suppress(error):

@@ -89,7 +89,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def converter(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """All cases as columns of one frame."""
+    """A converter over a frame with one column for each case."""
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     rows = [

@@ -40,7 +40,7 @@ def by_row_reader(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[in
 
 
 def by_batch_reader(name: str, rank: int, ranks: int, **as_of: Any) -> Iterator[int]:
-    """Pass the table name in a list."""
+    """Read with `make_batch_reader`, which is given the table name in a list."""
     share = {"num_epochs": 1, "cur_shard": rank, "shard_count": ranks}
     with make_batch_reader([name], **share, **as_of) as batches:
         yield from (n for batch in batches for n in batch.n.tolist())

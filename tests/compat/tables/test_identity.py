@@ -27,7 +27,7 @@ def test_parent_obtains_credentials_for_workers_without_an_identity(
     method: str,
     orders: Catalog,  # noqa: F811
 ) -> None:
-    orders.unity.lifetime = 3.0  # the parent's first credentials expire too soon
+    orders.unity.lifetime = 3.0  # the first credentials expire before workers use them
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
         how: dict[str, Any] = {"num_workers": 2, "multiprocessing_context": method}
         loader = StreamingDataLoader(made.dataset, batch_size=3, worker_init_fn=forget, **how)

@@ -34,7 +34,7 @@ MANY, FEW = 640, 4
 
 
 def put(catalog: Catalog, folder: Path, files: int, rows: int) -> None:
-    """Create the table `NAME` from files that are downloaded one after another."""
+    """Create the table `NAME` with the given number of files, and of rows in each file."""
     rng = np.random.default_rng(1)
     table = folder / "events"
     added = []
@@ -91,9 +91,8 @@ def test_requests_in_progress_when_credentials_expire_are_repeated(
             guard.handed_out[0] = type(last)(last.prefix, 0.0, *last.keys().values())
 
     monkeypatch.setattr(renewing, "opened_filesystems", {})
-    monkeypatch.setattr(
-        s3_objects, "turns_by_loop", WeakKeyDictionary()
-    )  # without other tests' stores
+    # Forget the stores of other tests.
+    monkeypatch.setattr(s3_objects, "turns_by_loop", WeakKeyDictionary())
     monkeypatch.setattr("mdstorm_backend.storage.credentials.LONGEST_YOUTH", 0.0)
     dataset = open_parquet(NAME)
     guard.requests.clear()

@@ -139,7 +139,7 @@ def test_integers_with_nulls_stay_floats() -> None:
 
 
 class TestArrays:
-    """Array columns in all their forms."""
+    """Array columns as lists, as one array, or as one array per row."""
 
     def test_list_elements_are_cast(self) -> None:
         found = declare(pa.array([[1, 2], None, [3]]), np.float32, (None,))

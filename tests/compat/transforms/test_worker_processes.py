@@ -69,7 +69,7 @@ def test_error_in_worker_process_is_raised_unchanged(url: str) -> None:
     with processes(url, fail) as reader, pytest.raises(MineError) as caught:
         next(reader)
     assert caught.value.args == (7, "seven")
-    assert "in fail" in str(caught.value.__cause__)  # the traceback in the worker
+    assert "in fail" in str(caught.value.__cause__)  # the worker's traceback
 
 
 def test_worker_process_that_dies_raises_error(url: str) -> None:
