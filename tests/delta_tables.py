@@ -161,7 +161,7 @@ def stored_vector(table: Path, rows: Iterable[int]) -> dict[str, Any]:
 
 
 def _bitmap(dead: Iterable[int]) -> tuple[bytes, dict[str, int]]:
-    """Encode rows as a 64-bit portable Roaring bitmap after Delta's magic number."""
+    """Encode rows as Delta's magic number followed by a 64-bit portable Roaring bitmap."""
     rows = np.array(sorted(set(dead)), np.uint64)
     high = rows >> np.uint64(32)
     parts = [struct.pack("<IQ", _MAGIC, len(np.unique(high)))]

@@ -61,7 +61,7 @@ def _is_reporting(frame: Any) -> bool:
 
 
 class CtrlC:
-    """Negating an instance interrupts the main thread at the next function call or return to C.
+    """Negating an instance interrupts the main thread at its next function call or loop iteration.
 
     A function such as `os.kill` would raise the interrupt before it returns.
     """

@@ -15,7 +15,7 @@ _DATA = Path(__file__).with_name("data")
 
 
 def attack_dataset(name: str, random: Random) -> bool:
-    """Read a damaged dataset; return whether it could be read to its end."""
+    """Damage a copy of a dataset and read it; return whether it could be read to its end."""
     with TemporaryDirectory() as folder:
         copy = copytree(_DATA / name, Path(folder, name))
         file = random.choice(sorted(path for path in copy.rglob("*") if path.is_file()))
@@ -25,7 +25,7 @@ def attack_dataset(name: str, random: Random) -> bool:
         try:
             with make(copy.as_uri(), reader_pool_type="dummy", num_epochs=1) as reader:
                 return sum(1 for _ in reader) >= 0
-        except (MDStormError, UnicodeDecodeError):  # raised by strings in damaged pages
+        except (MDStormError, UnicodeDecodeError):  # damaged text raises the latter
             return False
 
 
@@ -38,5 +38,5 @@ def _damaged_parquet(data: bytes, random: Random) -> bytes:
     return data[: -8 - length] + footer + len(footer).to_bytes(4, "little") + data[-4:]
 
 
-#: The attack, its targets, and the number of attacks.
+#: The attack, its targets, and the number of attacks on each target.
 ATTACKS = ((attack_dataset, ("cities", "codecs", "places", "series"), 20),)

@@ -117,7 +117,7 @@ def write(
             frame = spark.createDataFrame(part, schema.as_spark_schema()).coalesce(1)
             writer = frame.write.mode("append")
             (writer.partitionBy(*partition_by) if partition_by else writer).parquet(target.as_uri())
-            # Files are read in name order.
+            # Readers sort files by name, so names have to follow the order of the rows.
             for file in target.rglob("part-00000-*.parquet"):
                 file.rename(file.with_name(f"part-{start // per_file}.snappy.parquet"))
     for leftover in [*target.rglob("*.crc"), *target.rglob("_SUCCESS")]:

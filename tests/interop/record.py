@@ -42,12 +42,12 @@ def results_of(wanted: list[str], root: Path) -> dict[str, Any]:
         if needs_spark(program) and spark is None:
             spark = make_session()
         faulthandler.dump_traceback_later(_LONGEST_SECONDS, exit=True)
-        clean_stale_shared_memory()  # shared memory of the previous program
+        clean_stale_shared_memory()  # left by the previous program
         folder = root / name
         folder.mkdir()
         try:
             results[name] = run_in(folder, program, spark)
-        except Exception as error:  # a mistake in the program; continue to report all mistakes
+        except Exception as error:  # continue, to report the mistakes in all programs
             print(f"{name}: {error!r}", file=sys.stderr)
     return results
 

@@ -42,7 +42,7 @@ class Run:
         return {"streams": streams}, loader
 
     def ours(self, data: Path) -> list[dict[str, Any]]:
-        """Return the samples that mdstorm's loaders yield, rank by rank."""
+        """Return the batches, state and length of mdstorm's loader on each rank."""
         nodes, ranks = self.world
         results = []
         for rank in range(nodes * ranks):
@@ -135,7 +135,7 @@ INTERRUPTED: list[tuple[Run, dict[str, Any]]] = [
 
 @dataclass(frozen=True)
 class Theirs:
-    """MosaicML Streaming's samples, run by run and rank by rank."""
+    """MosaicML Streaming's results, run by run and rank by rank."""
 
     whole: list[Any]
     interrupted: list[Any]
@@ -144,7 +144,7 @@ class Theirs:
 
 @pytest.fixture(scope="module")
 def theirs(run_in_mosaic: Any, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Theirs:
-    """Run everything in one process, because starting a process takes seconds."""
+    """MosaicML Streaming's results, all from one process, because starting it takes seconds."""
     interrupted = [run for run, _ in INTERRUPTED]
     # These runs load mdstorm's states, which contain an extra key.
     continued = [rest(run, elsewhere, run.ours(data)[0]["state"]) for run, elsewhere in INTERRUPTED]

@@ -65,7 +65,7 @@ def test_waiting_time_is_split_by_kind_of_work(clock: Clock, recorder: Recorder)
     assert recorder.result(Late(made, clock, 8)) == "block"
     recorder.record_batches(1)
     totals = recorder.totals()
-    assert totals["waited_seconds"] == 9 + 3 + 1 + 8  # the fake thread shares the clock
+    assert totals["waited_seconds"] == 9 + 3 + 1 + 8  # simulated threads share the clock
     assert totals["waited_for_downloads"] == pytest.approx(6)
     assert totals["waited_for_decoding"] == pytest.approx(2)
     assert (totals["download_seconds"], totals["decode_seconds"]) == (9, 1)  # waiting is not work

@@ -190,7 +190,7 @@ def join_threads() -> None:
 
 
 def outer(work: Work, threads: PassThreads) -> Iterator[int]:
-    """A generator that wraps the `work` generator."""
+    """A generator that wraps the generator returned by `work.results`."""
     with threads.closing(work.results()) as results:
         yield 0
         yield next(results)

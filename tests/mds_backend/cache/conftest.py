@@ -9,7 +9,7 @@ from tests.mds_backend.cache.shards import RemoteFileSystem, Storage, without_pa
 
 @pytest.fixture(autouse=True)
 def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage]:
-    """A remote store that does not fail."""
+    """A remote store, which fails only if the test adds faults."""
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
     without_pauses(monkeypatch)
     RemoteFileSystem.reset()

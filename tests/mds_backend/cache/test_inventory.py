@@ -51,7 +51,7 @@ def test_clear_cached_removes_one_dataset_or_all_datasets(source: Path, root: Pa
 
 
 @pytest.mark.parametrize("is_read", [False, True])
-def test_replaced_datasets_cache_is_removed_unless_in_use(
+def test_cache_of_replaced_dataset_is_removed_unless_in_use(
     is_read: bool, source: Path, root: Path
 ) -> None:
     for name in ("a", "b"):
@@ -72,7 +72,7 @@ def test_replaced_datasets_cache_is_removed_unless_in_use(
     assert list(root.iterdir()) == []
 
 
-def test_failure_to_remove_replaced_datasets_cache_is_logged(
+def test_failure_to_remove_cache_of_replaced_dataset_is_logged(
     source: Path, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (info,) = make_shards(source, 1)

@@ -229,7 +229,7 @@ def test_slow_compression_does_not_delay_interrupts(
         return compress(*arguments)
 
     class Interrupted(SimpleQueue[Any]):
-        """Raises KeyboardInterrupt without a signal, because Python may lose signals."""
+        """A queue that raises KeyboardInterrupt itself, because Python may lose signals."""
 
         def get(self, *arguments: Any) -> Any:
             assert at_work.wait(60)

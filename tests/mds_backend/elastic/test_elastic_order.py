@@ -238,7 +238,7 @@ def test_streams_and_worlds_unsupported_by_batching_method_raise_error(
     [{"epoch": -1}, {"sample_in_epoch": -1}, {"initial_physical_nodes": 0}, {"num_workers": 0}],
     ids=str,
 )
-def test_invalid_consumed_samples_raise_error(arguments: dict[str, int]) -> None:
+def test_invalid_position_or_node_or_worker_count_raises_error(arguments: dict[str, int]) -> None:
     (name,) = arguments
     with pytest.raises(InvalidArgumentError, match=f"{name} must be at least"):
         rank_work(ElasticOrder(2), STREAMS, World(), **{"epoch": 0, **arguments})
