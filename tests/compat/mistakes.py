@@ -1,4 +1,4 @@
-"""Tables of mistakes, each with a call and the class and text of its expected error."""
+"""Tables of mistakes: invalid calls, and the class and part of the message of each error."""
 
 import re
 from collections.abc import Callable

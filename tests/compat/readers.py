@@ -48,7 +48,7 @@ def row_reader(url: str, **arguments: Any) -> Any:
     return _MADE[-1]
 
 
-#: Runs a test with both kinds of readers.
+#: Runs a test with each kind of reader.
 with_either = pytest.mark.parametrize("reader", [batch_reader, row_reader], ids=["batch", "row"])
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from petastorm import make_batch_reader, make_reader
 
-#: No shuffling and no thread pool, because Petastorm's may end before it has read all rows.
+#: No shuffling, and no thread pool: Petastorm's pool may end before it has read all rows.
 CALM = {"reader_pool_type": "dummy", "shuffle_row_groups": False}
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import petastorm
 from tests.conformance.running import RECORDED, chosen, load_programs, needs_spark, run, save
 
-#: A program that runs longer is considered to hang, and the recording ends with a traceback.
+#: If a program runs longer, it counts as hanging, and the recording ends with a traceback.
 _LONGEST_SECONDS = 60
 
 

@@ -40,7 +40,7 @@ def spark_with_cache(spark: Any, tmp_path: Path, set_conf: Callable[..., None]) 
     return spark
 
 
-#: Programs that write with Spark and read the result, but also run in the short tests.
+#: Programs that write with Spark and read the result, and that also run in the short tests.
 _OF_THE_GATE = {
     "all_files",
     "written_rows_are_read",

@@ -21,7 +21,7 @@ from streaming.base.util import clean_stale_shared_memory
 from tests.conformance.running import chosen, load_programs, needs_spark, run_in, save
 
 PROGRAMS, RECORDED = (Path(__file__).with_name(name) for name in ("programs", "recorded.json"))
-#: A program that runs longer is considered hung, and the recording ends with a traceback.
+#: If a program runs longer, it counts as hanging, and the recording ends with a traceback.
 _LONGEST_SECONDS = 60
 
 

@@ -2,7 +2,7 @@
 
 
 class Clock:
-    """Seconds since the start of the test."""
+    """Counts the seconds since the test began; only `advance` moves it."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""``mdstorm run`` behaves like ``python program.py``, except for `import petastorm`."""
+"""``mdstorm run`` behaves like ``python``, except that `import petastorm` imports mdstorm."""
 
 import json
 import shutil

@@ -30,7 +30,7 @@ def test_round_trip_returns_all_rows_in_every_framework(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_distributed_rank_skips_round_trip(tmp_path: Path) -> None:
+def test_rank_of_distributed_job_skips_round_trip(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     setup.set(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=2, MASTER_ADDR="localhost")
     *_, last = setup.doctor("--cache-dir", f"file://{tmp_path}/cache")

@@ -216,7 +216,7 @@ def test_value_outside_field_range_raises_error(
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [(np.str_, (2,)), (np.object_, ())], ids=str)
-def test_fields_that_mds_cannot_store_decoded_raise_error(
+def test_field_whose_decoded_values_mds_cannot_store_raises_error(
     tmp_path: Path, dtype: Any, shape: Any
 ) -> None:
     schema = Unischema("Own", [UnischemaField("x", dtype, shape, JsonCodec())])

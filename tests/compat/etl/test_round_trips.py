@@ -29,7 +29,7 @@ from mdstorm_backend.parquet import open_parquet
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 BINARIES = st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0"))
-#: Scalar NumPy types, the Spark and Arrow types that store them, and strategies for values.
+#: Scalar NumPy types, the Spark and Arrow types that store them, and strategies for their values.
 SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
     (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
     (np.uint8, "short", pa.int16(), st.integers(0, 255)),
@@ -48,7 +48,7 @@ ARRAYS = ["int16", "uint64", "float16", "float32", "bool", "M8[s]", "<U3"]
 
 @st.composite
 def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, list[Any]]:
-    """Draw a field, its Parquet type and encoded values."""
+    """Draw a field, its Parquet type, and its encoded values."""
     nullable = draw(st.booleans())
     nulls = [nullable and draw(st.integers(0, 3)) == 0 for _ in range(6)]
     kind = draw(st.sampled_from(["scalar", "scalar", "array", "array", "image"]))

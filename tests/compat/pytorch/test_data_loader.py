@@ -62,7 +62,7 @@ class TestShuffling:
 
 
 class TestThreads:
-    """Threads that read ahead."""
+    """The threads in which a loader reads ahead."""
 
     @pytest.mark.parametrize("keeps", [True, False])
     def test_threads_end_when_the_context_exits(self, thousand: str, keeps: bool) -> None:

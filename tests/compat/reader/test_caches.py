@@ -1,4 +1,4 @@
-"""``cache_type='local-disk'`` and the underlying cache."""
+"""Readers with ``cache_type='local-disk'``, and the cache that they use."""
 
 import errno
 import os

@@ -72,7 +72,7 @@ class Moment:
 
 @dataclass
 class Same:
-    """A transform that changes nothing."""
+    """A transform that calls `moment` and changes nothing."""
 
     moment: Moment
 
@@ -82,7 +82,7 @@ class Same:
 
 
 class All(PredicateBase):
-    """A predicate that keeps all rows."""
+    """A predicate that calls `moment` and keeps all rows."""
 
     def __init__(self, moment: Moment) -> None:
         self.moment = moment

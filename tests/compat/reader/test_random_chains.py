@@ -1,4 +1,4 @@
-"""Random chains over readers and their loaders neither lose nor repeat rows."""
+"""Random chains of readers or loaders, each resuming the previous one, read each row once."""
 
 import random
 from collections import Counter
@@ -49,7 +49,7 @@ def stop(loader: Any) -> None:
 
 
 def chain_of(url: str, seed: int) -> tuple[Chain, Counter[int]]:
-    """Return a chain and the expected rows for one epoch."""
+    """Return a random chain and the rows it should read in each epoch."""
     draw = random.Random(-seed)
     over = draw.choice(["reader", "reader", DataLoader, BatchedDataLoader])
     make_one = draw.choice([make_reader, make_batch_reader])

@@ -59,7 +59,7 @@ def test_dummy_pool_starts_no_threads(ten: str) -> None:
 
     with batch_reader(ten, reader_pool_type="dummy", transform_spec=TransformSpec(note)) as reader:
         next(reader)
-        assert names == ["MainThread"]  # and nothing was read ahead
+        assert names == ["MainThread"]  # one call, so nothing was read ahead
 
 
 def test_mds_dataset_without_samples_raises_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reader arguments: their effects and checks, and consistent signatures everywhere.
+"""Reader arguments: their effects, their checks, and the signatures that declare them.
 
 Petastorm's own behaviour is tested in tests/conformance.
 """

@@ -135,7 +135,7 @@ def of(function: Any) -> dict[str, Any]:
 
 
 SPLIT = partial(by.in_pseudorandom_split, [0.5, 0.5], predicate_field="id")
-#: Pairs of arguments that differ between saving and loading the state.
+#: The arguments of a reader that saves a state, and different arguments of one that loads it.
 OTHER: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"filters": [("id", "<", 600)]}, {"filters": [("id", "<", 900)]}),
     ({"filters": [("id", "<", 600)]}, {}),
@@ -318,7 +318,7 @@ class World:
             for rank in range(self.size)
         ]
         for rank, loader in enumerate(loaders):
-            loader.set_epoch(0)  # otherwise each of the converter's loaders uses a different seed
+            loader.set_epoch(0)  # otherwise, later loaders would begin with later epochs
             if states is not None:
                 loader.load_state_dict(states[rank])
         return loaders

@@ -68,7 +68,7 @@ def test_object_store_paths_begin_with_the_bucket(url: str, path: str) -> None:
     assert get_dataset_path(urlparse(url)) == path
 
 
-def test_unusable_name_node_raises_error_immediately() -> None:
+def test_hdfs_url_without_name_node_raises_error_immediately() -> None:
     with pytest.raises(NameNodeError, match="it does not name a name node"):
         FilesystemResolver("hdfs:///data")
 

@@ -129,7 +129,7 @@ IDS = pa.table(
 )
 
 
-def test_null_arrays_match_no_elements() -> None:
+def test_null_arrays_contain_no_wanted_values() -> None:
     _, schema = batch_of(pa.table({"pair": [[1], [2], [1]]}))
     offsets = pa.array([0, 1, 2, 3], mask=np.array([True, False, False, False]))
     lists = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 1]))

@@ -56,7 +56,7 @@ def with_tf(
         ]
 
 
-#: Runs a test with both frameworks.
+#: Runs a test with each framework.
 with_either = pytest.mark.parametrize("read", [with_torch, with_tf], ids=["torch", "tf"])
 
 

@@ -27,7 +27,7 @@ class Recorder:
 
 
 class TestDataLoaderFunction:
-    """`make_torch_dataloader(data_loader_fn=…)`."""
+    """Loaders made by the `data_loader_fn` that `make_torch_dataloader` is given."""
 
     def test_data_loader_fn_is_called_on_entry_with_three_keywords(
         self, ten: SparkDatasetConverter

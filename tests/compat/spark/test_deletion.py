@@ -98,7 +98,7 @@ def test_second_converter_over_deleted_copy_raises_dataset_not_found(
 
 
 class TestHandler:
-    """`register_delete_dir_handler`."""
+    """Handlers registered with `register_delete_dir_handler`."""
 
     def test_delete_handler_gets_url_and_replaces_removal(self, ten: SparkDatasetConverter) -> None:
         urls: list[str] = []

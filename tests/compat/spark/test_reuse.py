@@ -100,7 +100,7 @@ def test_copies_with_different_options_or_parents_are_not_shared(
     assert first.cache_dir_url == again.cache_dir_url
 
 
-def test_frames_with_current_time_or_functions_are_reused_if_plans_are_equal(
+def test_copies_of_frames_with_current_time_or_functions_are_reused_if_plans_are_equal(
     classic_spark: Any, cache_dir: Path
 ) -> None:
     double = functions.udf(lambda x: x * 2, "long")
@@ -110,7 +110,7 @@ def test_frames_with_current_time_or_functions_are_reused_if_plans_are_equal(
         assert first.cache_dir_url == second.cache_dir_url
 
 
-def test_frames_from_python_rows_or_unseeded_rand_are_not_reused(
+def test_copies_of_frames_from_python_rows_or_unseeded_rand_are_not_reused(
     classic_spark: Any, cache_dir: Path
 ) -> None:
     rows = [(1, "x")]

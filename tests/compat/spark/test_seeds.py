@@ -83,7 +83,7 @@ def test_new_loaders_continue_after_loaded_epoch(
 
 
 @in_either_order
-def test_sample_loader_state_resumes_its_own_epoch_after_another_loader_was_read(
+def test_state_of_sample_loader_resumes_its_epoch_after_another_loader_was_read(
     thousand: SparkDatasetConverter, order: str
 ) -> None:
     arguments = {**SHUFFLED, "cur_shard": 0, "shard_count": 1, "order": order}

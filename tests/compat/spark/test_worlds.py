@@ -42,7 +42,7 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
 
 
 class TestAutomaticShares:
-    """`cur_shard="auto"`."""
+    """Shares of the ranks with `cur_shard="auto"`."""
 
     @with_each_in_either_order
     @pytest.mark.parametrize(

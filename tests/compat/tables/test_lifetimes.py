@@ -29,7 +29,7 @@ from mdstorm_backend.storage import renewing, s3_objects
 
 NAME = "main.sales.events"
 FILES, ROWS = 40, 50
-#: Ten times as many files as a process requests at once, so that requests span the epoch.
+#: Ten times as many files as a process requests at once, so that it requests files all epoch long.
 MANY, FEW = 640, 4
 
 

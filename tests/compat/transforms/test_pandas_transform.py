@@ -43,7 +43,7 @@ def test_empty_arrays_have_the_declared_type() -> None:
 
 
 class TestNulls:
-    """All-null columns have the declared type."""
+    """Columns that are null in all rows."""
 
     def test_null_numbers_become_nan(self) -> None:
         values = run([None, None])

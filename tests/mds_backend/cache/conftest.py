@@ -19,11 +19,11 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Storage
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The dataset directory."""
+    """The directory of the remote dataset."""
     return tmp_path / "remote" / "numbers"
 
 
 @pytest.fixture
 def local(tmp_path: Path) -> Path:
-    """A cache directory."""
+    """A cache directory other than the default."""
     return tmp_path / "local"

@@ -37,7 +37,7 @@ def location(request: pytest.FixtureRequest, source: Path) -> Iterator[Location]
 
 
 def put(source: Path, location: Location, infos: list[ShardInfo]) -> None:
-    """Copy the files written by `make_shards` to their location."""
+    """Copy the shards in `source` to `location`, unless it is the same directory."""
     if not location.is_local_disk:
         for info in infos:
             name = info.stored.basename
