@@ -70,7 +70,7 @@ COLUMNS = {
     "w": "words",
 }
 
-#: All columns, fixed-size columns that are read as records, and a redefined encoding.
+#: Columns to read: all, those of fixed size (read as records), and one that redefines `int`.
 LAYOUTS = {"all": list(COLUMNS), "fixed": ["c", "n", "s", "t"], "redefined": ["i", "n"]}
 
 

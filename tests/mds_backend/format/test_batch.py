@@ -1,4 +1,4 @@
-"""Joining columns, and converting them to Arrow arrays and decimals to floats."""
+"""Joining columns, converting columns to Arrow arrays, and converting decimals to floats."""
 
 from decimal import Decimal
 from typing import Any

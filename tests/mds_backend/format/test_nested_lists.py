@@ -64,7 +64,7 @@ def test_nulls_are_counted_at_every_depth(given_: tuple[list[Any], pa.Array]) ->
 
 
 @given(lists())
-def test_nested_list_row_is_array_if_lengths_are_equal_else_list(
+def test_rectangular_rows_become_arrays_and_other_rows_become_lists(
     given_: tuple[list[Any], pa.Array],
 ) -> None:
     rows, array = given_

@@ -155,7 +155,7 @@ def test_shards_may_contain_arrays_of_different_shapes(
     assert (column.encoding, column.length) == (encoding, length)
 
 
-def test_opened_schema_settings_are_not_written_to_json() -> None:
+def test_settings_of_an_opened_schema_are_not_written_to_json() -> None:
     plain = Schema((Column("a", "pkl"),))
     opened = plain.opened("file:///data", allow_unsafe_types=True)
     assert opened["a"].origin == Origin("file:///data", True)

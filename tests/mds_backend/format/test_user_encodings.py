@@ -179,7 +179,7 @@ def test_user_encoding_is_used_in_spark_tasks(spark: Any, tmp_path: Path) -> Non
     assert sorted(s["n"] for s in open_dataset(options["out"])[:]) == [0, 1, 2, 3, 4]
 
 
-def test_adopted_encodings_replace_encodings_from_the_previous_job() -> None:
+def test_encodings_sent_with_a_job_replace_those_sent_with_the_previous_job() -> None:
     class Other(Words):
         pass
 

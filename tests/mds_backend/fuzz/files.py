@@ -83,7 +83,7 @@ def _delta(kind: str) -> Path:
 
 
 def attack_parquet(writer: str, random: Random) -> bool:
-    """Read a file damaged mostly in its footer; return whether it could be opened."""
+    """Read a file that is damaged, usually in its footer; return whether it could be opened."""
     data = _parquet(writer)
     if random.random() < 0.7:
         start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -119,7 +119,7 @@ def _open_and_read(url: str) -> bool:
         value_bounds(dataset, dataset.schema.names)
     for number in range(len(dataset.row_groups)):
         shard = dataset.shard(number)
-        # The pages of a row group may contain invalid UTF-8.
+        # Damaged pages may contain invalid UTF-8, which raises UnicodeDecodeError.
         for name, exact_nulls in product(dataset.schema.names, (False, True)):
             with suppress(MDStormError, UnicodeDecodeError):
                 read = shard.decoded([name], exact_nulls=exact_nulls)

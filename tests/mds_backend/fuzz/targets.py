@@ -36,7 +36,8 @@ CODECS = ("zstd", "gz", "bz2", "br", "snappy")
 _ELASTIC = ElasticOrder(batch_size=2, shuffle=True, shuffle_seed=3)
 ORDERS = {"exact": ExactOrder(3, True, True), "elastic": ElasticShare(_ELASTIC, World(0, 2))}
 
-#: Every encoding in the format, as written by MosaicML Streaming, and every Spark type.
+#: Targets that cover every Spark type, and every encoding in the format as MosaicML Streaming
+#: writes it.
 NAMES = (
     "fixed",
     "variable",
@@ -72,7 +73,7 @@ def target(name: str) -> Target:
 
 
 def _stored(dataset: Dataset, info: ShardInfo) -> bytes:
-    """Return the uncompressed shard; storage and codecs raise OSError or ValueError."""
+    """Return the uncompressed shard; raise OSError or ValueError if it cannot be read."""
     data = dataset.location.read(info.stored.basename)
     unpacked = decompress(info.compression, data, info.raw_data.bytes) if info.compression else data
     return bytes(unpacked)
@@ -147,7 +148,7 @@ def attack_state(order: str, random: Random) -> bool:
 
 @contextmanager
 def _reported() -> Iterator[None]:
-    """Accept mdstorm errors that name the damaged file and the remedy."""
+    """Suppress mdstorm errors; those about damage must name the damaged file and the remedy."""
     found: MDStormError | None = None
     try:
         yield

@@ -12,7 +12,7 @@ from tests.conftest import SECONDS_PER_TEST
 
 from mdstorm_backend import open_dataset
 
-#: Kills the process just before its n-th change to a directory.
+#: Code that kills its own process just before the n-th change to a directory.
 KILLS_ITSELF = """
 import os, signal, sys
 watched, kill_at, changes = sys.argv[1], int(sys.argv[2]), [0]

@@ -24,7 +24,7 @@ def convert(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sources, and a dataset converted from the first."""
+    """A directory with two sources, and with a dataset converted from the first."""
     place = tmp_path_factory.mktemp("conversions")
     for name, ids in (("old", OLD), ("new", NEW)):
         source = write(place / name, *[numbers(20, start) for start in ids[::20]])

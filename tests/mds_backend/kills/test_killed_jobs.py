@@ -21,7 +21,7 @@ MOST_FILES = 50
 #: The minimum number of times that the driver process changes the directory.
 CHANGES = 40
 
-#: A job whose workers kill a process when they read row `kill_row`, if that row exists.
+#: A program that runs a job, whose workers kill a process when they read row `kill_row`, if any.
 JOB = """
 import os, signal, sys
 from mdstorm_backend.spark import materialize
@@ -46,7 +46,7 @@ CLASSIC = f"{SESSION}spark = builder.getOrCreate()\n{KILLS_ITSELF}{JOB}"
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Spark Connect client program; the server continues a job without its client."""
+    """A Spark Connect client's program; the server continues its job if the client is killed."""
     with closing(SparkConnectServer(tmp_path_factory.mktemp("server"))) as server:
         head = "from pyspark.sql import SparkSession\nspark = SparkSession.builder"
         yield f"{head}.remote({server.url!r}).getOrCreate()\n{KILLS_ITSELF}{JOB}"

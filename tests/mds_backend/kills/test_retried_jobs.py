@@ -11,8 +11,8 @@ pytestmark = pytest.mark.long
 
 ROWS = 40_000
 
-#: Overwrites a dataset once for each row number in the arguments. The first task that reads that
-#: row kills its worker or removes Spark's shuffle files.
+#: A program that overwrites a dataset once for each row number in its arguments. The first task
+#: that reads that row kills its worker or removes Spark's shuffle files.
 ROUNDS = """
 import glob, os, signal, sys
 from pathlib import Path

@@ -106,7 +106,7 @@ def encode(text: str, value: Any) -> bytes:
 
 @pytest.mark.parametrize("text", ["ndarray", "ndarray:int32", "ndarray:int32:2,3"])
 @pytest.mark.parametrize("change", [lambda a: a.astype(">i4"), lambda a: a.T.copy().T])
-def test_stored_form_does_not_depend_on_byte_order_and_strides(text: str, change: Any) -> None:
+def test_stored_form_does_not_depend_on_byte_order_or_strides(text: str, change: Any) -> None:
     value = np.arange(6, dtype="<i4").reshape(2, 3)
     assert encode(text, change(value)) == encode(text, value)
 
@@ -149,7 +149,7 @@ def test_non_array_values_raise_error(value: Any) -> None:
         encode("ndarray", value)
 
 
-#: The type of a vector as Spark passes it to Arrow.
+#: The Arrow type of a column of vectors, as Spark passes it on.
 INDICES, VALUES = pa.list_(pa.int32()), pa.list_(pa.float64())
 VECTOR = pa.struct(
     [("type", pa.int8()), ("size", pa.int32()), ("indices", INDICES), ("values", VALUES)]
@@ -157,7 +157,7 @@ VECTOR = pa.struct(
 
 
 def dense(values: list[float]) -> tuple[dict[str, Any], list[float]]:
-    """Return a vector in Spark's representation and as a list."""
+    """Return a dense vector in Spark's representation and as a list."""
     return {"type": 1, "size": None, "indices": None, "values": values}, values
 
 

@@ -88,7 +88,7 @@ def test_common_encoding_can_store_the_values_of_all_encodings(
         ["jpeg_array", "list[jpeg]"],
     ],
 )
-def test_encodings_without_common_type_are_joined_as_opaque(texts: list[str]) -> None:
+def test_encodings_without_common_type_are_joined_into_an_opaque_encoding(texts: list[str]) -> None:
     encoding = parse_encoding(general_encoding(texts))
     assert encoding.is_opaque
     with pytest.raises(UnsupportedEncodingError, match=re.escape(f"as {texts[0]} and {texts[1]}")):
@@ -179,7 +179,7 @@ def test_strings_of_larger_integers_become_python_objects(number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["+5", " 5 ", "1_0", "-0", "007", "٣"])
-def test_strings_of_integers_are_parsed_like_in_python(text: str) -> None:
+def test_strings_of_integers_are_parsed_as_in_python(text: str) -> None:
     assert parse_encoding("str_int").parse_texts(strings([text, "1"])).to_pylist() == [int(text), 1]
 
 
@@ -199,7 +199,7 @@ def test_floats_read_back_with_identical_bits(numbers: list[float]) -> None:
 @pytest.mark.parametrize(
     "text", [" 1.5 ", "1_0.5", "+.5", "5.", "Infinity", "-inf", "1e400", "-nan"]
 )
-def test_strings_of_floats_are_parsed_like_in_python(text: str) -> None:
+def test_strings_of_floats_are_parsed_as_in_python(text: str) -> None:
     found = parse_encoding("str_float").parse_texts(strings([text, "1"]))
     assert repr(found.to_pylist()) == repr([float(text), 1.0])
 

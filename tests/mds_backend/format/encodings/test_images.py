@@ -110,7 +110,7 @@ def test_pixels_of_a_16_bit_rgb_png_are_unchanged() -> None:
     np.testing.assert_array_equal(place, pixels)
 
 
-def test_palette_with_transparency_becomes_rgba() -> None:
+def test_palette_image_with_transparency_becomes_rgba() -> None:
     image = picture("P")
     pixels = image_array("png", file(image, "PNG", transparency=bytes(256)))
     assert pixels.shape == (24, 40, 4)
