@@ -31,10 +31,11 @@ class Chain:
     changes_world : bool
         Whether any rank's state resumes on any number of ranks with any batch size.
     peeks : bool
-        Whether ranks peek at a batch; readers continue after that batch.
+        Whether ranks peek at a batch. Petastorm's readers cannot peek: the next iteration
+        continues after that batch.
     ends_alone : bool
-        Whether a rank's end is known only to that rank. A peek after the end has then ended the
-        pass, so ranks only peek before they load a state.
+        Whether only the rank itself knows that it has reached its end. A peek after that end
+        would end the pass, so ranks only peek before they load a state.
     copies : bool
         Whether loaders can be copied and pickled.
     again : callable
@@ -77,7 +78,7 @@ class Chain:
         done = [False] * self.ranks
         for _ in range(self.draw.randint(0, 4)):
             self.peek()
-            # A state saved now would skip the peeked batch, which a trainer would have used.
+            # A state saved right after a peek counts the peeked batch as used, so read on first.
             batches = self.draw.randint(1 if self.is_peeked else 0, 5)
             self.steps.append(("take", batches))
             states = []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 
-#: Arguments to the exact order.
+#: Arguments of `ExactOrder`.
 shuffles = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 3),

@@ -1,4 +1,4 @@
-"""Ranks that read different passes cause warnings, and the comparison never affects training."""
+"""Ranks compare their passes and report differences; a failed comparison never stops training."""
 
 import logging
 import os
@@ -574,7 +574,7 @@ def test_passes_beyond_the_limit_are_not_stored(
     assert pair.store.compare_set.call_count == 2 * 2 * 2
 
 
-#: Takes a URL and a rank as arguments, and reads one pass for each line on stdin.
+#: A program that takes a URL and a rank, and reads one pass for each line on stdin.
 RANK = """
 import sys
 import torch.distributed as dist

@@ -88,7 +88,7 @@ def test_end_is_requested_ahead_if_the_last_batch_may_be_unused(
     assert consumer.ends_ahead == ends_ahead
 
 
-def test_use_end_calls_the_callbacks_of_each_held_pass_once() -> None:
+def test_use_end_and_leave_call_each_held_callback_once() -> None:
     calls: list[str] = []
 
     def record(name: str) -> Callable[[], None]:
@@ -103,7 +103,7 @@ def test_use_end_calls_the_callbacks_of_each_held_pass_once() -> None:
     assert calls == ["use a", "use b", "leave a", "leave b"]
 
 
-def test_consumer_that_leaves_an_iteration_does_not_use_its_end() -> None:
+def test_leave_without_use_end_calls_only_the_leave_callback() -> None:
     calls: list[str] = []
     consumer = Consumer(lambda: False)
     consumer.hold_end(lambda: calls.append("use"), lambda: calls.append("leave"))
@@ -153,14 +153,14 @@ def test_end_requested_ahead_advances_epoch_at_once_unless_consumer_peeks(
 
 
 @in_either_order
-def test_prefetched_batch_belongs_to_its_own_pass(url: str, order: str) -> None:
+def test_prefetched_batch_affects_only_the_state_of_its_own_pass(url: str, order: str) -> None:
     loader = loader_of(url, order)
     first = begun(loader, Consumer(lambda: True), 2)
     second = iter(loader)
     next(second)
     resumed = loader_of(url, order)
     resumed.load_state_dict(loader.state_dict() or {})
-    assert rows(resumed) == rows(second)  # all batches in the loop are used
+    assert rows(resumed) == rows(second)  # a plain loop uses every batch it takes
     next(first)
     resumed = loader_of(url, order)
     resumed.load_state_dict(loader.state_dict() or {})
@@ -217,7 +217,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("dataset", "loader"), [(StreamingDataset, CountingItself), (OwnStates, StreamingDataLoader)]
 )
-def test_counted_state_resumes_with_unused_batches(
+def test_state_of_counted_batches_resumes_with_unused_batches(
     tmp_path: Path,
     dataset: type[StreamingDataset],
     loader: type[StreamingDataLoader],

@@ -101,7 +101,7 @@ def test_state_after_damaged_samples_resumes_with_next_sample(directory: Path) -
 
 
 def drop_schema(directory: Path) -> None:
-    """Remove mdstorm's schema from the index, because MosaicML Streaming writes none."""
+    """Remove mdstorm's schema from the index, as if MosaicML Streaming had written the index."""
     index = json.loads((directory / "index.json").read_text())
     del index["mdstorm"]
     (directory / "index.json").write_text(json.dumps(index))
@@ -190,7 +190,7 @@ class Same:
 def test_iterating_over_samples_raises_error_for_damaged_shard(
     directory: Path, transform: Any
 ) -> None:
-    """PyTorch counts the samples itself, and would count too few."""
+    """PyTorch counts the samples itself, so skipped samples would be missing from its count."""
     dataset = StreamingDataset(local=str(directory), transform=transform, on_corrupt="skip")
     for samples in (dataset, DataLoader(dataset, num_workers=1)):
         with pytest.raises(CorruptDatasetError):

@@ -152,7 +152,7 @@ def test_sample_count_that_does_not_match_worker_batches_raises_error(url: str, 
 @pytest.mark.parametrize(
     ("num_rows", "of_rank"), [(100, 0), pytest.param(100, 1, marks=pytest.mark.long), (101, None)]
 )
-def test_dataset_state_saved_and_loaded_like_in_composer_resumes_in_exact_order(
+def test_dataset_state_saved_and_loaded_as_in_composer_resumes_in_exact_order(
     tmp_path: Path,
     num_epochs: int | None,
     batches: int,
@@ -328,7 +328,7 @@ def test_set_epoch_within_a_loop_affects_neither_pass_nor_later_states(
     assert rows(loader) == epoch_of(url, order, 5)
 
 
-def test_set_epoch_while_workers_read_a_pass_does_not_change_its_latest_epoch(url: str) -> None:
+def test_set_epoch_while_workers_read_a_pass_does_not_change_its_state(url: str) -> None:
     dataset = dataset_of(url, "elastic", num_epochs=2)
     iterator = iter(DataLoader(dataset, BATCH, num_workers=2))
     next(iterator)

@@ -107,7 +107,7 @@ def test_each_pass_reads_the_next_epoch(numbers: Dataset, kind: Any) -> None:
 
 
 @pytest.mark.long
-def test_spawned_and_persistent_workers_of_pytorch_count_epochs(numbers: Dataset) -> None:
+def test_spawned_persistent_workers_of_pytorch_read_one_epoch_per_pass(numbers: Dataset) -> None:
     whole = make(numbers)
     expected = [column(whole) for _ in range(3)]
     dataset = StreamingDataset(local=numbers.url, batch_size=4, **SHUFFLED)
@@ -197,10 +197,13 @@ def test_state_at_the_end_of_an_epoch_resumes_with_the_next_epoch_in_any_world(
 
 
 @pytest.mark.parametrize("done", [251, 256])
-def test_state_that_mosaicml_streaming_cannot_resume_ends_the_epoch(
+def test_state_after_more_batches_than_len_resumes_with_the_rest_or_the_next_epoch(
     tmp_path: Path, done: int
 ) -> None:
-    """If canonical nodes do not divide the samples evenly, an epoch is longer than `len`."""
+    """If canonical nodes do not divide the samples evenly, an epoch is longer than `len`.
+
+    MosaicML Streaming cannot resume from such a state.
+    """
     dataset = write_numbers(tmp_path, 1000, tasks=2)
     options = {"num_canonical_nodes": 64, "shuffle": False}
     reference = make(dataset, **options)

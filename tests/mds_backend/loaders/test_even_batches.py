@@ -134,8 +134,8 @@ def test_random_worlds_resume_with_remaining_rows(numbers: Dataset, seed: int) -
     assert found == Counter(transform({"number": np.arange(ROWS)})["number"].tolist() * epochs)
 
 
-def test_dataset_state_counts_batches(numbers: Dataset) -> None:
-    """Composer gets and loads dataset states in this way."""
+def test_dataset_state_for_a_sample_count_resumes_with_remaining_batches(numbers: Dataset) -> None:
+    """Composer saves and loads dataset states in this way."""
 
     def dataset(rank: int, batch_size: int = 30) -> Any:
         how = {"order": ExactOrder(rank=rank, world_size=2), "transform": Same()}

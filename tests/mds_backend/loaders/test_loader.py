@@ -1,4 +1,4 @@
-"""Reading ahead, yielding, counting and closing in passes without any framework."""
+"""Passes without any framework: reading ahead, yielding, counting, resuming and closing."""
 
 import signal
 import sys
@@ -231,7 +231,7 @@ def test_resumed_infinite_pass_has_no_number_of_remaining_batches(
 def test_pass_after_epoch_with_rows_dropped_by_drop_last_begins_next_epoch(
     numbers: Dataset, batch_size: int, transform: Any
 ) -> None:
-    # The second batch ends with the third epoch, and the fourth epoch fills less than a batch.
+    # The second batch ends at the end of the third epoch; the fourth does not fill a batch.
     options: dict[str, Any] = {"num_epochs": 4, "drop_last": True, "transform": transform}
     loader, other = (loader_of(numbers, batch_size=batch_size, **options) for _ in range(2))
     assert len(list(read_by(loader))) == 2
@@ -355,7 +355,7 @@ def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> 
     files = {sys.modules[kind.__module__].__file__ for kind in (Loader, Pass)}
 
     def second_pass(interrupted: int) -> tuple[list[int], int]:
-        """Return its items, interrupted at a call, and the number of calls."""
+        """Return the items of a second pass, interrupted at a call, and the number of its calls."""
         cursor, calls = cursor_over(loader_of(numbers)), 0
         list(cursor)
         cursor.restart()
@@ -385,7 +385,7 @@ def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> 
 
 
 @in_either_order
-def test_set_epoch_keeps_a_state_within_the_first_batch_of_a_pass_with_that_epoch(
+def test_set_epoch_keeps_a_state_within_the_first_batch_if_the_pass_includes_that_epoch(
     numbers: Dataset, order: str
 ) -> None:
     items, other = (cursor_over(loader_of(numbers, order, num_epochs=2)) for _ in range(2))
@@ -395,7 +395,7 @@ def test_set_epoch_keeps_a_state_within_the_first_batch_of_a_pass_with_that_epoc
     assert list(other) == list(items)
 
 
-def test_state_after_a_whole_batch_that_began_within_it_is_between_batches(
+def test_state_after_the_rest_of_a_resumed_batch_is_between_batches(
     numbers: Dataset,
 ) -> None:
     cursor = cursor_over(loader_of(numbers))

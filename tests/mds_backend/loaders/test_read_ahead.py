@@ -30,7 +30,7 @@ def recorded(blocks: list[list[int]], segments: list[Any]) -> tuple[ReadAhead, l
 
 
 @given(BLOCKS, st.data())
-def test_used_items_end_after_the_latest_whole_batch(
+def test_reached_returns_the_end_of_the_latest_used_batch_and_the_items_used_after_it(
     blocks: list[list[int]], data: st.DataObject
 ) -> None:
     first, second = object(), object()

@@ -1,4 +1,4 @@
-"""Changes of records by several threads, in nested calls, or interrupted by Ctrl-C."""
+"""Changes to shared records by several threads, in nested calls, or interrupted by Ctrl-C."""
 
 import _weakrefset
 import os
@@ -79,7 +79,7 @@ def test_interrupted_call_leaves_either_old_or_new_content_in_the_record(
     assert record.read() == (NEW if call is change else OLD)
 
 
-#: Fails if another process holds a lock on one of the inherited files.
+#: A program that fails if another process holds a lock on one of the inherited files.
 LOCK_FILES = """
 import fcntl, sys
 for handle in map(int, sys.argv[1:]):
@@ -110,7 +110,7 @@ def test_forked_process_can_change_a_record_that_a_parent_thread_is_changing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
-    # As if the thread had started after this record was passed on, but before the fork.
+    # As if the change had begun after `pass_on`, which waits for changes, but before the fork.
     monkeypatch.setattr(SharedRecord, "pass_on", lambda record: None)
 
     def wait(content: dict[str, Any]) -> None:
@@ -167,7 +167,7 @@ def test_record_is_locked_during_a_write_after_a_nested_read(
     assert locked == [True]
 
 
-def test_change_by_thread_is_not_lost_while_record_is_passed_on() -> None:
+def test_change_by_a_thread_is_not_lost_if_pass_on_is_called_meanwhile() -> None:
     record, is_changing, may_end = unshared(), Event(), Event()
     record._threads = ReportingLock(may_end)  # type: ignore[assignment]
 

@@ -132,7 +132,7 @@ def test_sum_of_passes_is_consistent_while_another_pass_begins(
     summed = loader_statistics._statistics
 
     def asked_meanwhile(recorder: Recorder) -> Statistics:
-        with monkeypatch.context() as patch:  # as a metrics exporter thread would do
+        with monkeypatch.context() as patch:  # a metrics exporter's thread may ask now
             patch.setattr(loader_statistics, "_statistics", summed)
             seen.append(recorders.statistics().rows)
         return summed(recorder)

@@ -76,7 +76,7 @@ def test_batches_are_namedtuples_in_column_order(tmp_path: Path) -> None:
     [
         (Where(lambda number: number % 2 == 0), 7, 1, 2),
         (Repeat(1), 7, 1, 2),
-        (Repeat(1), 1, 3, 13),  # a rank without an eighth row has an empty first batch in a block
+        (Repeat(1), 1, 3, 13),  # the empty batch of a rank with one row fewer begins a block
         (Repeat(3), 7, 3, 2),
         (Repeat(3), 1, 1, 2),
     ],
@@ -90,7 +90,7 @@ def test_transformed_batches_on_several_ranks_are_the_same_as_in_pytorch(
     block_rows: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A group of slices may have more or fewer rows than were planned for its batches."""
+    """A transform may return more or fewer rows than were planned for a group of batches."""
     monkeypatch.setattr(tf_pipeline, "BLOCK_ROWS", block_rows)
     options = {"batch_size": batch_size, "num_epochs": num_epochs, "transform": transform}
     found = Counter[int]()
@@ -540,7 +540,7 @@ def test_state_loaded_within_a_loop_is_not_advanced_by_the_loop(
 def test_state_after_last_transformed_batch_resumes_with_the_next_epoch(
     numbers: Dataset,
 ) -> None:
-    """The state was saved before the end was requested, so only reading on finds the end."""
+    """The state was saved before the end was requested, so it does not record the end."""
     options = {"transform": Where(lambda number: number % 2 == 0), "specs": number_spec}
     first, second = (make(numbers, 7, **options) for _ in range(2))
     whole = column(first.take(8))
@@ -551,7 +551,7 @@ def test_state_after_last_transformed_batch_resumes_with_the_next_epoch(
 
 
 def test_empty_remainder_of_a_filtered_share_is_read_as_an_empty_pass(numbers: Dataset) -> None:
-    """Other ranks may have more rows in the epoch, so the rank waits for the next epoch."""
+    """Other ranks may have rows left in the epoch, so this rank must not begin the next one yet."""
     options = {
         "transform": Filter(lambda number: number % 2 == 0),
         "specs": number_spec,
@@ -565,7 +565,7 @@ def test_empty_remainder_of_a_filtered_share_is_read_as_an_empty_pass(numbers: D
 
 
 def test_forked_child_does_not_wait_for_iterator_that_its_parent_left(tmp_path: Path) -> None:
-    """Python's garbage collector frees it there, as in a forked worker of a torch loader."""
+    """The child's garbage collector frees the iterator, as in a worker that PyTorch forks."""
     dataset = make(write_numbers(tmp_path, 100_000, tasks=4), 10)
     iterator = iter(dataset)
     next(iterator)

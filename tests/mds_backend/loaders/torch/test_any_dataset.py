@@ -44,7 +44,7 @@ class Wrapped(IterableDataset[Any]):
 
 
 class OwnLoader(StreamingDataLoader):
-    """Counts the batches from PyTorch's loader, as MosaicML Streaming's own loader does."""
+    """A loader that counts samples in its own `__iter__`, as MosaicML Streaming's loader does."""
 
     def __iter__(self) -> Iterator[Any]:
         self.num_samples_yielded = 0
@@ -394,7 +394,7 @@ def test_state_of_finished_rank_keeps_samples_of_other_ranks(
 
 @pytest.mark.parametrize("begin", [0, 6, None])
 @pytest.mark.parametrize("count", [3, 10, 11, 25])
-def test_batches_counted_over_several_epochs_resume_at_their_position(
+def test_state_of_batches_counted_over_several_epochs_resumes_at_its_position(
     url: str, count: int, begin: int | None
 ) -> None:
     def loader() -> StreamingDataLoader[Any]:
@@ -471,7 +471,7 @@ def test_shuffle_block_smaller_than_a_shard_warns(url: str) -> None:
         list(dataset)
 
 
-#: Attributes of MosaicML Streaming's class, whose subclasses cannot use these names either.
+#: Public attributes, whose names subclasses of MosaicML Streaming's class cannot reuse either.
 PUBLIC = {
     *("allow_unsafe_types", "batch_size", "batching_method", "cache_limit", "cache_usage"),
     *("epoch_seed_change", "epoch_size", "get_item", "initial_physical_nodes", "length"),
@@ -486,7 +486,7 @@ PUBLIC = {
 
 
 def names_within(thing: object) -> set[str]:
-    """Return all names that a subclass could collide with, and some that programs use."""
+    """Return all names that an attribute of a subclass could hide, and some that programs use."""
     inner = {*dir(thing), *dir(thing._mdstorm)}  # type: ignore[attr-defined]
     inner |= {"options", "samples", "reading", "_sample", "dataset", "order", "columns"}
     inner |= {"tokenizer"}

@@ -214,7 +214,7 @@ def test_next_batch_is_copied_to_the_device_while_current_batch_is_used(
     assert device.log[-2:] == [("compute waits for", "event 2"), ("used on", "compute")]
 
 
-def test_small_batches_are_copied_together_and_each_is_waited_for(device: Device) -> None:
+def test_small_batches_are_copied_together_and_training_waits_for_each(device: Device) -> None:
     batches = ((torch.tensor([n], dtype=torch.uint8), n, 1) for n in range(5))
     moved = on_device(batches, torch.device("xpu"), rows_together=2)
     assert [(batch.item(), *marks) for batch, *marks in moved] == [(n, n, 1) for n in range(5)]
@@ -239,7 +239,7 @@ def test_copied_batch_is_freed_while_the_next_one_is_awaited(device: Device) -> 
     assert [ref() for ref in refs] == [None] * 3
 
 
-def test_batches_of_a_table_are_copied_together(url: str, device: Device) -> None:
+def test_batches_are_copied_together_unless_there_is_a_batch_map(url: str, device: Device) -> None:
     assert column(loader_in("exact", url, BATCH, device="xpu")) == column(
         loader_in("exact", url, BATCH)
     )

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a G
 
 ROWS, BATCH, PASSES = 20_000, 500, 3
 FLOATS = [f"x{i}" for i in range(8)]
-#: Long enough for the host to request several batches meanwhile.
+#: GPU cycles that last long enough for the host to request several batches.
 BUSY_CYCLES = 5_000_000
 
 
@@ -35,7 +35,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def count_wrong(batch: Any) -> torch.Tensor:
-    """Return the number of wrong values, a tensor that the GPU computes after it was busy."""
+    """Return the number of wrong values as a tensor, which the GPU computes after a delay."""
     torch.cuda._sleep(BUSY_CYCLES)
     number = batch["number"]
     wrong = [(batch[name] != (number + i).float()).sum() for i, name in enumerate(FLOATS)]
@@ -132,7 +132,7 @@ def test_pinned_batches_copied_without_waiting_keep_their_values(
                 for name, values in batch.items()
                 if isinstance(values, torch.Tensor)
             }
-            del batch  # the copies have not begun
+            del batch  # before the GPU has begun to copy it
             wrong.append(count_wrong(moved))
     assert len(wrong) == PASSES * ROWS // BATCH
     assert torch.stack(wrong).sum().item() == 0
@@ -149,7 +149,7 @@ def test_plain_data_loader_pins_samples(url: str, num_workers: int) -> None:
 
 
 @pytest.mark.parametrize("are_copied_together", [False, True])
-def test_memory_on_the_gpu_is_that_of_a_few_copies(url: str, are_copied_together: bool) -> None:
+def test_gpu_memory_is_limited_to_a_few_copies(url: str, are_copied_together: bool) -> None:
     options = {} if are_copied_together else {"batch_map": dict}
     loader = loader_in("exact", url, BATCH, device="cuda", **options)
     torch.cuda.synchronize()
@@ -158,7 +158,7 @@ def test_memory_on_the_gpu_is_that_of_a_few_copies(url: str, are_copied_together
     for batch in loader:
         size = sum(batch[name].nbytes for name in ("number", *FLOATS))
     copied = 32 * size if are_copied_together else size
-    # One copy is in use, one has just been left, and one has begun.
+    # One copy is in use, the previous one may not be freed yet, and the next one has begun.
     assert torch.cuda.max_memory_allocated() - before < 4 * copied
 
 

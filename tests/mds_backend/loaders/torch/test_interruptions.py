@@ -234,7 +234,7 @@ def taken_until_interrupt(
 @pytest.mark.long
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # interrupts in finalizers
+)  # raised for interrupts in finalizers
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize("workers", [0, 2])

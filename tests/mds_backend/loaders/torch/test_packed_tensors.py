@@ -1,4 +1,4 @@
-"""Tensors packed into one piece of memory, and batches with such tensors."""
+"""Tensors packed into one buffer, and batches with such tensors."""
 
 import gc
 import weakref
@@ -57,7 +57,7 @@ def test_changing_an_unpacked_tensor_does_not_change_the_others() -> None:
     version = second._version
     first += 1
     assert second.tolist() == [0] * 5
-    assert second._version == version  # autograd does not take it for changed
+    assert second._version == version  # autograd does not consider it changed
 
 
 @given(st.lists(tensors(), min_size=1), st.booleans())
@@ -81,7 +81,7 @@ def test_pinned_batches_equal_the_given_ones(given_: list[torch.Tensor], is_larg
     ],
     ids=["nested", "sparse", "with gradient", "conjugate"],
 )
-def test_other_tensors_are_neither_packed_nor_changed(
+def test_tensors_of_unsupported_kinds_are_neither_packed_nor_changed(
     make: Callable[[], torch.Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tensor = make()
@@ -106,7 +106,7 @@ def _without_collector() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_without_collector")
 def test_moved_batches_are_freed_with_their_last_reference() -> None:
-    """In a forked process, the garbage collector would free pinned memory, which ends it."""
+    """If a forked process's garbage collector freed pinned memory, the process would end."""
     batch = {"x": torch.ones(3), "y": (torch.ones(3), ["text"])}
     batches = [batch, *unpacked(packed([batch])), repeated_rows(batch, 3, 5)]
     refs = [weakref.ref(one["x"]) for one in batches]

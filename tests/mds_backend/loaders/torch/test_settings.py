@@ -179,5 +179,6 @@ def test_shards_in_the_default_cache_directory_are_counted(
     dataset = StreamingDataset(remote=written.url, batch_size=2)
     assert dataset.cache_usage == 0
     assert dataset[0]
-    monkeypatch.setattr("os.path.exists", lambda _: True)  # as if another rank had evicted the file
+    # As if another rank evicted files right after a check that they exist.
+    monkeypatch.setattr("os.path.exists", lambda _: True)
     assert dataset.cache_usage == written.index.shards[0].raw_data.bytes

@@ -108,7 +108,7 @@ def test_copied_iteration_keeps_its_position(numbers: Dataset) -> None:
     assert copied.state_dict() == state
 
 
-def test_empty_batch_has_the_same_columns(tmp_path: Path) -> None:
+def test_empty_batch_has_the_columns_of_other_batches(tmp_path: Path) -> None:
     fields = {"number": "long", "word": "string"}
     dataset = write_dataset(tmp_path, {"number": [1, 2, 3], "word": list("abc")}, fields)
     shuffle = {"rank": 1, "world_size": 2}
@@ -184,7 +184,7 @@ def test_dataset_can_be_copied_after_making_a_sample(with_nulls: str) -> None:
         (list(COLUMNS), {"fill_nulls": {"long": 7}, "null_masks": ["bool"]}),
     ],
 )
-def test_samples_with_nulls_equal_block_rows(
+def test_indexed_samples_with_nulls_equal_iterated_samples(
     with_nulls: str, names: list[str], nulls: dict[str, Any]
 ) -> None:
     dataset = StreamingDataset(local=with_nulls, columns=names, **nulls)

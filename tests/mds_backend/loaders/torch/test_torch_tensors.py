@@ -44,7 +44,7 @@ def test_object_arrays_from_a_transform_become_lists() -> None:
     assert to_torch(np.array(["a", "b"]), None, "a") == ["a", "b"]
 
 
-def test_arrow_columns_from_a_transform_are_converted_by_their_own_nulls() -> None:
+def test_conversion_of_a_transformed_arrow_column_depends_only_on_its_own_nulls() -> None:
     assert to_torch(pa.array([1, 2]), None, "a").dtype == torch.int64  # type: ignore[union-attr]
     assert to_torch(pa.array([1, None]), None, "a").dtype == torch.float64  # type: ignore[union-attr]
     with pytest.raises(NullValueError, match="'a' holds 1 null"):

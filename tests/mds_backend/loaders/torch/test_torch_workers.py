@@ -201,7 +201,7 @@ def test_workers_send_several_batches_at_once_unless_there_is_a_batch_map(
     assert not same_memory(batches[2], batches[3])
 
 
-def test_changing_a_batch_in_place_does_not_change_other_batches_versions(
+def test_changing_a_batch_in_place_does_not_change_the_versions_of_other_batches(
     numbers: Dataset,
 ) -> None:
     batches = list(elastic_loader(numbers, num_workers=1))
