@@ -120,7 +120,7 @@ def write_ints(
 
 
 def same_values(found: pa.Table | pa.RecordBatch, expected: pa.Table) -> bool:
-    """Whether all values are equal, where NaN equals NaN, null equals null, but 0.0 is not -0.0."""
+    """Whether all values are equal; NaN equals NaN and null equals null, but 0.0 is not -0.0."""
     return repr(found.to_pydict()) == repr(expected.to_pydict())
 
 

@@ -50,7 +50,7 @@ ATOMIC: dict[str, st.SearchStrategy[Any]] = {
     "decimal(38,18)": decimals(38, 18),
 }
 
-#: Nested types, which have no MDS encoding, and the types inside them.
+#: Arrays, maps and structs, nested to any depth, and the types inside them.
 NESTED_TYPES: st.SearchStrategy[Any] = st.recursive(
     st.sampled_from(sorted(ATOMIC)),
     lambda inner: st.one_of(

@@ -107,7 +107,7 @@ def test_all_forms_of_deletion_vectors_are_applied(table: Path) -> None:
         np.testing.assert_array_equal(array, np.delete(np.arange(count), dead))
     assert dataset.shard_sizes == tuple(map(len, found))
     assert len(dataset.files) == 3
-    # A later vector replaces the first vector.
+    # A later vector replaces an earlier one.
     kill(table, {"c.parquet": [7]})
     assert len(open_(table)) == 2 * count - 51
 

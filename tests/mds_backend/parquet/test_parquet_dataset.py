@@ -54,7 +54,7 @@ def test_hidden_and_metadata_files_are_ignored(tmp_path: Path) -> None:
     assert numbers(open_parquet(str(tmp_path))) == [1]
 
 
-def test_list_of_files_is_read_in_list_order_without_partitions(tmp_path: Path) -> None:
+def test_list_of_files_is_read_in_list_order_without_partition_columns(tmp_path: Path) -> None:
     first, second = write(tmp_path / "k=1/b.parquet", [1]), write(tmp_path / "k=2/a.parquet", [2])
     dataset = open_parquet([second, f"file://{first}"])
     assert numbers(dataset) == [2, 1]
@@ -173,7 +173,7 @@ def test_impossible_counts_in_a_footer_raise_error(tmp_path: Path) -> None:
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     found = set()
     for place in range(start, len(data) - 8):
-        for bit in (1, 64):  # sign and length bits of a number
+        for bit in (1, 64):  # bits for the sign and the magnitude of a number
             damaged = bytearray(data)
             damaged[place] ^= bit
             path.write_bytes(damaged)

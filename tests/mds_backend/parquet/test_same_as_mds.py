@@ -55,7 +55,7 @@ def listed(array: Any) -> str:
 
 
 def deeply_listed(value: Any) -> str:
-    """Format nested arrays as floats, because integers next to a null list become float64."""
+    """Format nested numbers as floats, because integers beside a null list become float64."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, (np.ndarray, list)):

@@ -1,4 +1,4 @@
-"""Read a dataset's batches as the engine does, in exact order, by number or in pieces."""
+"""Read batches as the engine does: in exact order, by sample number, or with a transform."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count, repeat
@@ -86,7 +86,7 @@ def flat(blocks: Iterable[Block], column: str = "number") -> list[Any]:
 
 
 class OnNumbers:
-    """A transform that applies a function to the numbers and records the size of each call."""
+    """A transform that applies a function to the numbers and records the row count of each call."""
 
     columns = ("number",)
 

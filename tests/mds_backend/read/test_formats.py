@@ -172,7 +172,7 @@ def test_timestamp_out_of_pandas_range_raises_error(tmp_path: Path) -> None:
         dataset.to_pandas()
 
 
-def test_column_from_a_transform_is_converted_to_numpy_by_its_own_nulls() -> None:
+def test_numpy_dtype_of_a_transformed_arrow_column_depends_only_on_its_own_nulls() -> None:
     assert column_to_numpy(pa.array([1, 2], pa.int8()), None).dtype == np.int8
     assert column_to_numpy(pa.array([1, None], pa.int8()), None).dtype == np.float64
     ragged = column_to_numpy(pa.array([[1], [2, 3]], pa.list_(pa.int8())), None)

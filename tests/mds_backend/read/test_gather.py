@@ -27,7 +27,7 @@ from mdstorm_backend.read.stacking import Output, Stack, arranged, output_name
 
 PAIR = array_of("short")
 #: Fields and rows for four layouts: fixed-size columns, fixed-size columns with nulls,
-#: a variable-size column, and arrays in two forms.
+#: a variable-size column, and arrays in two encodings.
 LAYOUTS: dict[str, tuple[dict[str, Any], Callable[[int], tuple[Any, ...]]]] = {
     "fixed": (
         {"n": "long", "x": "float", "flag": "boolean", "pair": PAIR},

@@ -183,7 +183,7 @@ def test_batch_contains_the_values_of_its_samples(
 
 @pytest.mark.parametrize("row", [-1, 2, 1 << 40])
 @pytest.mark.parametrize("encoding", [("int8", 1), ("str", None)])
-def test_sample_beyond_end_of_shard_raises_index_error(
+def test_sample_number_outside_the_shard_raises_index_error(
     row: int, encoding: tuple[str, int | None]
 ) -> None:
     samples = [b"\x01", b"\x02"] if encoding[1] else [struct.pack("<I", 1) + b"a"] * 2
