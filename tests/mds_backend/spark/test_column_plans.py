@@ -43,7 +43,7 @@ def planned(type_: pa.DataType, encoding: str | None = None) -> Column:
     ],
     ids=str,
 )  # fmt: skip
-def test_every_spark_type_has_its_own_encoding(
+def test_each_arrow_type_has_an_encoding_and_a_spark_type_if_one_exists(
     type_: pa.DataType, encoding: str, spark_type: Any
 ) -> None:
     column = planned(type_)

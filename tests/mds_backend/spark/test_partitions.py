@@ -24,7 +24,7 @@ OTHER = "89abcdef"
 
 @pytest.fixture(autouse=True)
 def task(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """The partition number and the attempt number being written."""
+    """The numbers of the partition and the attempt that are being written."""
     numbers = {"partition": 3, "attempt": 17}
     context = SimpleNamespace(
         partitionId=lambda: numbers["partition"], taskAttemptId=lambda: numbers["attempt"]

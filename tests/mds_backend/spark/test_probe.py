@@ -38,15 +38,15 @@ def location_of(path: Path) -> Location:
     [refusing.refusal("UNSUPPORTED_FEATURE", "no Python"), TimeoutError("no executor in 600 s")],
     ids=["refused", "timeout"],
 )
-def test_failed_probe_job_is_returned_as_the_reason(tmp_path: Path, error: Exception) -> None:
+def test_reason_states_the_error_of_a_failed_probe_job(tmp_path: Path, error: Exception) -> None:
     reason = why_not_writable(failing(error), location_of(tmp_path))
     assert type(error).__name__ in reason
     assert "\n" not in reason
     assert list(tmp_path.iterdir()) == []
 
 
-def test_probe_file_that_the_driver_cannot_see_is_returned_as_the_reason(tmp_path: Path) -> None:
-    job = SimpleNamespace(collect=lambda: [{"report": ""}])  # on the executor's own disk
+def test_reason_states_that_the_driver_cannot_see_the_probe_file(tmp_path: Path) -> None:
+    job = SimpleNamespace(collect=lambda: [{"report": ""}])  # as if on the executor's own disk
     session: Any = SimpleNamespace(range=lambda *_: SimpleNamespace(mapInArrow=lambda *_: job))
     reason = why_not_writable(session, location_of(tmp_path))
     assert reason == "the driver cannot see the file that an executor wrote there"
@@ -58,7 +58,7 @@ def test_ctrl_c_during_the_probe_raises_keyboard_interrupt(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-def test_session_that_rejects_python_is_returned_as_the_reason(spark: Any, tmp_path: Path) -> None:
+def test_reason_states_that_the_session_rejects_python(spark: Any, tmp_path: Path) -> None:
     with refusing.without_python_on_executors(connect=IS_CONNECT):
         reason = why_not_writable(spark, location_of(tmp_path))
     assert reason == (

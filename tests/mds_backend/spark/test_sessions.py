@@ -102,7 +102,7 @@ def test_session_counts_as_local_if_its_executors_run_on_this_machine(
     assert is_local(Session(conf=Conf({"spark.master": master}))) is expected
 
 
-def test_lost_connection_raises_error_instead_of_an_unset_conf() -> None:
+def test_lost_connection_raises_error_instead_of_counting_as_an_unset_conf() -> None:
     conf = Conf()
     conf.failure = ConnectionError("connection refused")
     with pytest.raises(ConnectionError):

@@ -125,7 +125,7 @@ def test_databricks_with_a_wrong_token_raises_error_with_the_fix(
 
 
 @DATABRICKS_URLS
-def test_error_contains_reason_for_rejected_token_for_every_request_type(
+def test_error_of_every_request_type_contains_the_reason_for_a_rejected_token(
     url: str, databricks: DatabricksServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HEAD requests are included, even though their responses have no text."""

@@ -16,7 +16,7 @@ from mdstorm_backend.storage.lending import LentCredentials
 
 @dataclass(frozen=True)
 class Stranger(CredentialProvider):
-    """Credentials for a worker that, unlike its parent, cannot log in."""
+    """Provides credentials for a worker that, unlike its parent, cannot log in."""
 
     name: str
 

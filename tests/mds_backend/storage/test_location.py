@@ -49,7 +49,7 @@ def test_equivalent_urls_have_one_normal_form(url: str, normal: str) -> None:
     assert normalize_url(normal) == normal
 
 
-def test_has_scheme_is_true_for_urls_with_a_scheme_and_mount_paths() -> None:
+def test_has_scheme_is_true_for_mount_paths_and_urls_with_a_scheme() -> None:
     for url in (
         "file:///a",
         "dbfs:/a",

@@ -171,7 +171,7 @@ def test_store_that_refuses_signed_urls_is_read_through_its_client(
     s3: S3Server, location: Location, tmp_path: Path
 ) -> None:
     signed = failing(s3, "403 Forbidden", lambda signed: signed[-1])
-    location = at(s3, max_pool_connections=2)  # other clients still sign URLs
+    location = at(s3, max_pool_connections=2)  # a separate client, so that others still sign URLs
     for _ in range(2):
         assert download(location, tmp_path / "copy") == CONTENT
     assert sum(signed) == 1  # one refusal is enough

@@ -55,7 +55,7 @@ ICEBERG: dict[str, tuple[str, dict[str, Any], dict[str, str]]] = {
 
 @dataclass(frozen=True)
 class Vendor(CredentialProvider):
-    """Returns the credentials above."""
+    """Provides the credentials that are defined above."""
 
     catalog: str
     store: str

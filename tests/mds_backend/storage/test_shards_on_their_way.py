@@ -60,7 +60,7 @@ def location(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> L
 
 
 def faulty(s3: S3Server, fault: Callable[[int], WSGIApp | None]) -> None:
-    """Let the result of `fault(start)`, unless None, answer range requests for the first shard."""
+    """Answer range requests for the first shard with `fault(start)`, or as usual if it is None."""
 
     def answered(environ: WSGIEnvironment, start: Any) -> Any:
         first = environ.get("HTTP_RANGE", "bytes=0-")[len("bytes=") :].partition("-")[0]

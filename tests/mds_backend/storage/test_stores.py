@@ -150,7 +150,7 @@ def test_files_can_be_listed_described_replaced_and_removed(store: Store, tmp_pa
     assert bytes(location.read("a")) == b"short"
     location.download("a", str(tmp_path / "a"))
     assert (tmp_path / "a").read_bytes() == b"short"
-    # In-memory files are not cached, so no request is sent.
+    # In-memory files have no modification time.
     assert bool(location.modified("a")) is not store.url.startswith("memory:")
     location.remove("a")
     location.remove("a")

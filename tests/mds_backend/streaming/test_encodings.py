@@ -39,7 +39,7 @@ def test_mds_encode_stores_the_same_bytes_as_the_writer(
 def test_every_encoding_in_the_format_has_a_class() -> None:
     assert encodings.get_mds_encodings() == set(_encodings) == {*_encodings.keys()}
     kinds = {name: kind for name, kind in _encodings.items() if hasattr(encodings, kind.__name__)}
-    assert len(kinds) == 28  # MosaicML Streaming's encodings
+    assert len(kinds) == 28  # the number of encodings in MosaicML Streaming
     for name, kind in kinds.items():
         assert issubclass(kind, encodings.Encoding)
         assert getattr(encodings, kind.__name__) is kind

@@ -1,4 +1,4 @@
-"""Failures while storing shards, committing or removing a dataset, and the remaining files."""
+"""Storing shards, committing and removing a dataset: failures, and the files that remain."""
 
 import errno
 import re

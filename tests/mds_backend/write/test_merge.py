@@ -156,7 +156,7 @@ def test_merging_datasets_with_different_types_warns_and_records_no_types(
     assert "mdstorm" not in json.loads((tmp_path / "index.json").read_text())
 
 
-def test_merge_keeps_a_dataset_in_the_root(tmp_path: Path) -> None:
+def test_merging_into_a_root_that_is_a_dataset_raises_error_and_keeps_it(tmp_path: Path) -> None:
     write(tmp_path / "val", 1)
     write(tmp_path / "train", 2)
     for file in (tmp_path / "train").iterdir():
