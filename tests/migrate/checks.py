@@ -16,7 +16,7 @@ Test = TypeVar("Test", bound=Callable[..., None])
 
 
 def each(*rows: object) -> Callable[[Test], Test]:
-    """Parametrize a test with `rows` of values for its first argument, or tuples for several."""
+    """Parametrize a test's first argument with `rows`, or its first arguments with tuples."""
     width = len(rows[0]) if isinstance(rows[0], tuple) else 1
 
     def parametrized(test: Test) -> Test:

@@ -134,7 +134,7 @@ def test_requirement_and_index_are_read_from_pyproject(tmp_path: Path) -> None:
 
 
 @each("numpy", "mdstorm=0.2", "mdstorm[torch", "mdstorm 0.2")
-def test_requirement_for_other_package_exits_with_2(wrong: str, tmp_path: Path) -> None:
+def test_malformed_requirement_or_other_package_exits_with_2(wrong: str, tmp_path: Path) -> None:
     done = invoke(command, "--requirement", wrong, tmp_path)
     assert done.exit_code == 2
     assert "does not require mdstorm" in done.stderr

@@ -1,4 +1,4 @@
-"""What older versions had."""
+"""Names that only older versions have."""
 from petastorm.pytorch import BatchDataLoader, DataLoader
 from petastorm import make_reader
 

@@ -1,4 +1,4 @@
-"""A star import, with names that it gives and one that it does not."""
+"""A star import, with names that it provides and one that it does not."""
 # TODO(mdstorm): PM107: `from petastorm.predicates import *` gives this file `np`, by accident; import it from its own module, then migrate the file again
 from petastorm.predicates import *
 from petastorm.unischema import *

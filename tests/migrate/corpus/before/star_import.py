@@ -1,4 +1,4 @@
-"""A star import, with names that it gives and one that it does not."""
+"""A star import, with names that it provides and one that it does not."""
 from petastorm.predicates import *
 from petastorm.unischema import *
 
