@@ -29,7 +29,7 @@ LONG = {
 
 
 def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
-    """Return the result of a program's `main`, or the `result` of a notebook, as JSON."""
+    """Return the result of a program's `main`, or the `result` of a notebook, with JSON types."""
     program = ModuleType(path.stem)
     names = vars(program)
     directory.mkdir()

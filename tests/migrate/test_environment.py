@@ -1,4 +1,4 @@
-"""Unsupported versions of Python, Databricks and packages are found in any file."""
+"""Unsupported versions of Python, Databricks Runtime and packages are found in any file."""
 
 from pathlib import Path
 
@@ -64,7 +64,7 @@ def test_unsupported_python_is_reported(path: str, text: str, line: int) -> None
     ),
     ("requirements.txt", "# numpy==1.19\nmy-numpy==1.0\nnumpy-x<1\n"),
 )
-def test_supported_python_is_not_reported(path: str, text: str) -> None:
+def test_supported_python_and_numpy_are_not_reported(path: str, text: str) -> None:
     assert found(path, text) == []
 
 

@@ -143,8 +143,8 @@ def blocks(draw: st.DrawFn, indent: str = "") -> str:
     for number in range(draw(st.integers(1, 3))):
         for imported in draw(st.lists(st.sampled_from(IMPORTS), max_size=2)):
             statements.append(imported.format(indent=indent))
-        # A name that is not bound, or not yet bound, must remain unbound, so both programs show the
-        # same error.
+        # Errors are shown, because a name that is unbound before the migration must also be unbound
+        # after it.
         for use in draw(st.lists(st.sampled_from(USES), max_size=3)):
             statements.append(f"try: {use}\n{indent}except Exception as e: show(type(e).__name__)")
         if len(indent) < 8 and draw(st.booleans()):

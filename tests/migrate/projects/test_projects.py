@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml  # installed with LibCST
+import yaml  # PyYAML, which LibCST requires
 from tests.migrate.checks import each, invoke, write_files
 
 from mdstorm_migrate.cli.migrate import migrate as command
@@ -33,7 +33,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
 
 
 def files_of(project: str) -> dict[str, str]:
-    """Return the text of each file in a project by path."""
+    """Return the text of each of a project's files, keyed by path."""
     _, *parts = re.split(r"^=== (.+)\n", project, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

@@ -60,7 +60,7 @@ def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mixed, with: blanks %.py").write_text(MIXED)
     (tmp_path / "broken.py").write_text(BROKEN)
     (tmp_path / "gone.py").symlink_to("nowhere.py")
-    (tmp_path / "link.py").symlink_to(tmp_path)  # skipped, which is not an error
+    (tmp_path / "link.py").symlink_to(tmp_path)  # a link to a folder is skipped without an error
     return tmp_path
 
 
@@ -146,7 +146,7 @@ def test_files_outside_working_directory_have_absolute_uris_in_sarif(
 
 
 @each(None, 2)
-def test_sarif_condition_has_line_unless_it_is_in_a_notebook_cell(
+def test_environment_condition_in_sarif_has_line_unless_in_notebook_cell(
     cell: int | None, tmp_path: Path
 ) -> None:
     report = report_of(tmp_path)
@@ -218,7 +218,7 @@ def test_fingerprint_is_the_same_after_migration(tmp_path: Path) -> None:
     assert after.fingerprint == before.fingerprint
 
 
-def test_unwritable_file_has_problems_and_no_edits(tmp_path: Path) -> None:
+def test_report_lists_problems_and_no_edits_for_unwritable_file(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("# %%\nimport petastorm as p\n# %%\nprint petastorm.x\n")
     path.chmod(0o444)

@@ -69,7 +69,7 @@ def test_html_report_is_well_formed_and_self_contained(mixed: str) -> None:
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
 
 
-def test_html_items_have_class_and_rule(mixed: str) -> None:
+def test_html_items_have_finding_class_and_rule(mixed: str) -> None:
     items = [one for one in checked(mixed).all("li") if one.get("class") == "item"]
     said = ", ".join(f"{one['data-class']} {one['data-rule']}" for one in items)
     assert said == "exact PM101, review PM103, manual PM107, note PM109, problem , exact PM101"
@@ -230,12 +230,12 @@ def test_html_report_script_runs_under_content_security_policy(tmp_path: Path, m
     assert '<html lang="en" class="js">' in found
     assert "3 of 3 files, 6 places" in found
     assert "0 of 2 done" in found
-    # the policy blocks scripts that do not come with the package
+    # the policy blocks every script except the report's own
     assert "<pre>Migration" not in dom(tmp_path / "r.html", mixed.replace("</body>", DRIVER))
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
-def test_filter_and_checklist_respond_in_html_report_opened_from_file_url(
+def test_filter_and_checklist_work_in_html_report_opened_from_file_url(
     tmp_path: Path, mixed: str
 ) -> None:
     html = mixed.replace("script-src", "script-src 'unsafe-inline'; x").replace("</body>", DRIVER)
@@ -257,7 +257,7 @@ def test_filter_and_checklist_respond_in_html_report_opened_from_file_url(
 @pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
 @each(600, 1280)
-def test_unchanged_line_in_html_diff_is_shown_once_on_narrow_screen_only(
+def test_unchanged_line_in_html_diff_is_shown_once_on_narrow_and_twice_on_wide_screen(
     width: int, tmp_path: Path
 ) -> None:
     text = "x = 1\nimport petastorm.spark as s\ny = 2\n"

@@ -34,9 +34,7 @@ def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", RECIPES)
-def test_rule_reports_code_before_recipe_and_code_after_recipe_runs(
-    code: str, tmp_path: Path
-) -> None:
+def test_recipe_turns_reported_code_into_code_that_runs(code: str, tmp_path: Path) -> None:
     recipe = RECIPES[code]
     compile(recipe.before, code, "exec")
     assert code in {one.rule for one in migrate(recipe.before).findings}
@@ -47,7 +45,7 @@ def test_rule_reports_code_before_recipe_and_code_after_recipe_runs(
     assert names.get("batches") or callable(names["is_loader"])
 
 
-def test_skill_mentions_only_existing_commands_and_recipes() -> None:
+def test_skill_mentions_needed_commands_and_only_existing_rules() -> None:
     text = SKILL.read_text("utf-8")
     assert text.startswith("---\nname: mdstorm-migration\ndescription: ")
     assert set(re.findall(r"mdstorm (\w+)", text)) >= {"audit", "migrate", "compare"}

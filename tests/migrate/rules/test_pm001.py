@@ -14,12 +14,13 @@ def mentions(text: str, path: str | None = None) -> list[int]:
 
 
 @each(
-    # in a long string, only the line without a finding from another rule
+    # in a multi-line string, only the line that no other rule reports gets a note
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
-    ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),  # one note per line
+    # several mentions on one line get one note
+    ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),
     # a tuple that contains both libraries gets no note
     ("a.py", 'NAMES = ("petastorm", "mdstorm")\nOLD = "petastorm"\n', 2),
-    # comments and Markdown cells in SQL notebooks get no note
+    # in a SQL notebook, comments and Markdown cells get no note
     (
         "a.sql",
         "-- Databricks notebook source\n-- petastorm's cache\nSELECT petastorm -- petastorm\n"

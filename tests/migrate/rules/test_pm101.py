@@ -13,10 +13,10 @@ from mdstorm_migrate.api import migrate
     "x = 1; from petastorm import make_reader; y = 2\n",
     "from petastorm import *\nmake_reader(url)\n",
     "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
-    # names from the second star import, which the first module also has by accident
+    # names from the second module; the first one also contains some, because it imports them
     "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
     "Unischema('x', [UnischemaField()]), TransformSpec()\n",
-    # a patched module gets its new name
+    # the import of a module and its patches are renamed together
     "import petastorm.reader\nmonkeypatch.setattr(petastorm.reader, 'make_reader', None)\n"
     "monkeypatch.setattr('petastorm.reader.make_reader', None)\n",
     # code that was partly migrated by hand
@@ -34,7 +34,7 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
 
 
 @each(
-    # one of several names is internal
+    # mdstorm has only some of the imported names
     (
         "from petastorm.reader import Reader, Ventilator as Pool, make_reader\n",
         "from petastorm.reader import Ventilator as Pool\n"
@@ -65,7 +65,7 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
 )
 def test_import_with_missing_name_is_split_with_unsafe(before: str, after: str) -> None:
     if "petastorm" in after:
-        check_noop(before)  # the two halves may not be compatible
+        check_noop(before)  # objects of the two libraries may not be compatible
     check_rewrite(before, after, todo=False, unsafe=True)
 
 

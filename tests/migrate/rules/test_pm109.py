@@ -23,7 +23,7 @@ WITH = "def f():\n    with make_reader(url) as r:\n        {}"
     ("PM114", WITH.format("return r"), "return r"),
     ("PM114", WITH.format("return DataLoader(r, 3)"), "return DataLoader(r, 3)"),
 )
-def test_call_with_different_behavior_is_reported(code: str, text: str, fragment: str) -> None:
+def test_call_with_different_behaviour_is_reported(code: str, text: str, fragment: str) -> None:
     check_finding(IMPORTS + text, code, fragment)
 
 
@@ -39,5 +39,5 @@ def test_call_with_different_behavior_is_reported(code: str, text: str, fragment
     "if local:\n    from torch.utils.data import DataLoader\n"
     "else:\n    from petastorm.pytorch import DataLoader\nDataLoader(data, pin_memory=True)",
 )
-def test_call_with_same_behavior_is_not_reported(text: str) -> None:
+def test_call_with_same_behaviour_is_not_reported(text: str) -> None:
     assert migrate(IMPORTS + text).findings == ()

@@ -136,5 +136,5 @@ def test_subclass_of_indexer_base_blocks_migration() -> None:
 
 
 @each("SingleFieldIndexer", "FieldNotNullIndexer")
-def test_subclass_of_petastorm_indexer_is_renamed(base: str) -> None:
+def test_subclass_of_concrete_petastorm_indexer_is_migrated(base: str) -> None:
     check_rewrite(INDEXER.format(base), INDEXER.format(base).replace("petastorm", "mdstorm"))

@@ -1,4 +1,4 @@
-"""PM118: `isinstance` checks that the converter's loaders fail."""
+"""PM118: `isinstance` checks for a class that a converter's loaders do not belong to."""
 
 from tests.migrate.checks import check_finding, each
 

@@ -104,7 +104,7 @@ def test_streaming_requirements_are_replaced_by_mdstorm(path: str, before: str, 
     ("environment.yml", "dependencies:\n  - mosaicml-streaming=0.8\n"),
     ("requirements.txt", "mdstorm\nmosaicml-streaming\n"),
 )
-def test_requirements_in_other_forms_need_manual_review(path: str, text: str) -> None:
+def test_poetry_conda_and_duplicate_requirements_need_manual_review(path: str, text: str) -> None:
     assert [one.cls for one in noop(text, path).findings] == ["manual"]
 
 

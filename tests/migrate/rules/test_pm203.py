@@ -62,7 +62,7 @@ def test_unsupported_name_needs_manual_review_with_link_to_section(path: str, te
     ("a.json", '{"name": "streaming.StreamingDataset", "not_target_": "streaming.Stream"}\n'),
     ("a.py", 'instantiate({"name": "streaming.StreamingDataset"})\n'),
 )
-def test_strings_without_streaming_module_names_are_unchanged(path: str, text: str) -> None:
+def test_strings_that_are_not_targets_in_streaming_are_unchanged(path: str, text: str) -> None:
     assert noop(text, path).findings == ()
 
 

@@ -51,7 +51,7 @@ def test_poetry_dependency_table_and_extra_are_renamed() -> None:
     'petastorm = { version = "^0.11", python = "<3.10" }',
     "petastorm = {version = '0.1', markers = \"python_version < '3.10'\"}",
 )
-def test_poetry_dependency_by_path_or_for_old_python_needs_manual_review(line: str) -> None:
+def test_poetry_dependency_on_fork_or_for_old_python_needs_manual_review(line: str) -> None:
     check_held(f"[tool.poetry.dependencies]\n{line}\n", "PM402", "petastorm", PATH)
 
 

@@ -31,7 +31,9 @@ def test_other_strings_in_packaging_files_are_unchanged(path: str, text: str) ->
     ('L = ["git+https://host/petastorm.git"]\n', "git+https://host/petastorm.git"),
     ('@pypi(packages={"petastorm": "0.12"})\ndef f(): ...\n', '"petastorm"'),
 )
-def test_computed_requirement_in_setup_py_needs_manual_review(text: str, fragment: str) -> None:
+def test_computed_or_url_requirement_in_setup_py_needs_manual_review(
+    text: str, fragment: str
+) -> None:
     check_held(text, "PM403", fragment, "setup.py")
 
 

@@ -67,5 +67,5 @@ def test_conda_recipe_needs_manual_review() -> None:
     "dependencies:\n  - x\n\n- y\nformats:\n  - petastorm\n",
     "formats:\n- petastorm\n",
 )
-def test_lines_without_petastorm_are_unchanged(text: str) -> None:
+def test_mentions_of_petastorm_are_unchanged(text: str) -> None:
     check_noop(text, "environment.yml")

@@ -19,7 +19,7 @@ def test_pip_magic_installs_extras_that_code_uses(magic: str, needed: str) -> No
     check_rewrite(before, after, "notebook.py")
 
 
-def test_pip_magic_keeps_petastorm_while_imported() -> None:
+def test_pip_magic_keeps_petastorm_while_code_imports_it() -> None:
     code = "import {}\nfrom petastorm.reader_impl import thing_that_is_private\n"
     before = NOTEBOOK.format("%pip install petastorm==0.12.1", code.format("petastorm"))
     text = before.replace("import petastorm\n", "import mdstorm\n")

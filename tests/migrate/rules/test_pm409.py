@@ -27,7 +27,7 @@ def test_requirements_and_commands_in_json_and_yaml_are_rewritten(
     'script: ["pip install a", "pytest -m petastorm", "pip install {}"]\n',
     'command: ["pip", "install", "numpy", "{}"]\n',
 )
-def test_yaml_list_items_are_read_as_commands_or_words(text: str) -> None:
+def test_yaml_list_is_read_as_commands_or_as_words_of_one_command(text: str) -> None:
     check_rewrite(text.format("petastorm==0.12.1"), text.format("mdstorm"), ".gitlab-ci.yml")
 
 

@@ -92,7 +92,7 @@ def test_ruff_command_is_shown_if_code_uses_numpy(tmp_path: Path) -> None:
     assert any("ruff check --select NPY`" in line for line in section(tmp_path))
 
 
-def test_repeated_cause_in_one_file_is_reported_as_one_line(tmp_path: Path) -> None:
+def test_many_unsupported_runtimes_in_one_file_are_reported_on_one_line(tmp_path: Path) -> None:
     runtimes = "".join(f"  - spark_version: {n}.{m}.x\n" for n in range(4, 14) for m in range(9))
     write(tmp_path, a_py=CODE)
     write_files(tmp_path, {"clusters.yml": f"clusters:\n{runtimes}"})

@@ -147,7 +147,7 @@ def test_tracked_files_are_found_even_if_ignored(
     git(tmp_path, "add", "--force", "kept.py", "data/a/kept.py")
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
     assert found(tmp_path / "data" / "a") == ["kept.py"]
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as in another repository's hook
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # Git sets this in hooks
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
     monkeypatch.setenv("PATH", "")
     (skipped,) = discover([tmp_path])

@@ -158,7 +158,7 @@ def test_oversized_file_is_reported_if_it_uses_petastorm(
     assert migrate_file(path) is None
 
 
-@each(  # patched, because root can read every file
+@each(  # errors are simulated, because root can read every file
     (Path, "read_bytes", refuse, "Permission denied"),
     (together, "migrate_bytes", None, "please report it: TypeError("),
 )
@@ -270,7 +270,7 @@ def test_migration_of_damaged_file_raises_no_error_and_is_idempotent() -> None:
     ("a.sh", "ls\rspark-submit --py-files petastorm.zip a.py\r"),
     ("environment.yml", "name: x\rdependencies:\n  - petastorm=0.12\n  - f::petastorm\n"),
 )
-def test_file_with_lone_carriage_returns_gets_todo_comment_once(
+def test_file_with_lone_carriage_returns_gets_at_most_one_todo_comment(
     name: str, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name

@@ -86,7 +86,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "lib/names.py →": READS + "N = 1\n",
         "work.py": WORKER + "from lib import SCHEMA, N\n",
     },
-    # a module of the project with the library's name, imported in a function
+    # the project's own module named petastorm, imported in a function, is not the library
     {
         "p/__init__.py": "",
         "p/petastorm.py": "def helper(): ...\n",
@@ -163,7 +163,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "loader.py": LOADER,
         "other.py →": READS,
     },
-    # a helper that patches, imported together with the patched code
+    # patches in a helper affect code that is imported together with the helper
     {
         "fakes.py": f"{MOCK}sys.modules['petastorm.reader.worker'] = 1\n",
         "main.py": "import fakes\nimport loader\n",
@@ -182,7 +182,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "work.py": WORKER,
         "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
     },
-    # module names in a Python configuration that another file resolves
+    # a Python configuration stays on Petastorm with the file that resolves its module names
     {
         "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
         "main.py": f"from conf import CONF\n{RESOLVES}{WORKER}",
@@ -212,7 +212,7 @@ def test_finding_in_unmigrated_file_mentions_file_that_blocks_it(tmp_path: Path)
     assert all(one.changed for one in run(sorted(tmp_path.iterdir()), Settings(unsafe=True)))
 
 
-def test_logger_mentions_file_that_keeps_petastorm_without_sharing_objects(tmp_path: Path) -> None:
+def test_finding_for_logger_mentions_unrelated_file_that_keeps_petastorm(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(f"{READS}import logging\nlogging.getLogger('petastorm')\n")
     (tmp_path / "work.py").write_text(WORKER)
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
@@ -245,7 +245,7 @@ def test_install_command_keeps_petastorm_if_notebook_that_runs_it_needs_petastor
     assert migrated(tmp_path, {}, names=("utils.py", "train.py")) == {}
 
 
-def test_file_that_shares_objects_with_patched_import_is_not_migrated(tmp_path: Path) -> None:
+def test_file_that_shares_objects_with_patching_test_is_not_migrated(tmp_path: Path) -> None:
     patch = "@patch('petastorm.reader.Reader')\ndef test_it(reader): make_reader(SCHEMA)\n"
     files = {"schema.py": SCHEMA, "test_it.py": f"{READS}from schema import SCHEMA\n{patch}"}
     assert migrated(tmp_path, files) == {}
@@ -291,7 +291,7 @@ def test_patch_and_patched_file_are_written_together(tmp_path: Path) -> None:
     assert not any(one.written for one in found)
 
 
-def test_reason_for_unmigrated_file_mentions_file_with_patch_strings(tmp_path: Path) -> None:
+def test_finding_in_unmigrated_file_mentions_test_that_patches_its_imports(tmp_path: Path) -> None:
     migrated(tmp_path, {"loader.py": LOADER, "test_it.py": f"import loader\n{INTERNAL}"})
     first, _ = run(sorted(tmp_path.iterdir()), Settings())
     (finding,) = first.outcome.findings

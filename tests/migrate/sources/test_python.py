@@ -1,4 +1,4 @@
-"""Edits in Python files, scripts with inline metadata and commented code change nothing else."""
+"""Edits in Python files, inline script metadata and commented code leave other bytes unchanged."""
 
 import codecs
 import random

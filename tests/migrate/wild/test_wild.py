@@ -39,11 +39,11 @@ REPRESENTATIVE = [
 ]
 
 
-def test_table_of_expectations_lists_existing_files() -> None:
+def test_expectations_name_only_existing_files() -> None:
     assert EXPECTED.keys() <= set(FILES)
 
 
-def test_guide_lists_expected_outcomes() -> None:
+def test_table_in_guide_shows_current_results() -> None:
     guide = (Path(__file__).parents[3] / "docs" / "migrate.md").read_text("utf-8")
     expected = guide.partition("kept as tests |\n")[2].partition("\n\n")[0].splitlines()[1:]
     shares = "\n".join(row.split("|")[-2].strip() for row in expected)
