@@ -23,7 +23,7 @@ from PIL import Image
 EXAMPLES = Path(__file__).parents[1] / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
 
-#: The only line that is changed before a run, because it sets a directory.
+#: The only line that is changed before a run: it sets the directory.
 DIRECTORY = re.compile(r'^([A-Z]+) = "file:///tmp/examples-cache"$', re.MULTILINE)
 
 #: Disables `%pip`: the libraries that notebooks install are already installed.
@@ -111,7 +111,7 @@ def check_notebook(
 
 
 def _is_shown(output: nbformat.NotebookNode, printed: set[str]) -> bool:
-    """Remove lines that libraries print from an output; return whether any output is left."""
+    """Remove from an output the lines that libraries print; return whether anything is left."""
     if output.output_type == "stream":
         lines = output.text.splitlines(keepends=True) if output.name == "stdout" else []
         output.text = "".join(line for line in lines if line in printed)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-#: First lines of a program that needs a Spark session with different settings.
+#: First lines of a program that needs a Spark session with its own settings.
 SESSION = """
 import os
 os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.ui.enabled=false pyspark-shell"

@@ -33,7 +33,7 @@ _exempt = {"pyspark", "py4j"}
 
 
 def _is_exempt(depth: int = 2) -> bool:
-    """Whether the caller's caller belongs to PySpark."""
+    """Whether the code that calls a method or reads an attribute may do so, as PySpark may."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and frame.f_globals.get("__name__") == _WRAPPER:
         frame = frame.f_back
@@ -42,7 +42,7 @@ def _is_exempt(depth: int = 2) -> bool:
 
 
 def refusal(condition: str, text: str, kind: str = "AnalysisException") -> Exception:
-    """Make a PySpark error with a condition, under the names used by all PySpark versions."""
+    """Make a PySpark error whose condition can be read in every PySpark version."""
     error: Any = getattr(import_module("pyspark.errors"), kind)(text)
     error._errorClass = error.error_class = condition
     return error  # type: ignore[no-any-return]

@@ -43,7 +43,7 @@ class SimulatedRanks:
         return [f"{one.message}" for one in found]
 
     def finish(self) -> None:
-        """Stop the threads."""
+        """Stop the threads that the ranks have started."""
         for ranks in self.ranks:
             ranks.finish()
             assert ranks._thread is None or not ranks._thread.is_alive()

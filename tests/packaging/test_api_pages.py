@@ -61,7 +61,7 @@ def names_of(module: str) -> set[str]:
     return set()
 
 
-def test_api_overview_links_every_api_page() -> None:
+def test_api_overview_links_to_every_api_page() -> None:
     overview = (ROOT / "docs" / "api" / "index.md").read_text("utf-8")
     linked = set(re.findall(r"\((\w+\.md)\)", overview))
     assert {page.name for page in PAGES} == {"index.md", *linked}

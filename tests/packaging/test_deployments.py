@@ -41,7 +41,7 @@ MANIFESTS = [
 def test_dockerfiles_pass_linter(name: str) -> None:
     hadolint = Path(sysconfig.get_path("scripts"), "hadolint")
     assert run_command(hadolint, EXAMPLES / "docker" / name, cwd=EXAMPLES).stdout == ""
-    # Without its own .dockerignore, an image would contain all environments in this directory.
+    # Without its own .dockerignore, an image would contain all environments in the repository.
     assert (EXAMPLES / "docker" / f"{name}.dockerignore").exists()
 
 
@@ -90,7 +90,7 @@ def test_every_notebook_has_a_job_and_every_variable_is_declared() -> None:
 
 @pytest.fixture
 def store_with_the_policy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An S3 server whose user has only the policy's permissions, under ``DIRECTORY``."""
+    """An S3 server whose user may only do what the example policy allows below ``DIRECTORY``."""
     server = S3Server()
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
     monkeypatch.setenv("AWS_REGION", "us-east-1")

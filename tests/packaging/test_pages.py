@@ -17,7 +17,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "examples" / "README.md",
 ]
-#: Directories that contain the files mentioned in `ARCHITECTURE.md`; `1nn` is a placeholder there.
+#: Directories with the files that `ARCHITECTURE.md` mentions. In names, `1nn` is a placeholder.
 FOLDERS = [ROOT / name for name in ("compat", "docs", "mds_backend", "migrate", "scripts", "tests")]
 
 
@@ -65,7 +65,7 @@ def test_commands_on_pages_exist_with_their_options(command: str) -> None:
     found.make_context(name, arguments, resilient_parsing=True)  # rejects unknown options
 
 
-def test_readme_has_less_than_120_lines() -> None:
+def test_readme_has_fewer_than_120_lines() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 120
 
 

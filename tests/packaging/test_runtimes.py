@@ -81,7 +81,7 @@ def test_installing_mdstorm_changes_no_runtime_library(file: Path, extra: str) -
 
 
 @each_runtime
-def test_runtime_constraints_do_not_pin_the_replaced_library(file: Path) -> None:
+def test_runtime_constraints_do_not_pin_library_that_must_be_replaced(file: Path) -> None:
     replaced = head(file, "replaced")
     if replaced is not None:
         name = replaced.split()[0]

@@ -17,7 +17,7 @@ _KEYS = {"key": "testing", "secret": "testing-secret"}
 
 @dataclass
 class Catalog:
-    """Unity Catalog on localhost, with tables in an S3 store that accepts only its tokens."""
+    """Unity Catalog on localhost, with tables in an S3 store that accepts only tokens from it."""
 
     unity: UnityServer
     guard: GuardedS3

@@ -55,7 +55,7 @@ class S3Server(Server):
         return [(name, key) for name, key in self.keys.items() if name.startswith(prefix)]
 
     def check_credentials(self, check: bool) -> None:
-        """Accept only credentials of IAM users (initially there are none), or any credentials."""
+        """Accept any credentials, or only those of IAM users, of whom there are none at first."""
         self.request("POST", "/moto-api/reset-auth", b"0" if check else b"inf")
 
     def options(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class GuardedS3(Server):
         self.clear()
 
     def hand_out(self, prefix: str, seconds: float) -> Token:
-        """Issue a token for a prefix in the bucket, which ends with a slash."""
+        """Issue a token for a prefix in the bucket; the prefix must end with a slash."""
         parts = [f"{MARK}-{secrets.token_hex(8)}" for _ in range(3)]
         token = Token(prefix, time.time() + seconds, *parts)
         with self._lock:

@@ -46,7 +46,7 @@ def test_gather_for_metrics_gives_each_row_once(
     # Explicit shares are not split further.
     assert run.recorded("explicit").rows == each_once(ROWS)
     assert set(run.recorded("all-in-each").rows.values()) == {processes}
-    # Each row is also read once without padding.
+    # Without padding, each row is also read once.
     assert run.recorded("uneven").rows == each_once(ROWS)
     assert len(set(run.recorded("uneven").steps)) == 1
     # MosaicML's order repeats rows if the ranks cannot share them evenly.

@@ -73,7 +73,7 @@ def test_composer_reads_each_row_once_and_resumes_within_an_epoch(
     fit(url, kind, tmp_path, "train", **how)
     run = fit(url, kind, tmp_path, "resumed", tmp_path / "0-4.pt", **how)
 
-    # In MosaicML's order, all ranks have the same number of rows.
+    # MosaicML's order repeats a row to give all ranks the same number of rows.
     repeated = ROWS % 2 if kind == "streaming" and processes == 2 else 0
     for epoch in ("train0", "train1"):
         rows = run.recorded(epoch).rows

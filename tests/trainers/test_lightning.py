@@ -95,7 +95,7 @@ def test_two_ranks_whose_model_counts_steps_resume_with_their_next_rows(
     run = resume(url, kind, tmp_path, **how)
 
     run.check_resumes_exactly()
-    if kind != "streaming":  # its order repeats a row to make the shares equal
+    if kind != "streaming":  # MosaicML's order repeats a row
         assert run.recorded("train0").rows == each_once(ROWS)
     assert run.recorded("resumed0").batches != run.recorded("resumed1").batches
 
@@ -202,7 +202,8 @@ def test_streaming_dataset_with_workers_reads_its_share_on_each_rank(
 
     for epoch in ("train0", "train1"):
         rows = run.recorded(epoch).rows
+        # MosaicML's order repeats a row to make the shares equal.
         assert set(rows) == set(range(ROWS))
-        assert rows.total() == ROWS + 1  # a row is repeated, as in MosaicML's order
+        assert rows.total() == ROWS + 1
     if kind == "streaming":  # PyTorch's own loader has no state
         resume(url, kind, tmp_path, devices=2, strategy=strategy).check_resumes_exactly()

@@ -41,7 +41,7 @@ def test_ranks_with_transforms_have_equal_batch_counts(
     check_epochs(run("transforms", url, order, tmp_path), order)
 
 
-#: The programs without mistakes, and the number of epochs of each program.
+#: The records of the programs without mistakes, and the number of epochs in each record.
 QUIET = {"validates": 2, "two": 4, "accumulates": 2, "ahead": 3, "persistent": 2, "resumes": 2}
 
 
@@ -73,7 +73,7 @@ def test_ranks_restarted_by_torchrun_lose_no_rows(
         *(pytest.param(2 + n % 3, 50 * n, 50 * (n + 1), marks=pytest.mark.long) for n in range(6)),
     ],
 )
-def test_random_worlds_with_filters_and_transforms_lose_no_rows_and_do_not_hang(
+def test_random_programs_with_filters_and_transforms_lose_no_rows_and_do_not_hang(
     url: str, tmp_path: Path, processes: int, first: int, stop: int
 ) -> None:
     found = fork("random_worlds.py", url, first, stop, at=tmp_path, processes=processes)

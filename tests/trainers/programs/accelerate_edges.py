@@ -32,7 +32,7 @@ loader = accelerator.prepare(loader_of(few, batch_size=2))
 batches = iter(loader)
 first = accelerator.gather_for_metrics(next(batches)["number"])
 state = loader.state_dict()
-assert gather_object([state]) == [state, state]  # so that ranks may save to the same file
+assert gather_object([state]) == [state, state]  # all ranks may write the same file
 batches.close()
 for part, batch_size in (("same", 2), ("other", 1)):
     record(first, part)
@@ -47,7 +47,7 @@ for part, batch_size in (("same", 2), ("other", 1)):
     rows = [accelerator.gather_for_metrics(batch["number"]) for batch in after_the_end]
     record(torch.cat(rows), f"next-{part}")
 
-# A state that is loaded by the loader, or by its dataset, before the loader is prepared.
+# A state that is loaded into the loader, or into its dataset, before the loader is prepared.
 for part in ("loader", "dataset"):
     plain = loader_of(few, batch_size=2, cur_shard="auto")
     record(next(iter(plain))["number"], f"loaded-by-{part}")

@@ -17,7 +17,7 @@ rank, world = accelerator.process_index, accelerator.num_processes
 
 
 def evaluate(part: str, loader: Iterable[Any]) -> None:
-    """Record the rows of this rank and all ranks; check that only the last batch is marked last."""
+    """Record the rows of this rank and of all; check that only the last batch is marked last."""
     ends = []
     for batch in loader:
         record(batch["number"], part)

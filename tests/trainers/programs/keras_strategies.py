@@ -64,7 +64,7 @@ for share, arguments in shares.items():
     Recorder.part = f"evaluate {share}"
     model.evaluate(make(**arguments), verbose=0)
     Recorder.part = f"resumed {share}"
-    # The batches of a share are split among all workers.
+    # TensorFlow splits each batch of a share into one part per worker, and uses one part per step.
     workers = strategy.num_replicas_in_sync if arguments and "TF_CONFIG" in os.environ else 1
     state = fit_until_stopped(model, make(**arguments), workers)
     dataset = make(**arguments)

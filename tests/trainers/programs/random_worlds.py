@@ -1,8 +1,8 @@
-"""Random worlds that filter and transform under DDP; arguments: URL FIRST STOP, a range of seeds.
+"""Random programs that filter and transform under DDP; arguments: URL FIRST STOP.
 
-All worlds use the same process group. A rank trains on the remaining rows of its share. If ranks
-may have unequal numbers of batches, they use `Join`, because training would hang otherwise. Rows
-from all ranks are counted by value.
+FIRST and STOP are a range of seeds. All programs use the same process group. A rank trains on the
+remaining rows of its share. If ranks may have unequal numbers of batches, they use `Join`, because
+training would hang otherwise. Rows from all ranks are counted by value.
 """
 
 import random
@@ -30,7 +30,7 @@ KINDS = ["predicate", "filters", "both", "function", "columns", "workers", "drop
 
 
 class World:
-    """One random world, the same on all ranks."""
+    """One random program, which is the same on all ranks."""
 
     def __init__(self, url: str, seed: int) -> None:
         self.url, draw = url, random.Random(seed)
@@ -83,7 +83,7 @@ class World:
         }
 
     def train(self) -> list[list[int]] | None:
-        """Return the rows in each batch on this rank, or None if a function leaves too few."""
+        """Return the rows in each batch on this rank, or None if a function leaves too few rows."""
         batches, trained = self.loader(), []
         if self.kind == "function":  # an error on one rank must not block the others
             try:
@@ -100,7 +100,7 @@ class World:
         return trained
 
     def check(self) -> str:
-        """Train, and report the result."""
+        """Train, check the rows that all ranks have read, and return the kind of result."""
         said: list[str] = []
         agreement.warn_user = said.append
         agreement._warned.clear()

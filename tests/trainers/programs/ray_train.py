@@ -17,7 +17,7 @@ url, processes, part = sys.argv[1:4]
 saved = Path(sys.argv[4]) if len(sys.argv) > 4 else None
 records = Path(os.environ["MDSTORM_TEST_RECORDS"])
 
-# Made before the launch, and pickled to the workers.
+# Made before the launch, and sent to the workers as a pickle.
 loader = converter_of(url).make_torch_dataloader(batch_size=100, num_epochs=1, cur_shard="auto")
 
 

@@ -21,7 +21,7 @@ def converter_of(url: str) -> SparkDatasetConverter:
     return SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
 
 
-#: Arguments for a converter's loaders, in addition to those for all loaders.
+#: For each kind of converter loader, its arguments in addition to those for all loaders.
 _OF_CONVERTER = {
     "converter": {"cur_shard": "auto"},
     "explicit": {"cur_shard": 0, "shard_count": 2},

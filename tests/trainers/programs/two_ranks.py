@@ -30,9 +30,8 @@ def main(url: str, program: str, order: str) -> None:
         return
     here = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     for each in QUIET:
-        store = (
-            f"file://{os.getcwd()}/{each.__name__}"  # otherwise, a rank may find the previous group
-        )
+        # Each group has its own file; otherwise, a rank may find the previous group.
+        store = f"file://{os.getcwd()}/{each.__name__}"
         dist.init_process_group("gloo", init_method=store, **here)
         each(converter_of(url), order, dist.get_rank())
         dist.barrier()
