@@ -59,7 +59,7 @@ class Outcome:
 
 
 def measure(library: str, script: str, *arguments: str, **environment: str) -> dict[str, Any]:
-    """Run a script with one library's interpreter and return its last line, parsed as JSON."""
+    """Run a script with one library's interpreter; return the JSON on its last line of output."""
     python = str(INTERPRETERS[library])
     spark = {
         "PYSPARK_PYTHON": python,

@@ -1,4 +1,4 @@
-"""The speed of creating PyTorch batches: dicts, matrices, maps, an array column, and samples.
+"""The speed of PyTorch batches: dicts, matrices, `batch_map`, an array column, and samples.
 
     python benchmarks/measure_batches.py [--batch-size 1024] [--rows 500000]
 

@@ -121,7 +121,7 @@ def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
             return StreamingDataLoader(data, batch_size=BATCH_SIZE)
 
         def moved(taken: dict[str, Any], size: int) -> dict[str, Any]:
-            """Return the state after all ranks have loaded it and read more batches."""
+            """Return the state as if all ranks had loaded it and read more batches."""
             ours = taken["mdstorm"]
             if [lanes[1] for lanes in ours["lanes"]][-1:] != [size]:
                 ours["lanes"].append([taken["sample_in_epoch"], size, 0])

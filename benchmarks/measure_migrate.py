@@ -65,7 +65,7 @@ def parsed() -> argparse.Namespace:
 
 
 def write_repository(folder: Path, files: int) -> None:
-    """Write folders of 100 files with 100 lines each; each folder starts with a corpus program."""
+    """Write folders of 100 files with 100 lines each; one file in each contains a test program."""
     programs = [path.read_text() for path in sorted(PROGRAMS.glob("*.py"))]
     for number in range(files):
         path = folder / f"package_{number // SHARE:03}" / f"module_{number % SHARE:02}.py"
@@ -76,7 +76,7 @@ def write_repository(folder: Path, files: int) -> None:
 
 
 def long_file() -> str:
-    """Return 5,000 lines: the corpus programs one after another, then plain functions."""
+    """Return 5,000 lines: the test programs one after another, then plain functions."""
     texts = [path.read_text() for path in sorted(PROGRAMS.glob("*.py"))]
     texts = [text for text in texts if "from __future__" not in text]
     return filled("\n".join(texts), LONG_LINES)

@@ -168,7 +168,7 @@ def litdata(folder: Path, task: Task) -> Batches:
 
 
 def litdata_samples(folder: Path, data: str) -> Iterator[Any]:
-    """Yield the samples for litData to write, with tokens as tensors; runs in its process."""
+    """Yield samples, with tokens as tensors; litData calls this in the process that writes them."""
     import torch
 
     for sample in samples_of(folder, data):

@@ -21,7 +21,7 @@ TARGET = ROOT / "docs" / "licences.md"
 _BASE = "always"
 #: Extras that are not for users, or that combine other extras.
 _LEFT_OUT = frozenset({"all", "dev", "docs"})
-#: Packages that are replaced by others here: tensorflow by its build without GPU code.
+#: Packages that others replace in this environment: tensorflow is replaced by its CPU-only build.
 _INSTEAD = {"tensorflow": "tensorflow-cpu"}
 #: Packages that are not installed where this page is generated: tomli is only required on Python
 #: 3.10, and no test uses ocifs, which requires all of Oracle's SDK.

@@ -54,7 +54,7 @@ def run(*command: str | Path, cwd: Path = ROOT, **environment: str) -> str:
 
 
 def version_of_code() -> str:
-    """Return the version from its only definition."""
+    """Return the version that `compat/mdstorm/__init__.py` defines."""
     text = (ROOT / "compat" / "mdstorm" / "__init__.py").read_text("utf-8")
     match = re.search(r'^__version__ = "(.+)"$', text, re.M)
     if match is None:

@@ -31,7 +31,7 @@ TransformSpec = import_module(f"{LIBRARY}.transform").TransformSpec
 
 #: Fields that loaders reject, or return differently: see docs/differences.md.
 NOT_LOADED = {"part", "u16_codec", "u16_plain", *(f"float16_{number}" for number in range(4))}
-#: Columns of plain Parquet: numbers of one type, numbers with nulls in each row group, and arrays.
+#: Columns of plain Parquet: numbers, other types, columns with nulls in each row group, and arrays.
 TYPES = ["int8", "int16", "int32", "int64", "uint8", "float32", "float64", "bool_"]
 NO_NUMBERS = ["string", "binary", "date32"]
 HOLES = {"hole": pa.int32(), "gap": pa.float64(), "blank": pa.string()}

@@ -34,7 +34,7 @@ sys.path.insert(0, str(HERE / "upstream"))
 from failures import FAILURES  # noqa: E402
 
 ENVIRONMENTS = HERE.parent / ".environments"
-#: The Python in an environment that has pip.
+#: The interpreter of an environment with pip, which downloads MosaicML Streaming's tests.
 PIP = HERE.parents[1] / ".venv-uv" / "bin" / "python"
 MOSAIC = "mosaicml-streaming==0.13.0"
 #: Text that is replaced in the tests: names that NumPy and Python have since removed, and

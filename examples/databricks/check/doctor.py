@@ -2,8 +2,8 @@
 # MAGIC %md
 # MAGIC # Check the set-up
 # MAGIC
-# MAGIC Writes a small table with every type to a directory with the Spark of this compute, reads it
-# MAGIC back in PyTorch, compares every value, and deletes it. `cache` is a directory that all
+# MAGIC This compute's Spark writes a small table with every type to a directory, and PyTorch reads
+# MAGIC it back. Every value is compared, and the table is deleted. `cache` is a directory that all
 # MAGIC machines see, such as `dbfs:/Volumes/<catalog>/<schema>/<volume>/cache`.
 
 # COMMAND ----------
