@@ -19,7 +19,7 @@ from sphinx.util.inventory import InventoryFile
 ROOT = Path(__file__).parents[1]
 #: Maximum size of the first page in bytes, including all files that it loads.
 FIRST_PAGE_BYTES = 200_000
-#: Common searches, each with pages, of which one or more must be among the first three results. See
+#: Common searches, each with pages of which at least one must be among the first three results. See
 #: `docs/_static/relevance.js` and the keywords of pages in `docs/conf.py`.
 SEARCHES = {
     "ModuleNotFoundError petastorm": ("quickstart/petastorm", "migrate", "faq", "troubleshooting"),

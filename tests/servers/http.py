@@ -76,7 +76,7 @@ def respond(status: str, body: bytes = b"", *headers: tuple[str, str]) -> WSGIAp
 
 
 def cut_off(app: WSGIApp, keep: int) -> WSGIApp:
-    """Return an application that sends only the first `keep` bytes of a response, as its length."""
+    """Return an application that shortens each response to `keep` bytes, with a matching length."""
 
     def shortened(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         def start_shortened(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:

@@ -33,7 +33,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
 
 
 def files_of(project: str) -> dict[str, str]:
-    """Return the text of each of a project's files, keyed by path."""
+    """Return the text of a project's files, keyed by path."""
     _, *parts = re.split(r"^=== (.+)\n", project, flags=re.MULTILINE)
     return dict(zip(parts[::2], parts[1::2], strict=True))
 

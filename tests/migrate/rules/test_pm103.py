@@ -51,7 +51,7 @@ def test_module_name_in_known_function_is_renamed(text: str) -> None:
 
 @each(
     'mock.patch("petastorm.reader.Reader")',
-    'mock.patch("petastorm.pytorch.DataLoader")',  # Petastorm's converters look it up
+    'mock.patch("petastorm.pytorch.DataLoader")',  # looked up by Petastorm's converters
     'logging.getLogger("petastorm.reader")',
 )
 def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
