@@ -135,7 +135,7 @@ class Program:
         return found
 
     def dataset(self, nodes: int, ranks: int, rank: int) -> Any:
-        """Create one rank's dataset; MosaicML Streaming's is made not to wait for the other ranks."""
+        """Create one rank's dataset; MosaicML Streaming's is made not to wait for other ranks."""
         paths = sorted(self.folder.glob("data*"))
         streams = [{"local": str(path)} for path in paths]
         if self.weight is not None:
