@@ -69,9 +69,11 @@ class ElasticShare:
         return self.world.size
 
     @property
-    def shuffles_anything(self) -> bool:
-        """Whether samples are shuffled."""
-        return self.order.shuffle
+    def uses_seed(self) -> bool:
+        """Whether the seed affects the order of samples, or which samples an epoch has."""
+        order = self.order
+        is_part = order.epoch_size is not None or any(one.weighting for one in self.streams)
+        return order.shuffle or order.batching_method != "random" or is_part
 
     @property
     def sequence(self) -> str:

@@ -372,7 +372,7 @@ def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
     is_shared = plan.has_equal_batches or not position.consumed
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,
-        "seed": order.state_keys(position)["shuffle_seed"] if order.shuffles_anything else None,
+        "seed": order.state_keys(position)["shuffle_seed"] if order.uses_seed else None,
         "batch size": segment.batching.batch_size,
         "epoch number": position.epoch if is_shared else None,
         "samples consumed": position.consumed if is_shared else None,

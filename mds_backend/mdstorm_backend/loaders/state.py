@@ -228,7 +228,7 @@ def _check_selection(
             raise damaged(f"'settings' must be a mapping, found {settings!r}")
         values |= settings
     check_equal(there, here, options.dataset.url)
-    if not is_begun or not order.shuffles_anything or flag(ours, "finished"):
+    if not is_begun or not order.uses_seed or flag(ours, "finished"):
         return
     seed, seed_there = order.state_keys(Position())["shuffle_seed"], state.get("shuffle_seed")
     # A state that names no rank is the same on all ranks, and was usually taken on the first one.

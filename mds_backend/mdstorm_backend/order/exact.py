@@ -108,7 +108,7 @@ class ExactOrder:
         return World(self.rank, self.world_size)
 
     @property
-    def shuffles_anything(self) -> bool:
+    def uses_seed(self) -> bool:
         """Whether a seed has any effect."""
         return self.shuffles or self.shuffle_shards
 

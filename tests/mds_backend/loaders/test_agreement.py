@@ -23,7 +23,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from tests.programs import free_port, without_session
 from tests.simulated_ranks import SimulatedRanks, Token, wait_for_store
 
-from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend import ExactOrder, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders import agreement
 
@@ -72,7 +72,7 @@ class World(SimulatedRanks):
     def loader(self, order: Any = "elastic", size: int = BATCH, **options: Any) -> Any:
         options = {"local": self.url, **options}
         if order == "elastic":
-            dataset = StreamingDataset(batch_size=size, shuffle=True, **options)
+            dataset = StreamingDataset(batch_size=size, **{"shuffle": True, **options})
         else:
             dataset = StreamingDataset(order=order, **options)
         return StreamingDataLoader(dataset, size)
@@ -126,6 +126,30 @@ def test_different_seeds_raise_error_in_elastic_order_by_end_of_pass(world: Worl
         rows(world.loader(shuffle_seed=43))
     world.become(1)
     assert rows(world.loader(shuffle_seed=44, check_ranks=False))
+
+
+@pytest.mark.parametrize("part", [{"epoch_size": ROWS // 2}, {"choose": ROWS // 2}], ids=str)
+def test_different_seeds_raise_error_without_shuffling_if_they_choose_samples(
+    pair: World, part: Any
+) -> None:
+    def read(seed: int) -> list[int]:
+        choose = part.get("choose")
+        streams = {} if choose is None else {"streams": [Stream(local=pair.url, choose=choose)]}
+        options = {"local": None if streams else pair.url, "epoch_size": part.get("epoch_size")}
+        return rows(pair.loader(shuffle=False, shuffle_seed=seed, **options, **streams))
+
+    pair.become(0)
+    read(42)
+    pair.become(1)
+    with pytest.raises(InvalidArgumentError, match="seed 43"):
+        read(43)
+
+
+def test_different_seeds_are_ignored_if_elastic_order_does_not_use_them(pair: World) -> None:
+    def read(_: Any, rank: int) -> None:
+        rows(pair.loader(shuffle=False, shuffle_seed=42 + rank))
+
+    assert not pair.warned(read)
 
 
 def test_different_seeds_raise_error_at_the_next_batch(pair: World) -> None:
