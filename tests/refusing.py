@@ -33,7 +33,7 @@ _exempt = {"pyspark", "py4j"}
 
 
 def _is_exempt(depth: int = 2) -> bool:
-    """Whether the code that calls a method or reads an attribute may do so, as PySpark may."""
+    """Whether the calling code may use refused methods and attributes, as PySpark's code may."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and frame.f_globals.get("__name__") == _WRAPPER:
         frame = frame.f_back

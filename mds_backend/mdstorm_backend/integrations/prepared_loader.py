@@ -28,7 +28,7 @@ from mdstorm_backend.loaders import Consumer, Statistics
 from mdstorm_backend.loaders.torch import OpenedDataset, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders.torch.loader_passes import source_of
 from mdstorm_backend.loaders.torch.moved_batches import moved_together, repeated_rows, same
-from mdstorm_backend.order import ExactOrder, given_world
+from mdstorm_backend.order import ExactOrder, RefilledPlan, given_world
 
 
 def prepared(arguments: Mapping[str, Any]) -> PreparedLoader | None:
@@ -312,11 +312,11 @@ class PreparedBatches(data.IterableDataset[Any]):
         Raises
         ------
         TypeError
-            If a transform may drop rows.
+            If the number of rows may change while reading, as with a transform.
         """
         opened = source_of(self.loader)._mdstorm
         if opened.options.drops_rows:
-            raise TypeError("the number of rows is not known: a transform may drop rows")
+            raise TypeError(f"the number of rows is not known: {RefilledPlan.unknown_because}")
         return opened.plan().num_samples
 
     def __iter__(self) -> Generator[Any, None, None]:

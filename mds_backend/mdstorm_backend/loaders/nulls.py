@@ -77,12 +77,14 @@ class NullPolicy:
                 f"fill_nulls and null_masks name columns {unknown} that are not read"
                 f"{choose_among(unknown[0], schema.names)}"
             )
-        taken = [name for name in self.masks if name + MASK_SUFFIX in schema]
-        if taken or len(set(self.masks)) < len(self.masks):
+        if len(set(self.masks)) < len(self.masks):
             raise errors.InvalidArgumentError(
-                f"null_masks={list(self.masks)} would add a column <name>{MASK_SUFFIX} twice, or "
-                f"replace existing ones (for {taken}): list each column once, and rename the "
-                "existing columns"
+                f"null_masks={list(self.masks)} names a column twice: list each column once"
+            )
+        if taken := [name + MASK_SUFFIX for name in self.masks if name + MASK_SUFFIX in schema]:
+            raise errors.InvalidArgumentError(
+                f"null_masks={list(self.masks)} would replace the existing columns {taken}: rename "
+                "them, or leave them out"
             )
         self._schema = schema
         for name, value in self.fill.items():

@@ -42,7 +42,7 @@ class _Read(NamedTuple):
 
 
 class ReadAhead:
-    """Finds an iteration's state after a given number of the items that it has read.
+    """Finds the state that an iteration had after a given number of items.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: MosaicML Streaming's default ``timeout`` of downloads, in seconds; the argument is ignored here.
 DEFAULT_TIMEOUT = 60.0
 
-#: MosaicML Streaming's number of seconds between two checks of whether a file exists.
+#: Seconds that MosaicML Streaming waits before it checks again whether a file exists.
 TICK = 0.007
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

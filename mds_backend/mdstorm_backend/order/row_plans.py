@@ -55,6 +55,8 @@ class RowGroupPlan(Plan):
     num_parts: int = 1
     start: Position = Position()  # noqa: RUF009  # frozen
     has_equal_batches: ClassVar[bool] = False
+    #: Why the number of batches is not known, for error messages.
+    unknown_because: ClassVar[str] = "batches are row groups"
 
     @cached_property
     def num_samples(self) -> int:
@@ -132,11 +134,7 @@ class RowGroupPlan(Plan):
             raise TypeError(
                 "the number of batches is not known: with num_epochs=None the loader never ends"
             )
-        raise TypeError(f"the number of batches is not known: {self._reason}")
-
-    @property
-    def _reason(self) -> str:
-        return "batches are row groups"
+        raise TypeError(f"the number of batches is not known: {self.unknown_because}")
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset after the first row of the next epoch."""
@@ -153,8 +151,8 @@ class RowGroupPlan(Plan):
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Raise StateMismatchError, since numbers of samples do not determine a position."""
         raise StateMismatchError(
-            "a transform may drop rows, so a number of samples does not determine a position in "
-            "the dataset: take the state from a StreamingDataLoader over it, loader.state_dict()"
+            f"{self.unknown_because}, so a number of samples does not determine a position in the "
+            "dataset: take the state from a StreamingDataLoader over it, loader.state_dict()"
         )
 
     def reached_here(self, samples: int) -> Position:
@@ -191,12 +189,12 @@ class RowGroupPlan(Plan):
 class RefilledPlan(RowGroupPlan):
     """A `Plan` for batches of the rows that a transform returns; the number of rows is unknown."""
 
+    unknown_because: ClassVar[str] = (
+        "a transform, predicate, filter or cache may change the number of rows"
+    )
+
     def _is_over(self, epoch: int, row: int) -> bool:
         return False
-
-    @property
-    def _reason(self) -> str:
-        return "a transform may drop rows"
 
 
 @dataclass(frozen=True, eq=False)

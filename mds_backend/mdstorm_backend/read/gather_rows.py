@@ -34,8 +34,8 @@ from mdstorm_backend.read.stacking import Output
 #: Packing does not pay off with fewer columns or larger values.
 _FEWEST_COLUMNS = 4
 _LARGEST_VALUE = 64
-#: A shard is packed once one in this many of its rows has been taken.
-_PART = 8
+#: A shard is packed once more than this fraction of its rows has been taken.
+_PART = 1 / 8
 #: Bytes of records written or split at a time.
 _CHUNK_BYTES = 1 << 20
 
@@ -265,7 +265,7 @@ class Packing:
                 return records
             rows_taken = self._rows_taken.get(shard, 0) + len(selection.rows)
             self._rows_taken[shard] = rows_taken
-            if rows_taken * _PART > shard.num_samples:
+            if rows_taken > shard.num_samples * _PART:
                 records = self._packed[shard] = _packed(self._columns, batch)
             return records
 

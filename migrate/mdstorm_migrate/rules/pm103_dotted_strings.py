@@ -245,10 +245,10 @@ def _may_be_resolved(module: PythonModule, string: ast.Constant) -> bool:
 
 
 def _is_for_programs(path: str) -> bool:
-    """Whether only programs look up this path, so that a mock affects them with either library.
+    """Whether programs look up this path, but the library's own code does not.
 
-    This is true for names in the `petastorm` package itself, because Petastorm's own code imports
-    them from its modules.
+    A mock of such a path has the same effect with either library. Names in the `petastorm` package
+    itself are such paths, because Petastorm's own code imports them from its modules.
     """
     owner, _, name = path.rpartition(".")
     is_of_package = owner == names.OLD_ROOT and names.missing(path) is None

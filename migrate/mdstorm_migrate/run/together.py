@@ -164,7 +164,7 @@ def _not_written(one: FileOutcome, reason: str) -> FileOutcome:
 def examine_file(
     path: Path, settings: Settings, around: Surroundings = ALONE, needs: Needs | None = None
 ) -> FileOutcome | None:
-    """Return the outcome of a file, or None if no source reads it or it never mentions Petastorm.
+    """Return the outcome for a file, or None if no source reads it or it never mentions Petastorm.
 
     If the file cannot be read or parsed, its outcome has a problem; no error is raised.
     """

@@ -470,9 +470,9 @@ def test_dataset_state_with_row_dropping_transform_requires_a_loader(
     assert sorted(seen + rows(loader_of(again))) == list(range(0, ROWS, 2))
     for reading in (dataset(), one):
         samples(reading, 5)  # read without a loader, so rows are not counted
-        with pytest.raises(StateMismatchError, match="a transform may drop rows"):
+        with pytest.raises(StateMismatchError, match="may change the number of rows"):
             reading.state_dict(3 * BATCH, from_beginning)
-        with pytest.raises(StateMismatchError, match="a transform may drop rows"):
+        with pytest.raises(StateMismatchError, match="may change the number of rows"):
             reading.state_dict()
 
 

@@ -327,7 +327,7 @@ def test_fill_value_that_fits_is_accepted(type_: SparkType, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("masks", "message"), [(["n"], "replace existing ones"), (["m", "m"], "twice")]
+    ("masks", "message"), [(["n"], "would replace the existing columns"), (["m", "m"], "twice")]
 )
 def test_mask_name_that_repeats_or_replaces_a_column_raises_error(
     masks: list[str], message: str

@@ -14,7 +14,7 @@ def mentions(text: str, path: str | None = None) -> list[int]:
 
 
 @each(
-    # in a multi-line string, only the line that no other rule reports gets a note
+    # in a multi-line string, lines that another rule reports get no note
     ("a.py", 'INIT = """#!/bin/sh\npip install petastorm\nrun petastorm\n"""\n', 3),
     # several mentions on one line get one note
     ("a.py", 'names = ["petastorm", "petastorm"]\n', 1),

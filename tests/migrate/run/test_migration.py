@@ -48,7 +48,7 @@ def test_group_of_edits_is_applied_completely_or_not_at_all(
     "make_reader(u,  # mdstorm: ignore[PM113]\n    shuffel=1)\n",
     "make_reader(u,\n    shuffel=1,\n)  # mdstorm: ignore\n",
 )
-def test_ignore_comment_on_any_line_suppresses_statement(call: str) -> None:
+def test_ignore_comment_on_any_line_suppresses_findings_for_statement(call: str) -> None:
     result = migrate(f"from petastorm import make_reader\n{call}")
     assert result.output == f"from mdstorm import make_reader\n{call}"
     assert result.findings == ()

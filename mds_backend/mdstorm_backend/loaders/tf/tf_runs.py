@@ -118,7 +118,7 @@ class TFRun:
         self.loop.record_batches(0)
         if self.taken >= self._batches_per_epoch:
             log_endless(self._url)
-        self.taken += 1  # last, because a batch that Ctrl-C loses before this must not count
+        self.taken += 1  # last, so that a batch is not counted if Ctrl-C interrupts this method
 
     def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until reading has stopped.

@@ -407,7 +407,7 @@ class OpenedDataset:
             The result of `torch.utils.data.get_worker_info`.
         """
         end_with_parent()
-        parent, world = parent_process(), None  # a forked process finds the world itself
+        parent, world = parent_process(), None  # None: find the world in this process
         if self._sent is not None and parent is not None and parent.pid == self._sent[0]:
             world = self._sent[1]
         group = info.seed - info.id
