@@ -23,6 +23,9 @@ from mdstorm_backend.errors import InvalidArgumentError
 #: Ignore Lightning's recommendations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
+#: More steps than a run has.
+MANY = 1000
+
 
 @pytest.fixture(scope="module")
 def converter(url: str) -> Any:
@@ -67,7 +70,19 @@ def test_explicit_shards_take_precedence_over_automatic_shares(converter: Any) -
 
 
 @pytest.mark.parametrize(
-    "options", [{}, pytest.param({"limit_train_batches": 4}, marks=pytest.mark.long)], ids=str
+    "options",
+    [
+        {},
+        *(
+            pytest.param(options, marks=pytest.mark.long)
+            for options in (
+                {"limit_train_batches": 4},
+                {"max_steps": MANY},
+                {"limit_train_batches": 4, "max_steps": MANY},
+            )
+        ),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize(
     "kind",
@@ -94,12 +109,23 @@ def test_epochs_after_a_checkpoint_equal_an_uninterrupted_run(
     assert resumed == [[], [], *whole[2:]]
 
 
-def test_checkpoint_saved_after_fit_resumes(url: str, tmp_path: Path) -> None:
+def test_checkpoint_after_epoch_resumes_with_whole_next_epoch_under_max_steps(
+    url: str, tmp_path: Path
+) -> None:
+    whole = fit(data_of("converter", url), tmp_path, max_steps=MANY)
+    again = {"ckpt_path": tmp_path / "epoch=1.ckpt", "max_steps": MANY}
+    assert fit(data_of("converter", url), tmp_path / "resumed", **again) == [[], [], *whole[2:]]
+
+
+@pytest.mark.parametrize("options", [{}, {"max_steps": MANY}], ids=str)
+def test_checkpoint_saved_after_fit_resumes(
+    url: str, tmp_path: Path, options: dict[str, Any]
+) -> None:
     whole = fit(data_of("converter", url), tmp_path)
     trainer = trainer_of(tmp_path, epochs=2)
     trainer.fit(Model(), **data_of("converter", url))
     trainer.save_checkpoint(tmp_path / "last.ckpt")
-    again = {"ckpt_path": tmp_path / "last.ckpt"}
+    again = {"ckpt_path": tmp_path / "last.ckpt", **options}
     assert fit(data_of("converter", url), tmp_path, **again) == [[], [], *whole[2:]]
 
 

@@ -221,7 +221,8 @@ def restore_in_lightning(module: ModuleType) -> None:
     the world size has changed, the loader's length is the number of remaining batches, so batches
     of this or later epochs would be skipped. After a checkpoint that was saved in
     ``on_train_epoch_start``, Lightning mistakes the previous epoch's batches for those of the new
-    epoch, which it leaves after one batch.
+    epoch, which it leaves after one batch. With ``max_steps``, it does so after every checkpoint
+    that was saved between epochs.
 
     Loaders cannot tell Lightning that their states are also valid between epochs, or that a length
     is the length of one epoch. So this wraps ``_FitLoop._load_combined_loader_states``.
@@ -240,6 +241,11 @@ def restore_in_lightning(module: ModuleType) -> None:
 def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
         own = list(_own_states(self))
+        epochs = self.epoch_progress.current
+        is_between = epochs.ready == epochs.started == epochs.processed
+        if is_between and any(map(_is_ours, _loaders(self))):
+            # Lightning does this itself, except with max_steps.
+            self._restarting = self.epoch_loop.restarting = False
         # After a checkpoint during an epoch's last step, Lightning also restarts within the epoch.
         batches = self.epoch_loop.batch_progress
         is_in_training = batches.current.ready > batches.current.processed
@@ -247,7 +253,6 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         if is_within:
             for loader, state in own:
                 _refuse_other_world(loader, state)
-        epochs = self.epoch_progress.current
         if epochs.ready > epochs.started and any(map(_is_ours, _loaders(self))):
             # After a save in on_train_epoch_start, `batches` still counts the previous epoch's.
             batches.reset_on_run()
