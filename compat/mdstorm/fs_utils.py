@@ -61,7 +61,8 @@ class FilesystemResolver:
         url = dataset_url.geturl() if isinstance(dataset_url, ParseResult) else dataset_url
         self._dataset_url: str = checked_urls(url).rstrip("/")
         self._storage_options = dict(storage_options or {})
-        check_scheme(self._dataset_url)  # opened on first use, which may need the network
+        # The file system is opened on first use, because that may need the network.
+        check_scheme(self._dataset_url)
         if self.parsed_dataset_url().scheme == "hdfs":
             self.filesystem()  # Petastorm also connects in the constructor
 

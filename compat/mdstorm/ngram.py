@@ -135,7 +135,7 @@ class NGram(Described):
     def convert_fields(
         self, unischema: Unischema, field_list: Sequence[_FieldOrPattern]
     ) -> list[Any]:
-        """Return the fields that a list contains, followed by those that its expressions match."""
+        """Return the fields in a list, followed by those that its regular expressions match."""
         given = [item for item in field_list if not isinstance(item, str)]
         patterns = [item for item in field_list if isinstance(item, str)]
         return list(dict.fromkeys([*given, *match_unischema_fields(unischema, patterns)]))
@@ -314,8 +314,8 @@ def _steps_fit(stamps: npt.NDArray[Any], threshold: float, name: str) -> npt.NDA
     steps = np.diff(stamps)
     if steps.dtype.kind == "m":
         if isinstance(threshold, np.timedelta64):
-            # NumPy converts both to a common unit.
+            # NumPy converts the steps and the threshold to a common unit.
             return np.asarray((steps <= threshold) & (steps >= np.zeros((), steps.dtype)), np.bool_)
         steps = steps.astype(np.int64)
-    # Steps that overflowed their type are negative.
+    # Timestamps are sorted, so a negative step has overflowed its type.
     return np.asarray((steps <= threshold) & (steps >= 0), np.bool_)

@@ -145,7 +145,7 @@ def make_reader(
     UnsafePickleError
         If the dataset's pickled metadata is not a schema.
     """
-    raise NotImplementedError  # the decorator opens the reader instead
+    raise NotImplementedError  # never reached: the decorator opens the reader
 
 
 @_opens_reader(batched=True)
@@ -324,7 +324,7 @@ def make_batch_reader(
     ...     print([batch.id.tolist() for batch in reader])
     [[2, 3]]
     """
-    raise NotImplementedError  # the decorator opens the reader instead
+    raise NotImplementedError  # never reached: the decorator opens the reader
 
 
 def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:

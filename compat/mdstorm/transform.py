@@ -164,7 +164,7 @@ def _edited(field: Any) -> EditedField:
             "nullable), as returned by edit_field(name, numpy_dtype, shape, nullable); the shape "
             "of a scalar is ()"
         )
-    name, numpy_dtype, shape, *_, nullable = field  # a codec may precede nullable
+    name, numpy_dtype, shape, *_, nullable = field  # a codec may come before `nullable`
     return str(name), numpy_dtype, tuple(shape), nullable
 
 

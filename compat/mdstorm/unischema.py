@@ -316,7 +316,7 @@ def shown_fields(schema: Unischema) -> list[tuple[str, ...]]:
 
 def _type_name(numpy_dtype: Any) -> str:
     if numpy_dtype is np.bool_:
-        return "bool_"  # NumPy 2 calls it "bool"
+        return "bool_"  # the name in NumPy 1; NumPy 2 calls the type "bool"
     return getattr(numpy_dtype, "__name__", None) or str(numpy_dtype)
 
 

@@ -169,7 +169,7 @@ def _takes_values(indexer: Any) -> bool:
 
 
 def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return a column's values or array elements, without duplicates if they are found quickly."""
+    """Return a column's values or array elements, without duplicates if these are quick to find."""
     if isinstance(values, np.ndarray):
         if values.dtype == object:
             return [element for value in values for element in row_group_index.elements_of(value)]

@@ -61,7 +61,7 @@ _END: Any = object()
 
 
 class _Here(threading.local):
-    #: The recorder of this thread's work, and the spans of its current task.
+    #: The recorder of this thread's work, and the spans of the task that the thread runs.
     task: tuple[Recorder, Spans] | None = None
 
 
@@ -228,7 +228,7 @@ class Recorder:
             self._downloads += 1
 
     def end_download(self, now: float) -> float:
-        """Record that a download ends; if none is left, return the seconds since the first."""
+        """Record a download's end; if none is left, return the seconds since the first started."""
         with self._lock:
             self._downloads -= 1
             return 0.0 if self._downloads else now - self._downloading_since

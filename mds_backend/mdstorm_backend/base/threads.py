@@ -284,7 +284,7 @@ class PassThreads:
 
     @contextmanager
     def closing(self, generator: _Generator) -> Iterator[_Generator]:
-        """Close `generator`, one stage of a pass, when the outer generator leaves the block.
+        """Close `generator`, one stage of a pass, at the end of a block in an outer generator.
 
         Exiting the block waits for the generator's threads, unless the outer generator is itself
         being closed: in that case `wait` does. Threads of earlier passes are waited for first.

@@ -95,8 +95,8 @@ def _state(
             location, INDEX_NAME, options, lambda: location.modified(INDEX_NAME)
         )
     except (errors.CredentialsError, FileNotFoundError, errors.StorageError) as error:
-        # The storage has no index or is unreachable: use the state recorded in the cache directory,
-        # if the options specify one.
+        # The storage has no index or is unreachable: use the state recorded in the cache directory
+        # that the options specify, if any.
         known = CacheDirectory(directory).described().get("fingerprint") if directory else None
         if known is not None and known.startswith(fingerprint):
             return known

@@ -208,7 +208,7 @@ class CacheDirectory:
         return self._listed(_RECORD_SUFFIX)
 
     def parts(self) -> list[tuple[str, str]]:
-        """Return each temporary file with its lock file, a shard's record or else the ledger.
+        """Return each temporary file with its lock file: its shard's record, or else the ledger.
 
         Only the holder of the lock changes the temporary file.
         """

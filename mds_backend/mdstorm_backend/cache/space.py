@@ -179,7 +179,7 @@ def _remove_notes(directory: CacheDirectory) -> None:
 
 
 _PAUSE = 0.02
-#: With this many records or more, counting them is slow.
+#: With this many records or more, reading all of them to add up their sizes is slow.
 MANY_RECORDS = 100
 
 
@@ -234,7 +234,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: in
     used = sum(record.nbytes for _, _, record in entries)
     if limit - used >= nbytes:
         return used
-    # Counting many records is slow, so remove more than is needed now, to count less often.
+    # Reading many records is slow, so remove more than is needed now, to read them less often.
     spare = limit // 32 if len(entries) >= MANY_RECORDS else 0
     # Reservations of killed downloads are removed first; active downloads hold locks on theirs.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):

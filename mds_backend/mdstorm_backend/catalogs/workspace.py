@@ -102,7 +102,7 @@ class Workspace:
 
 
 def _configured(core: Any, host: str | None) -> Any:
-    """Return this process's configuration, or another one if `host` is not the configured host.
+    """Return this process's configuration, or one for `host` if that is not the configured host.
 
     If a host is passed to the SDK, it ignores the default profile of ~/.databrickscfg, and sends
     the token of a named profile to that host.

@@ -298,7 +298,7 @@ def differing(left: pa.Array, right: pa.Array) -> npt.NDArray[np.bool_]:
     found: npt.NDArray[np.bool_] = valid != other
     if not both.any():
         return found
-    if type_.id != right.type.id:  # columns of arrays that each store their own dtype
+    if type_.id != right.type.id:  # arrays that each store their own dtype: the sides may differ
         found |= both
     elif types.is_struct(type_):
         for ours, theirs in zip(left.flatten(), right.flatten(), strict=True):
