@@ -353,7 +353,7 @@ class _TerminalLine:
 
         class Lenient(Console):
             def on_broken_pipe(self) -> None:
-                raise BrokenPipeError  # by default, rich exits the program
+                raise BrokenPipeError  # rich's own method exits the program
 
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),

@@ -156,8 +156,8 @@ class JoinedDataset(SampleDataset):
             )
         )
         common = [column for column in self.schema if _are_alike(column.name, parts)]
-        #: The datasets, in which a common column has the form that fits all of them, even if one
-        #: alone would allow a different form.
+        #: The datasets. If a column has the same type in all of them, all get the same description
+        #: of it: for example, that it has nulls, even if it has none in one of them.
         self.parts = tuple(part.with_columns(common) for part in parts)
         self.url = ", ".join(part.url for part in parts)
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
@@ -167,7 +167,7 @@ class JoinedDataset(SampleDataset):
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Pickled parts lose the common form of their columns, so the copy joins them again.
+        # Pickled parts lose the shared descriptions of columns, so the copy joins the parts again.
         return JoinedDataset, (self.parts,)
 
     def _mdstorm_description(self, *, full: bool) -> Description:

@@ -136,7 +136,7 @@ class StoredShard(Array):
         self.info, self._dataset, self._number = info, dataset, number
 
     def __getattr__(self, name: str) -> Any:
-        if name == "info":  # does not exist yet while unpickling
+        if name == "info":  # not set yet while unpickling
             raise AttributeError(name)
         return getattr(self.info, name)
 

@@ -136,7 +136,8 @@ class StreamFiles:
         if is_new:
             download(packed.basename, packed.basename)
         elif keep_zip:
-            return 0  # it may be the dataset's own file, which is decompressed into a cache
+            # The file may be the dataset's own: opening the shard decompresses it into a cache.
+            return 0
         with open(downloaded, "rb") as file:
             content = file.read()
         check_content(packed, content, self.shown("validate_hash") or None, downloaded)
@@ -259,7 +260,7 @@ class StreamDefaults:
         check_download(self.download_retry, self.download_timeout)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes; raise if they contain credentials, which stay in this process."""
+        """Return the attributes; raise an error for credentials, which must not be pickled."""
         check_no_secrets(self.storage_options or {})
         return self.__dict__
 

@@ -188,7 +188,7 @@ class AbsentNames:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """For each name, the anchor of the section that covers it."""
+        """Anchors of sections, by the names that the sections cover."""
         return {name: section for section, names in self.sections.items() for name in names}
 
     def replacement(self, path: str) -> str | None:

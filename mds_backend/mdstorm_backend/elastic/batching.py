@@ -86,7 +86,7 @@ def rank_work(
     ids = np.empty((num_workers, ceil_div(count, num_workers), order.batch_size), np.int64)
     for worker, of_worker in enumerate(ids):
         own = len(range(worker, count, num_workers))
-        for part in chunks(own, CHUNK // order.batch_size):  # to limit temporary memory
+        for part in chunks(own, CHUNK // order.batch_size):  # chunks limit the temporary memory
             numbers = first + worker + num_workers * np.arange(part.start, part.stop)
             of_worker[part] = plan.batches(numbers)
         of_worker[own:] = -1
@@ -207,7 +207,7 @@ class _DevicePerStream:
         return found
 
     def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Return the node's ids at `places`. Canonical nodes in turn give one to every rank."""
+        """Return the node's ids at `places`: one per rank from each canonical node in turn."""
         turn, rank = np.divmod(places, self._ranks)
         index, canonical = np.divmod(turn, self._per_node)
         return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
@@ -266,7 +266,7 @@ def _interleaved(epoch: Epoch, counts: list[int], node: int = 0) -> tuple[IntArr
     order = epoch.order
     vary = order.shuffle and order.sampling_method == "balanced"
     rng = np.random.default_rng(order.shuffle_seed + (epoch.epoch if vary else 0))
-    for _ in range(node + 1):  # one generator serves all nodes in turn
+    for _ in range(node + 1):  # one generator draws for all nodes up to this one
         origins = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
         rng.shuffle(origins)
     numbers = np.empty(len(origins), np.int64)

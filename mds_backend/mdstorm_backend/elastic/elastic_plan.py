@@ -137,9 +137,10 @@ class ElasticShare:
     def of_streams(
         self, shapes: Callable[[], tuple[StreamShape, ...]]
     ) -> tuple[ElasticShare, tuple[StreamWeight, ...]]:
-        """Return the share with streams, and their weights, or () if it already had streams.
+        """Return the share with its streams, and the weights of the streams.
 
-        `shapes` opens the streams' data and returns their shapes.
+        `shapes` opens the streams' data and returns their shapes. A share that already has streams
+        is returned unchanged, with () for the weights.
         """
         if self.streams:
             return self, ()
@@ -218,7 +219,7 @@ class ElasticPlan(Plan):
             If the epoch cannot be resumed there.
         """
         position = self.start
-        # At its end, the epoch is over, even if this world would pad it with more samples.
+        # At the end of an epoch nothing is left, even if this world would pad the epoch further.
         if position.consumed and position.is_end:
             nothing = np.empty((self.num_parts, 0, self._batch_size_of_order), np.int64)
             return _Dealt(nothing, [0] * self.num_parts)
@@ -254,7 +255,7 @@ class ElasticPlan(Plan):
 
     @cached_property
     def begin(self) -> Position:
-        """The position where the plan begins, with the end of its epoch."""
+        """The position where the plan begins, with `end` set to the end of its epoch."""
         position = self.start
         end = position.consumed + self.share.num_ranks * sum(self._counts)
         return replace(position, first_epoch=position.pass_epoch, end=end)

@@ -91,7 +91,7 @@ class Partition:
         return self._cells.canonical((dealt_rank // self._ranks).tolist())
 
     def _dealt(self, rank: int) -> tuple[Ids, Ids]:
-        """Return the rank to which each sample of a rank's batch is dealt, and its place there.
+        """Return the rank that each sample of a batch is dealt to, and its place in that rank's.
 
         Usually that is the same rank. If ``relaxed`` deals to the initial nodes, it is one of the
         ranks at the start of the epoch.

@@ -39,7 +39,7 @@ class _Spans:
         return _Spans(self.begins[order], self.lengths[order])
 
     def cut(self, parts: int) -> list[_Spans]:
-        """Cut the spans into as many equal parts as `parts`; an empty span goes to the earlier."""
+        """Cut the spans into `parts` equal parts; an empty span at a cut goes before the cut."""
         stops = np.cumsum(self.lengths)
         starts = stops - self.lengths
         total = int(stops[-1]) if len(stops) else 0

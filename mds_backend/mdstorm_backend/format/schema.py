@@ -24,7 +24,7 @@ from mdstorm_backend.format.values.nested_lists import element_type
 FORMAT_VERSION = 1
 #: Number of columns shown in the one-line form of a schema.
 _IN_LINE = 8
-#: Keys that are written only if they have a value, which only columns of nested arrays have.
+#: Keys that are written only if they have a value: only columns of nested arrays have one.
 _OPTIONAL = {"shape", "uneven"}
 
 

@@ -82,7 +82,9 @@ def _check_column(value: dict[str, Any]) -> None:
         raise TypeError(f"the Spark type of column {name} is {shown(value['spark_type'])}")
     for key in ("nullable", "uneven"):
         if not isinstance(value.get(key, False), bool):
-            raise TypeError(f"column {name} is {key}: {shown(value[key])}")
+            raise TypeError(
+                f"{key} of column {name} must be true or false, found {shown(value[key])}"
+            )
     for key in ("null_count", "element_null_count"):
         check_count(value.get(key, 0), f"the {key} of column {name}")
     if value.get("length") is not None:
@@ -126,7 +128,7 @@ def _check_type(column: Column) -> None:
 
 def _check_shards(schema: Schema, shards: Iterable[ShardInfo]) -> None:
     """Raise ValueError unless every shard has every column, in a compatible encoding."""
-    # Most shards have the same columns and encodings.
+    # Check each combination once: most shards have the same columns and encodings.
     seen = {(shard.column_names, shard.column_encodings) for shard in shards}
     for names, encodings in seen:
         stored = dict(zip(names, encodings, strict=True))
@@ -199,7 +201,7 @@ def without_form(column: Column) -> Column:
 
 
 def joined_form(columns: Iterable[Column]) -> Column:
-    """Return the first column, with the array form that fits all columns, and their total nulls."""
+    """Return the first column, with a length and shape that fit all columns, and summed nulls."""
     first, *others = columns
     return replace(
         first,
@@ -243,7 +245,7 @@ def _with_common_form(column: dict[str, Any], index: Index) -> dict[str, Any]:
     try:
         (parsed,) = parse_columns([bare])
     except (KeyError, TypeError, ValueError):
-        return bare  # the error is raised when the dataset is opened
+        return bare  # the error is raised when the whole schema is parsed
     encodings = {
         encoding
         for shard in index.shards

@@ -272,7 +272,7 @@ def plan_batch(
 def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) -> Schema:
     beyond_spark = {f.name: text for f in schema if (text := _beyond_spark(f.type))}
     types = {f.name: arrow_types.spark_type_of(f.type) or str(f.type) for f in schema}
-    types.update(dict.fromkeys(beyond_spark, "long"))  # a placeholder, replaced below
+    types.update(dict.fromkeys(beyond_spark, "long"))  # stands in for a type that Spark lacks
     fields = [{"name": f.name, "type": types[f.name], "nullable": f.nullable} for f in schema]
     plan = plan_types(fields, dtype, decimals)
     return plan.with_columns(

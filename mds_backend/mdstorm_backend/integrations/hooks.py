@@ -62,7 +62,7 @@ def _letting_skip(skip: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def report_use_in_ray(module: ModuleType) -> None:
-    """Record whether Ray Train has fetched a batch or requested the end before training needs it.
+    """Record whether Ray Train has fetched a batch, or reached the end, before training needs it.
 
     Ray Train always fetches one batch ahead, to copy it to the device during training. If that
     batch counted as read, a loader that resumes from a state would skip it. If the end counted, a
@@ -212,7 +212,7 @@ def _training_in_lightning(start: Callable[[Any, Any], None]) -> Any:
 
 
 def restore_in_lightning(module: ModuleType) -> None:
-    """Load loader states in Lightning, and raise if Lightning would lose batches.
+    """Load loader states in Lightning, and raise an error if it would skip batches.
 
     Lightning loads loader states only if a checkpoint was written within an epoch. After a
     checkpoint at the end of an epoch, its loaders start over, and only samplers are passed the
@@ -254,9 +254,10 @@ def _restoring(load: Callable[[Any], None]) -> Any:
             for loader, state in own:
                 _refuse_other_world(loader, state)
         if epochs.ready > epochs.started and any(map(_is_ours, _loaders(self))):
-            # After a save in on_train_epoch_start, `batches` still counts the previous epoch's.
+            # The checkpoint was saved in on_train_epoch_start: `batches` still has the counts of
+            # the previous epoch.
             batches.reset_on_run()
-        if not self.restarting:  # loaders made for later epochs have no state
+        if not self.restarting:  # loaders made for later epochs have no states to load
             self._combined_loader_states_to_load = []
         load(self)
         if not is_within:

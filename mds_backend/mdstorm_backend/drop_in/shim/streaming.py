@@ -17,4 +17,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-install_as_streaming()  # this replaces this module with the package
+install_as_streaming()  # replaces this module with the package

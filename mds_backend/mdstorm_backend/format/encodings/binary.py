@@ -61,7 +61,7 @@ class Pickle(Encoding):
         return pickle.dumps(value)
 
     def encode_values(self, values: pa.Array) -> pa.LargeBinaryArray:
-        """Pickle values one by one, times as strings; binaries are kept, as they are pickles."""
+        """Pickle values one by one, times as strings; keep binaries, which are pickles already."""
         is_temporal = pa.types.is_temporal(values.type)
         return super().encode_values(values.cast(pa.string()) if is_temporal else values)
 

@@ -94,7 +94,7 @@ def _rows(data: bytes, height: int, length: int) -> npt.NDArray[np.uint8] | None
         filtered = unpacker.decompress(compressed, size)
     except zlib.error:
         return None
-    if not unpacker.eof or len(filtered) != size:  # zlib compares checksums at the end of data
+    if not unpacker.eof or len(filtered) != size:  # at `eof`, zlib has verified the checksum
         return None
     return np.frombuffer(filtered, np.uint8).reshape(height, length)
 

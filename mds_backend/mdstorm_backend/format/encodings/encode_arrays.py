@@ -70,7 +70,7 @@ def array_encoder(
 
 
 def _checked(dtype: np.dtype[np.generic] | None, value: Any) -> npt.NDArray[Any]:
-    """Return the array in little-endian order, or raise if it cannot be stored."""
+    """Return the array in little-endian order; raise an error if it cannot be stored."""
     if not isinstance(value, (np.ndarray, np.generic)):
         raise TypeError(f"expected a NumPy array, found {type(value).__name__}: use np.asarray(…)")
     numbers.check_no_mask(value)

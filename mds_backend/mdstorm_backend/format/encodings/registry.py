@@ -247,5 +247,5 @@ class Mixed(Opaque):
         )
 
 
-#: Opaque encodings that mdstorm itself creates, by the name in their string.
+#: Opaque encodings that mdstorm itself creates, by the word before the colon in their string.
 _OPAQUE = {"redefined": Redefined, "mixed": Mixed}

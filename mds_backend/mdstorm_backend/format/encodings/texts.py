@@ -108,11 +108,11 @@ class IntegerText(_NumberText):
     def parse_texts(self, texts: pa.StringArray) -> Values:
         """Parse strings like Python's ``int``: to int64, or to Python integers if one is larger."""
         content = memoryview(texts.buffers()[2] or b"").tobytes()
-        if b"x" not in content and b"X" not in content:  # Arrow also accepts hexadecimal numbers
+        if b"x" not in content and b"X" not in content:  # unlike `int`, Arrow accepts hexadecimal
             try:
                 return texts.cast(pa.int64())
             except pa.ArrowInvalid:
-                pass  # too large, or with signs, spaces or underscores, which Python accepts
+                pass  # too large, or with a plus sign, spaces or underscores, which Python accepts
         numbers = [int(text) for text in texts.to_pylist()]
         try:
             return pa.array(numbers, pa.int64())
