@@ -110,7 +110,7 @@ def _with_share(
     if shared is source and batch_size == loader.batch_size:
         return copy(loader)
     other = _reading_from(shared, loader, batch_size=batch_size)
-    if source.is_opened:  # otherwise, nothing was read, and no state was loaded
+    if source.is_opened:  # an unopened dataset is at its beginning
         _begin_where(loader, other)
     return other
 
@@ -119,8 +119,8 @@ def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> Non
     """Make `other` begin where the next iteration of `loader` would begin."""
     passes = loader._mdstorm.of(loader)
     position = passes.next_position
-    # A randomly drawn seed differs on each rank, and the order of the share has its own seed. Only
-    # a position within an epoch or from a state needs the seed with which it was recorded.
+    # The seed of `loader` may be drawn at random on each rank, so `other` keeps its own. Only a
+    # position within an epoch or from a state needs the seed with which it was recorded.
     if position.consumed or position.seed is not None:
         other.load_state_dict(passes.next_state())
     else:
@@ -193,7 +193,10 @@ class PreparedLoader(OwnContext, data.DataLoader[Any]):
 
     @property
     def remainder(self) -> int:
-        """Number of rows in the last global batch without its padding; 0 if it has no padding."""
+        """Number of rows in the last global batch before padding; 0 if it is full.
+
+        It is also 0 if the order never pads batches.
+        """
         return self._batches.remainder
 
     @property
@@ -288,7 +291,8 @@ class PreparedBatches(data.IterableDataset[Any]):
     end_of_dataloader : bool
         Whether the latest batch is the last one in its pass.
     remainder : int
-        Number of rows in the last global batch without its padding; 0 if it has no padding.
+        Number of rows in the last global batch before padding; 0 if it is full, or if the order
+        never pads batches.
     batch_map : callable or None
         Applied to each batch before it goes to the device.
     """

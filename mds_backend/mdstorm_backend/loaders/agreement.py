@@ -190,7 +190,7 @@ class Ranks:
         return None if group is None or group.itself is self._inherited else group
 
     def begin(self, segment: Segment, numbering: Numbering) -> Beginning | None:
-        """Report the differences found so far, and warn about unsuitable shares.
+        """Report the differences found so far, and warn of unread shares and uneven batch counts.
 
         Return the `Beginning` of the pass if the pass is to be compared with other ranks.
         """

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-#: Maximum number of batches not used up: one in use, and one that was fetched ahead.
+#: Maximum number of taken batches that are not used up: one in use, and one fetched ahead.
 MOST_UNUSED = 2
 
 
 class Consumer:
-    """Describes when an iteration's batches are used, and how many make it more than a peek.
+    """Describes when an iteration's batches are used, and how many batches are more than a peek.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ class Epochs:
             {"start": None, "next": None, "moves": 0, "joined": {}, "packs": False}
         )
         self.ahead: WorkAhead[Any] = WorkAhead()
-        #: Iterations that this process has begun as a worker.
+        #: Number of iterations that this process has begun as a worker.
         self._iterations = 0
         #: Whether a state has been loaded that no iteration has resumed from yet.
         self.is_loaded = False
@@ -96,7 +96,7 @@ class Epochs:
         return self._next(self._own_record.read())
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
-        """Begin the next pass with `epoch`, unless a pass that resumes will read that epoch."""
+        """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
         if not is_integer(epoch) or epoch < 0:
             raise InvalidArgumentError(
                 f"an epoch must be an integer of at least 0, found {epoch!r}"
@@ -201,9 +201,10 @@ class Epochs:
 
     @staticmethod
     def _move_to(record: dict[str, Any], position: Position, moves: int) -> int:
-        """Record where an epoch begins, and move the beginning past it unless `moves` is outdated.
+        """Record where an epoch begins, and that the next iteration begins after it.
 
-        Return the new number of moves, or the outdated one.
+        If `moves` is outdated, where the next iteration begins does not change. Return the new
+        number of moves, or the outdated one.
         """
         record.update(start=_stored(position), packs=False)
         if record["moves"] != moves:

@@ -224,7 +224,8 @@ class Loader:
         current = self.begin(consumer)
         try:
             for segment in current.segments(recorder):
-                # A pass counts from its second segment on: the next iteration begins after it.
+                # From its second segment on, a pass is more than a peek: the next iteration begins
+                # after it.
                 if current.has_counted:
                     self.count(current)
                 with ExitStack() as stack:
@@ -356,7 +357,7 @@ class Loader:
         self._is_first = True
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin the next pass with `epoch`, unless a pass that resumes will read that epoch.
+        """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch.
 
         Raises
         ------
@@ -400,7 +401,7 @@ class Loader:
 
 
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
-    """Return the batches, with the next epoch prepared halfway through this one."""
+    """Return the batches; once half of them have been taken, the next epoch is prepared."""
     # Without workers, the reader prepares the next epoch.
     return _preparing(batches, segment) if segment.batching.num_workers else batches
 
@@ -431,10 +432,10 @@ class ItemCursor(Iterator[Any]):
     def __init__(self, loader: Loader, make_batches: MakeBatches) -> None:
         self._loader = loader
         self._make_batches = make_batches
-        #: The batches of the current pass, None between passes; and their items.
+        #: The batches of the current pass, and their items; between passes, the batches are None.
         self._batches: Generator[Any, None, None] | None = None
         self._items: Iterator[Any] = iter(())
-        #: The process that reads them.
+        #: Id of the process that reads the batches.
         self._process = 0
         self._is_over = False
         self._failure: Exception | None = None
@@ -463,7 +464,8 @@ class ItemCursor(Iterator[Any]):
             splits, process = self._loader.splits, os.getpid()
             batches = self._loader.run(self._make_batches, by_item=splits)
             items = chain.from_iterable(batches) if splits else batches
-            # One statement, without a call after which Ctrl-C would leave only some of them set.
+            # A single statement without calls, so that Ctrl-C, which takes effect after calls, does
+            # not leave only some of these attributes set.
             self._batches, self._items, self._process = batches, items, process
         try:
             # next() is not called here, because Ctrl-C after the call would drop the item. See

@@ -97,7 +97,7 @@ class Pass:
         self.border = 0
         self.is_over = self.has_counted = False
         self.compared: Beginning | None = None
-        #: Counts yielded batches and rows, and its row count when the segment began.
+        #: The recorder that counts yielded batches and rows; its row count when the segment began.
         self._recorder, self._rows_before = Recorder(), 0
 
     @property
@@ -106,7 +106,7 @@ class Pass:
         return self.position_before(0)
 
     def position_before(self, items: int) -> Position:
-        """Return the position before the latest `items` items, at most `MOST_UNUSED`."""
+        """Return the position before the latest `items` items; `items` is at most `MOST_UNUSED`."""
         if not self.recent:
             return self.start
         (plan, offset, _, _), taken = self._before(items)
@@ -142,7 +142,7 @@ class Pass:
     def rows(self) -> int:
         """Samples in the segment's batches so far, as counted by the loader, or else by the plan.
 
-        If samples have no numbers, this is the number of yielded rows.
+        If samples are not numbered across ranks, this is the number of yielded rows.
         """
         plan, offset, _, counted = self.recent[-1] if self.recent else (None, 0, 0, None)
         if counted is not None:

@@ -84,7 +84,7 @@ class ReadAhead:
         last = self._blocks[-1] if self._blocks else None
         before = last.offsets[-1] if last is not None and last.segment is segment else 0
         first = self.num_read
-        # A range suffices if each batch is one item, and takes no memory.
+        # If each batch is one item, a range suffices, and it takes up almost no memory.
         ends: Sequence[int] = range(first, first + len(offsets) + 1)
         if items is not None and items.count(1) < len(items):
             ends = list(accumulate(items, initial=first))
@@ -122,7 +122,7 @@ class ReadAhead:
         return blocks[-1].ends[-1] + 1
 
     def reached(self, used: int) -> tuple[Segment, int, int]:
-        """Return where `used` items end: a segment, an offset in it, and the items after that.
+        """Return where `used` items end: a segment, an offset in it, and how many items follow it.
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 A state is a dict of plain JSON values, for checkpoints. It has the five keys of a MosaicML
 Streaming state, and our own values under ``"mdstorm"``. It is the same on all ranks, except where
-samples have no numbers: see `mdstorm_backend.order.row_plans`.
+samples are not numbered across ranks: see `mdstorm_backend.order.row_plans`.
 
 `Loader`, `ReadAhead` and the PyTorch datasets write states. `Epochs.load_state_dict` reads them,
 and a worker process of a plain ``DataLoader`` reads its own state.
@@ -30,7 +30,7 @@ VERSION = 5
 _SELECTION = ("filters", "predicate", "transform")
 
 #: Maximum number of canonical nodes in a state; a damaged state with more could exhaust memory,
-#: because each node gets a sample.
+#: because each node gets at least one sample.
 _MOST_NODES = 1_000_000
 #: Maximum number of world changes within a state's epoch; a damaged state with more could exceed
 #: the recursion limit, because each change is a level of recursion in `EpochLanes`.
@@ -257,7 +257,7 @@ def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
     lanes = []
     for one in found:
         if not isinstance(one, Sequence) or len(one) != len(Lanes._fields):
-            raise damaged(f"'lanes' must be a list of {list(Lanes._fields)}, found {one!r}")
+            raise damaged(f"each of 'lanes' must be a list of {list(Lanes._fields)}, found {one!r}")
         values = dict(zip(Lanes._fields, one, strict=True))
         consumed, size = number(values, "consumed"), number(values, "size", 1)
         lanes.append(Lanes(consumed, size, number(values, "padded_to")))

@@ -195,7 +195,7 @@ def _describe(name: shard_info.ShardName, data: Buffer, raw: Buffer, url: str) -
     validity = layout.unpack_validity(extra.get("nulls", {}))
     columns = stored_schema.parse_columns(extra["columns"]) if extra.get("columns") else None
     if columns is not None and set(columns.names) != set(info.column_names):
-        raise ValueError("the columns described in its header differ from those listed there")
+        raise ValueError("its header describes different columns than it lists")
     report = full_shard.ShardReport(info, validity.null_counts, validity.element_null_counts)
     return _Found(report, columns, note)
 

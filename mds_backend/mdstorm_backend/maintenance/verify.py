@@ -203,7 +203,7 @@ def _check_files(
 def _wrong_counts(
     dataset: Dataset, nulls: Counter[str], null_elements: Counter[str]
 ) -> Iterator[str]:
-    """Yield a description of each count in the index that differs from the shards' count."""
+    """Yield a description of each count in the index that is missing or contradicts the shards."""
     extra = dataset.index.extra
     if not extra.get("columns"):
         hidden = sorted({*nulls, *null_elements})

@@ -384,7 +384,7 @@ def is_mds_encoding(encoding: str) -> bool:
 
 
 def is_mds_encoding_safe(encoding: str) -> bool:
-    """Whether decoding a value cannot run code contained in it."""
+    """Whether decoding a value is safe, because it cannot run code contained in the value."""
     return not registry.parse_encoding(encoding).is_unsafe
 
 

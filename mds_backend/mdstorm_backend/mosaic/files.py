@@ -252,8 +252,8 @@ class CloudUploader:
     Parameters
     ----------
     out : str or (str, str)
-        A local directory, which nothing is copied from; a URL, which files are copied to from a new
-        temporary directory; or a pair of a local directory and a URL or path.
+        A local directory, from which nothing is copied; a URL, to which files are copied from a new
+        temporary directory; or a pair of a local directory and the URL or path to copy to.
     keep_local : bool
         Whether files stay in the local directory after they have been copied.
     progress_bar : bool

@@ -161,7 +161,7 @@ class ExactOrder:
         return self if self.world_size > 1 else None
 
     def of_streams(self, shapes: Callable[[], object]) -> tuple[ExactOrder, tuple[()]]:
-        """Return this order, which does not depend on the streams' shapes, and no weights."""
+        """Return this order, which does not depend on the streams, and no weights for them."""
         return self, ()
 
     def padded(self, batch_size: int) -> ExactOrder:

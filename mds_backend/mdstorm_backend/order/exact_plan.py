@@ -100,7 +100,8 @@ class ExactPlan(Plan):
         if begin.is_end or self._stop is None:
             return begin
         left, size = self._stop - self._done(begin), self.order.world_size
-        # Batches of one row may leave so few in any pass: some ranks' last batch is then empty.
+        # With batch_size=1, fewer rows than ranks may remain even without a change of the world.
+        # Then no error is raised, and the last batch of some ranks is empty.
         is_refused = is_recut or self.batch_size > 1
         if 0 < left < size and is_refused and not own.padded_to and not self.drop_last:
             raise NoDataAvailableError(

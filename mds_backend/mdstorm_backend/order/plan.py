@@ -78,7 +78,10 @@ class Position:
         return self.end is not None and self.consumed >= self.end
 
     def resumes_with(self, epoch: int, num_epochs: int | None) -> bool:
-        """Whether a pass that resumes here has samples left and contains `epoch`."""
+        """Whether a pass that resumes here has samples left and contains `epoch`.
+
+        An endless pass counts as containing only its first epoch.
+        """
         epochs = range(self.pass_epoch, self.pass_epoch + (num_epochs or 1))
         return (self.consumed > 0 or self.skip > 0) and not self.is_end and epoch in epochs
 
@@ -210,7 +213,7 @@ class Plan(Protocol):
         """
 
     def rows_of_rank(self, position: Position) -> dict[str, int]:
-        """Return the state values that apply only to this rank, if samples have no numbers."""
+        """Return the state values of this rank alone, if samples are not numbered across ranks."""
         return {}
 
     def following(self) -> Plan | None:

@@ -253,7 +253,7 @@ class EvenPlan(RowGroupPlan):
         return self.length() - done // self.batch_size
 
     def ends(self, start: int, stop: int) -> list[int]:
-        """Return where batches end after row `start` of the pass and up to row `stop`."""
+        """Return the rows of the pass at which batches end, after `start` and up to `stop`."""
         size = self.batch_size
         ends = list(range((start // size + 1) * size, stop + 1, size))
         is_last = self.num_epochs is not None and stop == self.num_epochs * self.rows_per_epoch

@@ -240,7 +240,7 @@ def _checked(source: str, variables: str, rank: int, size: int, local_size: int)
 
 
 def _is_in_step_of_srun() -> bool:
-    """Whether SLURM started this process as one of several tasks, not as a shell for them."""
+    """Whether ``srun`` started this process as one of several tasks, unlike a batch script."""
     step, tasks = (os.environ.get(name, "") for name in ("SLURM_STEP_ID", _SLURM.size))
     is_of_srun = step.isdecimal() and int(step) <= _LAST_STEP_OF_SRUN
     return is_of_srun and tasks.isdecimal() and int(tasks) > 1

@@ -417,10 +417,11 @@ def _located(
 
 
 def _is_described(file: snapshot.LiveFile, table: snapshot.TableSnapshot) -> bool:
-    """Whether a file is small enough for one shard, and the log describes it well enough.
+    """Whether a table's file can be one shard whose footer need not be read to open the table.
 
-    The log does not record array lengths, which determine whether TensorFlow gets dense or ragged
-    tensors.
+    The file must be small enough, and the log must record its rows. Since the log does not record
+    array lengths, which determine whether TensorFlow gets dense or ragged tensors, files of tables
+    with arrays must be read.
     """
     return (
         file.num_rows is not None

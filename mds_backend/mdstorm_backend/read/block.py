@@ -193,7 +193,7 @@ class Located:
         return Scattered(self.opened, owners, rows)
 
     def _wait_for(self, owners: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.int64]) -> None:
-        """Wait for rows, and also for all earlier rows unless these are the first samples."""
+        """Wait until rows have arrived; request those of the first samples ahead of other rows."""
         needed = [(shard, rows[owners == number]) for number, shard in self._arriving]
         requested: list[Future[bool] | None] = [None] * len(needed)
         if self._is_first:

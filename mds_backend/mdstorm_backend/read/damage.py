@@ -106,5 +106,5 @@ def _skip(samples: int, error: CorruptDatasetError) -> None:
 
 @cache
 def _warn(error: str) -> None:
-    """Log damaged data once per process."""
+    """Log a message about damaged data, unless this process has logged it before."""
     _logger.warning('Samples were skipped because on_corrupt="skip": %s', error)

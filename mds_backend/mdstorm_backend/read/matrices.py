@@ -95,7 +95,7 @@ class Matrix:
         return memory.view(self.dtype).reshape(len(memory), -1)
 
     def split(self, memory: npt.NDArray[Any]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-        """Yield the name and the values, a view of `memory`."""
+        """Yield the matrix's name, and its values as a view of `memory`."""
         yield self.name, self._values(memory)
 
 

@@ -255,7 +255,8 @@ class Reader:
 
         while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))
-            yield Block(sizes, offsets, list(located(sum(sizes))))  # nothing else keeps the parts
+            # No variable refers to the parts, so that they are freed with the block.
+            yield Block(sizes, offsets, list(located(sum(sizes))))
             batches, is_first = 2 * batches, False
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:

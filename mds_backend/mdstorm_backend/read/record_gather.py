@@ -56,7 +56,7 @@ class RecordGatherer:
         matrices, left = matrices_of(dtype, viewed, outputs)
         if matrices:
             schema = schema.select([name for name in schema.names if name in left])
-        #: Columns that are not just a view of their bytes.
+        #: Columns whose values are converted, because a view of their bytes is not enough.
         self._converted = [column for column in schema if viewed.get(column.name) is None]
         self._masked = [column for column in schema if column.name not in viewed]
         self._chunk_rows = max(1, CHUNK_BYTES // max(dtype.itemsize, 1))

@@ -132,7 +132,7 @@ class Refill:
     ) -> Iterator[list[MemoryShard]]:
         """Join slices of whole shard parts into windows of at least `order.window` rows."""
         order = self.plan.order
-        if not order.shuffles:  # rows need not wait for the rest of a shard
+        if not order.shuffles:  # each slice is a window, so rows do not wait for the whole part
             yield from ([shard] for shard in made if shard.num_samples)
             return
         group: list[MemoryShard] = []

@@ -121,7 +121,7 @@ class ContextDataset(Described, OwnContext):
 
     def __enter__(self) -> Any:
         here = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
-        # Legacy code may make the dataset in one graph and enter it in another.
+        # Legacy code may make the dataset in one graph, and use it in a ``with`` block in another.
         return self if here is self._home else type(self)(self._build, self._runs)
 
     def __iter__(self) -> Any:

@@ -234,7 +234,7 @@ class TFRuns:
         self._announced.appendleft(weakref.ref(run))
 
     def iterations(self) -> Iterator[int]:
-        """Begin an iteration and yield its number. TensorFlow resumes this generator at its end."""
+        """Begin an iteration and yield its number; TensorFlow resumes the generator at the end."""
         with self._lock:
             number, run = next(self._numbers), self._begin()
             self._open[number] = run

@@ -61,7 +61,7 @@ class Argument:
         if "_mdstorm" in state:
             state["_mdstorm"].change(self._name, value)
         else:
-            state[self._name] = value  # kept for the subclass until the constructor runs
+            state[self._name] = value  # a subclass may set it before the constructor runs
 
 
 class DatasetInfo:

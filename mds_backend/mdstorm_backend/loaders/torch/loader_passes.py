@@ -76,7 +76,7 @@ class CountedPass:
 
 @dataclass
 class LoaderPasses:
-    """A loader's settings and passes, in one attribute so that subclasses may use other names.
+    """A loader's settings and passes, in one attribute so that subclasses can use any other name.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ def counted_batches(
     try:
         for batch, _, _ in recorder.consumed(batches):
             rows = count_rows(batch)
-            # Call this before the batch is counted, since Ctrl-C in a later call would drop it.
+            # This call precedes the counting, since Ctrl-C in a call after it would lose the batch.
             recorder.record_batches(rows)
             counted.latest.append(rows)
             counted.samples += rows

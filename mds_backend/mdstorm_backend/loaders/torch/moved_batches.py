@@ -33,7 +33,8 @@ _MOST_TOGETHER = 32
 #: Tensors of at least this many bytes are sent to another process on their own.
 _LARGE = 1 << 20
 #: Tensors of more bytes than this are pinned on their own. Smaller ones are packed, because moving
-#: one takes as long as copying some 100 KiB; but one that a user keeps also keeps the others.
+#: one takes as long as copying some 100 KiB. However, a packed tensor that a user keeps also keeps
+#: the tensors that are packed with it in memory.
 _MOST_PACKED = 1 << 15
 
 
@@ -114,7 +115,7 @@ def _copied(batches: NumberedBatches, device: torch.device) -> NumberedBatches:
 
 
 def _grouped(batches: NumberedBatches, rows: int) -> Generator[list[NumberedBatch], None, None]:
-    """Yield lists of consecutive batches with at least `rows` rows, unless the last has fewer."""
+    """Yield lists of consecutive batches, each cut at `rows` rows or `_MOST_TOGETHER` batches."""
     with closing(batches):
         group, found = [], 0
         for one in batches:
@@ -193,7 +194,7 @@ def _wait(copies: _Copies, stream: Any) -> None:
 
 
 def pinned(batches: NumberedBatches, *, are_dicts: bool) -> NumberedBatches:
-    """Copy tensors in batches to pinned memory; `are_dicts` if batches are dicts of columns."""
+    """Copy tensors in batches, which are dicts of columns if `are_dicts`, to pinned memory."""
     with closing(batches):
         for batch, offset, size in batches:
             if are_dicts:  # skip lists, since looking for tensors would visit each object

@@ -138,7 +138,7 @@ class OpenedDataset:
 
     @property
     def is_opened(self) -> bool:
-        """Whether the data have been opened, which happens when reading or loading a state."""
+        """Whether the data have been opened, as by reading, loading a state or setting an epoch."""
         return "options" in self.__dict__
 
     @property
@@ -152,7 +152,7 @@ class OpenedDataset:
         return plan_of(self.options.in_world(), Batching(1))
 
     def set_epoch(self, epoch: int) -> None:
-        """Begin the next pass with `epoch`, unless a resumed pass will read that epoch."""
+        """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
         self.epochs.set_next(epoch, self.options.num_epochs)
         if self.latest is not None:
             self.latest.follow_epoch(epoch)
@@ -328,7 +328,7 @@ class OpenedDataset:
         if start is None and self.latest is not None:
             start = self.latest.begun
         plan = plan_of_samples(self.options, self.epochs, start)
-        if plan.rows_of_rank(plan.begin):  # samples have no numbers
+        if plan.rows_of_rank(plan.begin):  # samples are not numbered across ranks
             return self._state_of_latest(num_samples, start)
         position = reached(plan)
         if self.latest is not None and self.latest.is_at(position):

@@ -232,7 +232,8 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         """Set the epoch that the next iteration, over samples or by a loader, begins with.
 
         Call this between iterations, because states after an iteration's next batch ignore it. An
-        iteration that resumes from a loaded state still does so if the state is in this epoch.
+        iteration that resumes from a loaded state still does so if the state is in this epoch, or
+        in a pass with a fixed number of epochs that contains it.
         """
         self._mdstorm.set_epoch(epoch)
 

@@ -287,7 +287,7 @@ def check_can_be_sent(batch_map: BatchMap | None, options: Mapping[str, Any]) ->
 
 
 class Message(NamedTuple):
-    """Consecutive batches from a worker process; no batches once it has sent its whole part."""
+    """Consecutive batches from a worker process; none once the worker has sent its whole part."""
 
     worker: int
     #: Number of messages that the worker has sent before.

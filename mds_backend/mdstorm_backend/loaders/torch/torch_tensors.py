@@ -26,7 +26,7 @@ Collated: TypeAlias = TorchValues | Mapping[str, Any]
 #: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 
-#: Format encodings whose values are Python objects.
+#: Encodings of the MDS format whose values are Python objects.
 _OBJECTS = ("json", "pkl")
 #: Types that PyTorch cannot compute with, and the types that Petastorm promotes them to.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
