@@ -381,7 +381,7 @@ class PassRecorders:
         #: replaced as a whole, since other threads may be reading it.
         self._passes: tuple[Statistics, list[Recorder]] = (Statistics(), [])
         self._described: dict[str, Any] = {}
-        #: The time at which the first batch of a pass was requested, until the pass begins.
+        #: The time at which the next pass's first batch was requested; None once the pass begins.
         self._requested: float | None = None
         self.last: Recorder | None = None
         self._has_warned = False

@@ -27,7 +27,7 @@ _REPEATED = ("column_names", "column_encodings", "column_sizes", "format", "vers
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """A problem with a file, or a note that something was not checked.
+    """A problem with a file, or a note about one, such as that it is not in the index.
 
     Attributes
     ----------

@@ -219,7 +219,7 @@ class ExactPlan(Plan):
         return None if self._stop is None else self.length()
 
     def offset_after_epoch(self, epoch: int) -> int:
-        """Return the number of the first batch, from 1, with samples from after an epoch."""
+        """Return the number, from 1, of the first batch that has samples from after `epoch`."""
         stop = (epoch + 1 - self.begin.pass_epoch) * self.num_samples
         return (stop - self._first) // self._step + 1
 

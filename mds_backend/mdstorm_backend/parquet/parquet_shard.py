@@ -106,7 +106,7 @@ class ParquetShard(Shard):
         }
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
-        """Return one sample with the values of `read`, arrays as NumPy arrays, and nulls as None.
+        """Return one sample: values as from `read`, but arrays as NumPy arrays, and nulls as None.
 
         Raises
         ------

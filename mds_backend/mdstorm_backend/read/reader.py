@@ -149,7 +149,7 @@ class Reader:
             yield from prefetcher.map(fill, ahead(blocks), first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
-        """Yield the same blocks as `blocks`, but unread, with only their sample numbers.
+        """Yield blocks of the same batches as `blocks`, but unread, with only their sample numbers.
 
         The shards of a block stay open while it is referenced.
         """
@@ -232,7 +232,7 @@ class Reader:
         return -(-len(self.dataset) // self.batch_size) if is_soon_ready and not self.sends else 1
 
     def _cut(self, samples: Samples, first: int = 1) -> Iterator[Block]:
-        """Cut the samples into blocks of `first` batches, then twice as many, and so on.
+        """Cut the samples into blocks of `first` batches, then twice as many, up to a limit.
 
         This makes the first block ready soon.
         """

@@ -233,7 +233,7 @@ def _planned(field: dict[str, Any], text: str) -> Column:
 def publish_partitions(
     job: tasks.PartitionJob, schema: Schema | None, reports: Sequence[str], *, merged: bool
 ) -> None:
-    """Write the index of every partition and, last, the index of all partitions.
+    """Write the index of every partition and then, if `merged`, the index of all partitions.
 
     Files of unsuccessful attempts are removed.
 

@@ -99,7 +99,7 @@ class SampleMaker:
 
     @cached_property
     def _finish(self) -> dict[str, Callable[[Any], Any]] | None:
-        """Functions by column that convert decoded values as a block does; None to use a block."""
+        """Functions by column that convert decoded values as a block would; None: read a block."""
         if self.decodes:
             return {}
         if not self._options.nulls.is_trivial or self._options.images is not None:
