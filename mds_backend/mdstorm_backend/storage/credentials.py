@@ -29,8 +29,8 @@ _MARGIN, _LONGEST_MARGIN = 1 / 4, 300.0
 #: at the same time.
 _JITTER = (0.6, 1.0)
 #: A refusal counts as expiry once a lease has reached this share of its lifetime, or this age in
-#: seconds, whichever comes first. Short leases seem endless if a catalog does not state the
-#: lifetime, or if the clocks differ.
+#: seconds, whichever comes first. The age is for leases whose lifetime is unknown, because a
+#: catalog does not state it, or because the clocks differ.
 _YOUNGEST, LONGEST_YOUTH = 1 / 4, 5.0
 
 
@@ -57,7 +57,7 @@ class Lease:
 
     @property
     def lifetime(self) -> float:
-        """Seconds from the request to expiry; infinite if the clocks disagree."""
+        """Seconds from the request to expiry; infinite if unknown, or if the clocks disagree."""
         seconds = self.expires - self.begins
         return seconds if seconds > 0 else inf
 

@@ -65,7 +65,7 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         If HDFS cannot be reached.
     """
     if url.startswith("file:///"):
-        # Not decoded, because a path may contain any character, including '%' and spaces.
+        # Not percent-decoded: a path may contain any character, including '%' and spaces.
         path = url[len("file://") :]
         if path.startswith(("/dbfs/", "/Volumes/")) and not is_mounted(path):
             from mdstorm_backend.storage.databricks_files import DatabricksFileSystem as Files
@@ -227,7 +227,8 @@ def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
             "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
         }
     if urls.OBJECT_STORES.get(scheme) == "s3":
-        # Copied, because botocore modifies its argument: `_shared` would open another file system.
+        # Copied, because botocore modifies the options, and `_shared` would no longer find the file
+        # system that was opened with them.
         configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
         return {**of_s3(url, options), **options, "config_kwargs": configured}
     if urls.OBJECT_STORES.get(scheme) == "azure":

@@ -80,7 +80,7 @@ class Arrival:
         stop = self.missing.pop(start)
         if start + count < stop:
             self.missing[start + count] = stop
-        # Only a memory map shows the bytes that the file receives.
+        # Only a memory map, not a copy, shows the bytes that are written to the file later.
         if self.missing and isinstance(self.content, memoryview):
             with self._changed:
                 self._there = min(self.missing)
@@ -103,7 +103,9 @@ class Arrival:
         return self._end.done()
 
     def wait_for(self, stop: int) -> None:
-        """Wait until the bytes before `stop` have arrived; for the last byte, wait for all bytes.
+        """Wait until the bytes before `stop` have arrived.
+
+        For the last byte, or if `content` is not a memory map, wait until the file is in place.
 
         Raises
         ------

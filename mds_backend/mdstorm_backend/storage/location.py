@@ -230,9 +230,9 @@ class Location:
         # Arrow's file systems name files without a leading slash.
         top = f"/{root.lstrip('/')}"
         names = {os.path.relpath(f"/{name.lstrip('/')}", top): name for name in found}
-        if names.keys() <= {
-            "."
-        }:  # a file, or nothing: some stores list nothing if they deny access
+        # A file, or nothing was found. Some stores list nothing if they deny access, in which case
+        # `describe` raises an error.
+        if names.keys() <= {"."}:
             described = self.describe()
             return [(".", described)] if described and described["type"] == "file" else []
         return sorted((name, found[full]) for name, full in names.items())
@@ -260,7 +260,7 @@ class Location:
         return [name for name, _ in self.list_sizes()]
 
     def exists(self, name: str) -> bool:
-        """Whether the file `name` exists in this directory, even as a link to itself."""
+        """Whether the file `name` exists in this directory; a link to itself also counts."""
         try:
             return _unless_missing(lambda: self.stat(name)) is not None
         except OSError as error:

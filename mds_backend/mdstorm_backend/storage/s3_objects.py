@@ -30,7 +30,8 @@ from mdstorm_backend.storage.turns import Pace, Turns
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
 RANGE, FIRST_RANGE = 8 << 20, 2 << 20
-#: Maximum time, in seconds, between the first request for an object and requests for other ranges.
+#: Seconds from the first request for an object until requests for its other ranges may begin, even
+#: if the first has not been answered.
 _HEAD_START = 0.05
 #: Maximum number of requests for a range whose connection keeps breaking.
 _ATTEMPTS = 5
@@ -149,9 +150,9 @@ class _Download:
     arrival: Arrival
     is_read: bool
     work: int = field(default_factory=current_priority)
-    #: Set when the first range is answered, or `_HEAD_START` seconds after it was requested. The
-    #: other ranges wait for it: by then the URL is signed, and work that is needed earlier, but
-    #: starts a moment later, still gets its turns first.
+    #: Set when the first range is answered, or by `_begin_soon`. The other ranges wait for it: by
+    #: then the URL is signed, and work that is needed earlier, but starts a moment later, still
+    #: gets its turns first.
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     #: Tasks that copy the ranges that a reader needs first.
     ahead: list[asyncio.Task[None]] = field(default_factory=list)
@@ -176,7 +177,7 @@ class _Download:
             await asyncio.gather(soon, *tasks, *self.ahead, return_exceptions=True)
 
     async def _begin_soon(self) -> None:
-        """Let the other ranges begin if the store has already responded, and never refused."""
+        """Let the other ranges begin soon if the store has responded and never refused requests."""
         await self._object.sent.wait()
         await asyncio.sleep(_HEAD_START)
         if self._turns.pace.has_answered and not self._turns.pace.refusal:

@@ -368,7 +368,8 @@ def _refusal(url: str, text: str) -> str:
     )
 
 
-#: Seconds after which a host counts as slow; the client's own time limits handle slow hosts.
+#: Seconds to wait for a connection. A slower host is not an error here: the client has its own time
+#: limits.
 _PATIENCE = 5.0
 _PORTS = {"http": 80, "https": 443}
 _UNREACHABLE = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}

@@ -34,7 +34,7 @@ def check_avro() -> None:
 
     class Decoder(streaming):  # type: ignore[misc]
         def skip(self, n: int) -> None:
-            self.read(n)  # a seek could go backwards and loop forever
+            self.read(n)  # for a negative number, a seek would go backwards, and could loop forever
 
     class AvroFile(file.AvroFile):  # type: ignore[misc]
         def __class_getitem__(cls, _: Any) -> Any:

@@ -159,7 +159,8 @@ def publish(
         # If no other job can be writing, also remove the files of killed jobs.
         left = () if attempt is not None else sizes
         ours.update(filter(is_ours, (*_names_in(replaced, location), *left)))
-    records = {f"{name.partition('.')[0]}.done" for name in names}  # including resumed attempts
+    # The notes on these shards, some of which an earlier attempt may have written.
+    records = {f"{name.partition('.')[0]}.done" for name in names}
     if attempt is None or not location.is_in_file_tree:  # a mount's listing may omit new notes
         records.intersection_update(sizes)
     ours |= records
@@ -374,7 +375,7 @@ def shards_of(job: str | None, names: Iterable[str], attempt: str | None = None)
 
 def _with_counts(column: Column, reports: Sequence[full_shard.ShardReport]) -> Column:
     nulls = [report.null_counts.get(column.name, 0) for report in reports]
-    # A shard in which all of the column's values are null does not determine its form.
+    # A shard in which all of the column's values are null does not determine the column's form.
     encodings = {
         report.info.column_encodings[report.info.column_names.index(column.name)]
         for report, count in zip(reports, nulls, strict=True)
@@ -434,7 +435,7 @@ def _last_write(files: _Files) -> float:
 
 
 def _left_in(location: Location) -> CachedDataset | None:
-    from mdstorm_backend.cache import CachedDataset  # not needed on executors
+    from mdstorm_backend.cache import CachedDataset  # imported here: executors do not need it
 
     with suppress(errors.WriteError, OSError):  # a writer is active, or has removed the directory
         files = dict(location.list_files())
