@@ -156,7 +156,7 @@ def _use(path: str) -> tuple[str, str]:
 
 
 def _name(parts: Sequence[str]) -> str:
-    """Return the name that a path leads to in its module; a converter method includes its class."""
+    """Return the first name in a path after its module; ``Class.method`` for a converter method."""
     first = next(
         (n for n in range(len(parts)) if not petastorm.is_module(".".join(parts[: n + 1]))), None
     )

@@ -233,8 +233,8 @@ class DecodedFile:
     prefix : bytes
         Bytes before the text, such as a byte order mark.
     broken : sequence of SourceError
-        Cells that use Petastorm or MosaicML Streaming but cannot be parsed; they are left out of
-        `documents`.
+        Cells that use Petastorm or MosaicML Streaming but cannot be parsed. Rules do not see their
+        code.
     unparsed : int
         Number of cells that cannot be parsed, including those that use neither.
     """
@@ -268,7 +268,7 @@ class Source(Protocol):
         Raises
         ------
         SourceError
-            If the file cannot be read. In a notebook, cells that cannot be parsed are left out.
+            If the file cannot be read. Cells of a notebook that cannot be parsed raise no error.
         """
 
 

@@ -70,7 +70,7 @@ ANY = Wanted()
 
 @dataclass(frozen=True)
 class Needs:
-    """What a file's requirements must contain; by default, for a file that is migrated alone.
+    """What a file's requirements must contain. The defaults are for a file that is migrated alone.
 
     Attributes
     ----------

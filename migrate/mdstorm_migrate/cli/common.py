@@ -203,7 +203,10 @@ def files_and_reports(
 def found_files(
     roots: Sequence[Path], config: Config, options: dict[str, Any]
 ) -> Iterator[Path | Skipped]:
-    """Yield the files to scan; ``--include`` replaces the configured globs, ``--exclude`` adds."""
+    """Yield the files to scan.
+
+    ``--include`` replaces the configured globs, and ``--exclude`` adds to them.
+    """
     include = options["include"] or config.include
     return discover(roots, include, (*config.exclude, *options["exclude"]))
 

@@ -12,7 +12,7 @@ from mdstorm_migrate.packaging.toml import dependency_keys, requirement_strings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
-#: Extras after a name, which are not distributions.
+#: Extras after a name; they are not names of distributions.
 _EXTRAS = re.compile(r"(?<=\w)\[[^\]\n]*\]")
 _LINE = re.compile(r"^[ \t]*(?:-[ \t]+[\"']?)?(?:[\w-]+::)?(?P<name>[A-Za-z][\w.-]*)", re.MULTILINE)
 _QUOTED = re.compile(r"""["']([A-Za-z][\w.-]*)[^"'\n]*["']""")

@@ -19,7 +19,8 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 _VARIABLE = r"(?:\$?\{\{[^}\n]*\}\}|\$?\{[\w.:-]+\}|\$\([\w.-]+\)|\$\w+)"
 _NUMBER = rf"(?:[\w.*+!-]|{_VARIABLE})+"
 _GAP = r"(?:[ \t]|\\\r?\n)*"
-#: A lone comparison sign that does not touch a number may be a shell redirection.
+#: ``<`` and ``>`` count only before a number, or before a variable if no space surrounds them;
+#: otherwise, they may be shell redirections.
 _VERSION = (
     rf"(?:(?:===|==|~=|!=|<=|>=){_GAP}{_NUMBER}|[<>]{_GAP}(?=\d){_NUMBER}"
     rf"|(?<!\s)[<>](?={_VARIABLE}){_NUMBER})"
@@ -53,7 +54,7 @@ def _requirement() -> re.Pattern[str]:
     )
 
 
-#: The text before an extra of another distribution, of a project's folder or of a wheel.
+#: The text before ``petastorm`` if it is an extra, as in ``acme[petastorm]`` or ``.[petastorm]``.
 _EXTRA_OF = re.compile(r"[\w./*)}]\[[\w, -]*\Z")
 #: The version of a modified copy, such as ``0.11.4+acme``.
 _LOCAL_VERSION = re.compile(r"[\w.*}]\+[A-Za-z0-9]")

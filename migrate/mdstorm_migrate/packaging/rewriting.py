@@ -106,7 +106,7 @@ def requirement_of(document: Document, extras: Iterable[str]) -> str:
 
 
 def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]:
-    """Return the distributions of `transitive` that a requirement with these extras installed."""
+    """Return the distributions in `transitive` that Petastorm with these extras installed."""
     own = {BROUGHT_BY_EXTRAS.get(extra) for extra in extras}
     return [one for one in transitive if one in own or one not in BROUGHT_BY_EXTRAS.values()]
 

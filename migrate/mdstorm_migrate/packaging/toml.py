@@ -335,6 +335,6 @@ def _listed(names: list[str]) -> str:
 
 
 def _extras_of(document: Document, names: list[str]) -> list[str]:
-    """Return the extras of the requirement that replaces one with the Petastorm extras `names`."""
+    """Return mdstorm's extras for a dependency that had the Petastorm extras `names`."""
     match = re.search(r"\[(.*)\]", rewriting.requirement_of(document, names))
     return match[1].split(",") if match else []

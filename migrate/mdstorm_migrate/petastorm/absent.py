@@ -230,7 +230,7 @@ MISSING: dict[str, frozenset[str]] = {
     "FilesystemResolver": words("_filesystem_factory _parsed_dataset_url"),
 }
 
-#: Missing attributes of objects inside a reader, by the attribute that leads to the object.
+#: Missing attributes of other objects, by the attribute or function that leads to the object.
 MISSING_BEHIND: dict[str, frozenset[str]] = {
     # The `ParquetDataset` of old pyarrow.
     "dataset": words(

@@ -252,7 +252,7 @@ def _is_compared(module: PythonModule, node: ast.AST, depth: int = _DEPTH) -> bo
 
 _CHAIN = re.compile(rf"(?<![\w./-]){OLD_ROOT}\b(?:\.[^\W\d]\w*)*")
 _TYPE_COMMENT = re.compile(rf"#\s*type:(?!\s*ignore\b)[^#\n]*\b{OLD_ROOT}\b")
-#: Functions through which strings may use the name at run time, as code or as a key.
+#: Functions through which strings may use the name ``petastorm`` at run time, as code or as a key.
 _EVALUATING = frozenset({"compile", "dir", "eval", "exec", "globals", "locals", "timeit", "vars"})
 _GENERIC = frozenset({"dict", "frozenset", "list", "set", "tuple", "type"})
 _MAKES_TYPES = frozenset({"ForwardRef", "NamedTuple", "NewType", "TypeVar", "TypedDict"})
@@ -269,7 +269,7 @@ class TextualUse:
 
 
 def annotation_uses(module: PythonModule, scope: Scope | None) -> Iterator[TextualUse]:
-    """Yield uses of a scope's ``petastorm`` in annotations, and in type comments if it is a module.
+    """Yield uses of a scope's ``petastorm`` in string annotations and, for a module, type comments.
 
     Without a scope, yield uses that no import binds: types that are not evaluated at run time.
     """

@@ -136,7 +136,7 @@ class PythonModule:
         return next(one for one in self.ancestors(node) if isinstance(one, ast.stmt))
 
     def chain(self, node: ast.expr, path: str) -> tuple[ast.expr, str]:
-        """Return `node` and the path that it refers to, both extended by all attributes.
+        """Return `node` with the attributes that follow it, and the path that they refer to.
 
         Names that ``getattr`` or ``hasattr`` look up are part of the path. The returned node ends
         before the first of them.
@@ -252,7 +252,7 @@ class PythonModule:
 
     @cached_property
     def _heads(self) -> list[tuple[int, int]]:
-        """Spans of statements that start a line; a compound statement ends before its body."""
+        """Spans of statements that start a line, without the bodies of compound statements."""
         heads = []
         for node in ast.walk(self.tree):
             for first in getattr(node, "decorator_list", ()):

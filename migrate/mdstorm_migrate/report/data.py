@@ -130,7 +130,8 @@ def _settings(settings: Settings) -> dict[str, Any]:
     return {**found, "requirement": str(settings.wanted)}
 
 
-#: Name of the directory that paths are relative to; readers of the report know where it is.
+#: Name that stands for the root of the repository, which paths are relative to; programs that read
+#: the report know where it is.
 _BASE = "SRCROOT"
 
 

@@ -21,7 +21,7 @@ _MOST_FOLDERS = 6
 
 @dataclass(frozen=True)
 class _Task:
-    """An entry in the checklist: the key for keeping its tick, its place, and what to do."""
+    """An entry in the checklist: the key that stores its tick, its place, and what to do."""
 
     key: str
     path: str

@@ -71,7 +71,7 @@ def tag(name: str, content: str = "", **attributes: object) -> str:
 
 
 def badge(cls: str, content: object) -> str:
-    """Return a small label in the colour of a class."""
+    """Return a small label in the colour of the CSS class `cls`."""
     return tag("span", text(content), class_=f"badge {cls}")
 
 

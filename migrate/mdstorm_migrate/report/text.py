@@ -278,7 +278,7 @@ def estimate_note() -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table with headings and numbers flush right, or an empty string without rows."""
+    """Return a table with headings and right-aligned numbers, or an empty string without rows."""
     if not rows:
         return ""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]

@@ -76,7 +76,7 @@ def _in_python(module: PythonModule) -> Iterator[Finding]:
 
 
 def _is_module(module: PythonModule, owner: ast.expr) -> bool:
-    """Whether `owner` may be a module, so that its attribute is the library that it imports."""
+    """Whether `owner` may be a module that imports the library, as in ``compat.petastorm``."""
     found = dotted(owner)
     if found is None or last_name(owner) == "mark":  # pytest's attribute for markers
         return False

@@ -79,7 +79,7 @@ def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
 
 
 def _public(path: str) -> str:
-    """Return the name that a path leads to, without its module, or the whole path of a module."""
+    """Return the first name in a path after its module; for a module, the whole path."""
     parts = path.split(".")
     paths = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
     return next((one.rpartition(".")[2] for one in paths if not is_module(one)), path)
@@ -244,7 +244,7 @@ def _part(old: cst.ImportFrom, part: _SplitImport) -> cst.ImportFrom:
     if old.rpar is None:
         names[-1] = cut.with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return new.with_changes(names=names)
-    # White space before the parenthesis belongs to the trailing comma, if there is one.
+    # White space before the closing parenthesis belongs to the trailing comma, if there is one.
     if isinstance(last.comma, cst.Comma):
         end = _end(last.comma.whitespace_after, cut)
         names[-1] = cut.with_changes(comma=last.comma.with_changes(whitespace_after=end))
@@ -265,7 +265,7 @@ def _renamed(alias: cst.ImportAlias, name: str) -> cst.ImportAlias:
 def _end(
     end: cst.BaseParenthesizableWhitespace, cut: cst.ImportAlias
 ) -> cst.BaseParenthesizableWhitespace:
-    """Return the white space before the parenthesis, with the comment that follows `cut`."""
+    """Return the space before the closing parenthesis, with the comment that follows `cut`."""
     after = cut.comma.whitespace_after if isinstance(cut.comma, cst.Comma) else None
     if isinstance(end, cst.ParenthesizedWhitespace):
         comment = cst.TrailingWhitespace(newline=end.first_line.newline)

@@ -16,7 +16,7 @@ KIND = "python"
 
 
 def check(module: PythonModule) -> Iterable[Finding]:
-    """Yield a finding for each import that may find user code, but only one if it is a package."""
+    """Yield a finding for each import that may find user code; if any finds a package, only one."""
     imports = [binding for name in imported_names(module) for binding in name.imports]
     found = [(one, local) for one in imports if (local := shadowed(module, one)) is not None]
     packages = [one for one in found if one[1].kind in ("copy", "package")]

@@ -17,7 +17,7 @@ TITLE = "Attributes that mdstorm's objects do not have"
 CLASS: Class = "manual"
 KIND = "python"
 
-#: How messages refer to an object that comes from an attribute of another object.
+#: How messages refer to the objects in `absent.MISSING_BEHIND`.
 _OWNERS = {
     "dataset": "`reader.dataset`",
     "pieces": "a piece of `reader.dataset`",
@@ -78,7 +78,7 @@ def _class_of(module: PythonModule, node: ast.expr) -> set[str]:
 
 
 def _taken_from_readers(module: PythonModule) -> dict[str, str]:
-    """Return the names that hold objects taken from readers, with the attribute they come from."""
+    """Return the names of objects in `absent.MISSING_BEHIND`, each with the object's key there."""
     found: dict[str, str] = {}
     for node in ast.walk(module.tree):
         match node:
@@ -102,7 +102,7 @@ def _makers(module: PythonModule, node: ast.expr) -> set[str]:
 
 
 def _source_attribute(module: PythonModule, node: ast.expr, known: dict[str, str]) -> str | None:
-    """Return the attribute of a reader from which an object, or a list of objects, is taken."""
+    """Return the key in `absent.MISSING_BEHIND` of an object or a list of objects, or None."""
     match node:
         case ast.Attribute(attr="dataset", value=owner):
             made = _makers(module, owner)

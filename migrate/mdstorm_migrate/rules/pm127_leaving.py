@@ -73,7 +73,7 @@ _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
 _DUMPING = re.compile(rf"{_LIBRARIES}\.(?:dumps?|save)")
 #: Usual names of the Petastorm objects that people pickle.
 _OBJECT_NAMES = re.compile(r"schema|ROWGROUPS_INDEX|petastorm|converter|ngram", re.IGNORECASE)
-#: Classes and functions that make such objects.
+#: Classes and functions that make the Petastorm objects that people pickle.
 _PICKLED = frozenset(
     [
         *("CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec"),

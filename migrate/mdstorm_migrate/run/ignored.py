@@ -111,8 +111,8 @@ def read_ignore_file(directory: Path) -> list[IgnoreFile]:
     return [IgnoreFile(directory, patterns)] if patterns else []
 
 
-#: The notation for everything inside a directory. With this notation, old versions of pathspec also
-#: match the directory itself, but not with the longer notation ``/**/*``.
+#: The notation for everything inside a directory. In old versions of pathspec, it also matches the
+#: directory itself, unlike the longer notation ``/**/*``.
 _INSIDE = re.compile(r"/\*\*(?=\s*$)")
 
 

@@ -188,7 +188,7 @@ def _facts(one: FileOutcome) -> FileFacts:
 def _add_importers(
     origins: Origins, facts: Mapping[Path, FileFacts], is_waiting: bool, jobs: int
 ) -> None:
-    """Add facts, and the facts of files that import from these files, directly or indirectly.
+    """Add facts about files to `origins`, and about files that import from them, even indirectly.
 
     Each file is parsed at most once, when a file that it imports offers Petastorm objects.
     """

@@ -148,7 +148,7 @@ class _Results:
         return [] if self.is_ignored else sorted([*self.edits, *self.todos], key=_position)
 
     def add_findings(self, findings: Iterable[Finding], comments: Collection[int]) -> None:
-        """Add findings, which replace open TODOs that another document has found at `comments`."""
+        """Add findings; they replace other documents' open TODOs at the positions `comments`."""
         self.findings = [
             found for found in self.findings if not (found.is_open_todo and found.start in comments)
         ]
@@ -205,7 +205,7 @@ _BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autod
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: The rule about strings that contain module names.
 _NAMING = "PM103"
-#: The dotted path in such a string.
+#: A dotted path of Petastorm in a string.
 _DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 

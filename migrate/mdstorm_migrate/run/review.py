@@ -168,7 +168,7 @@ def with_review(
 
 
 def _quoted(held: str) -> str:
-    """Return a remaining use as a string for a message: a path as code, others unchanged."""
+    """Return what still needs Petastorm as text for a message, with a dotted path in backticks."""
     return held if " " in held else f"`{held}`"
 
 
@@ -180,7 +180,7 @@ def _for_review(edit: Edit, reason: str | None) -> Edit:
 
 
 def names_need_review(edits: Iterable[Edit], pending: Iterable[Finding]) -> bool:
-    """Whether edits to strings that contain module names are pending."""
+    """Whether edits to strings that contain module names wait for ``--unsafe``."""
     names = {(edit.rule, edit.start) for edit in edits if edit.group == NAMES}
     return any((one.rule, one.start) in names for one in pending)
 

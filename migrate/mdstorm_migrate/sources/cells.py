@@ -260,7 +260,7 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)?")
 class Magic:
     """A line that IPython handles, with its continuation lines."""
 
-    #: Where the line begins, including the names that the magic's result is assigned to.
+    #: Where the line begins, even if the magic does not, as in ``files = !ls``.
     line: int
     stop: int
 

@@ -19,7 +19,7 @@ from mdstorm_migrate.sources.plain import decode, is_notebook
 
 #: The names of Python kernels; sparkmagic's is called ``pyspark``.
 _PYTHON = re.compile("i?python|pyspark|torchspark|tensorflowonspark")
-#: Text that code contains before or after its migration.
+#: A library's name, which code contains before or after its migration.
 _LIBRARY_NAME = re.compile(f"{OLD_ROOT}|{ROOT}|{NEW_ROOT}", re.IGNORECASE)
 
 

@@ -78,7 +78,7 @@ _SKIPPED_SUFFIX = re.compile(
 #: Pattern for the start of mdstorm's own reports in JSON or SARIF, whose messages quote other
 #: files.
 _REPORT = re.compile(r'"tool":\s*\{\s*(?:"driver":\s*\{\s*)?"name":\s*"mdstorm (?:migrate|audit)"')
-#: Number of characters to search for that pattern.
+#: Number of characters at the start of a file in which to search for `_REPORT`.
 _REPORT_HEAD = 512
 
 

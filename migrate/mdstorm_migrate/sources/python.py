@@ -85,7 +85,7 @@ def _magic_cells(text: str) -> Iterator[list[re.Match[str]]]:
 
 
 def _prefixes(cell: list[re.Match[str]]) -> Iterator[tuple[int, int]]:
-    """Yield the comment prefixes in a ``%python`` cell, except before a first line without code."""
+    """Yield the comment prefixes in a ``%python`` cell, except on a first line without code."""
     first = _PYTHON_CELL.match(cell[0]["text"])
     if first is None:
         return
