@@ -24,7 +24,7 @@ def install_python_without(host: Host, *packages: str) -> None:
     known = [Path(p) for p in sys.path if Path(p).name == "site-packages"]
     for path in [path for directory in known for path in directory.iterdir()]:
         link = site / path.name
-        if path.name in packages or path.suffix == ".pth":  # .pth: for an editable installation
+        if path.name in packages or path.suffix == ".pth":  # a .pth file may add mdstorm
             link.unlink(missing_ok=True)
         elif not link.exists():
             link.symlink_to(path)

@@ -20,7 +20,7 @@ _CONF = {
     # Jobs wait until all executors have registered, so that every executor takes part.
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
-    # After this many seconds without a message from a worker, Spark continues without it.
+    # After this time without a heartbeat from an executor, Spark continues without that executor.
     "spark.network.timeout": "60s",
     "spark.executor.heartbeatInterval": "5s",
 }

@@ -14,7 +14,7 @@ from tests.cluster.store import Store
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 ROWS, ROW_BYTES = 500_000, 4_008
-#: Command that prints a host's CPU ticks, and the peak KiB of any of its Python processes.
+#: Command that prints a host's CPU ticks, and the largest peak memory of a Python process in KiB.
 USED = """
 exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
     $1 == "Name:" { name = $2 }
@@ -24,7 +24,7 @@ exec awk 'FILENAME ~ /stat$/ { ticks += $14 + $15 + $16 + $17 }
 
 
 class Used(NamedTuple):
-    """Resources used by hosts: seconds, CPU-seconds, and the peak MB of any Python process."""
+    """Resources used by hosts: time, CPU time, and the largest Python process's peak memory."""
 
     seconds: float
     cpu_seconds: float
@@ -57,7 +57,7 @@ def write(store: Store, hosts: list[Host], cluster: Standalone, executors: int, 
     return Used(seconds, cpu_seconds, after.worker_mb)
 
 
-def test_two_executors_use_as_much_cpu_per_row_as_one_and_bounded_memory(
+def test_two_executors_need_no_more_cpu_per_row_than_one_and_stay_below_memory_limit(
     store: Store, hosts: list[Host], spark_cluster: Standalone
 ) -> None:
     one = write(store, hosts, spark_cluster, 1, ROWS // 4)

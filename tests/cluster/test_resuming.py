@@ -16,7 +16,7 @@ TRAIN = EXAMPLES / "train_torchrun.py"
 
 
 def check_each_row_once(output: str) -> None:
-    """Check that each epoch read each row once; a restart at its end may print an epoch twice."""
+    """Check that each epoch read each row once; a restart at an epoch's end may print it twice."""
     epochs = dict(re.findall(r"epoch (\d): (\d.*)", output))
     assert epochs == dict.fromkeys("012", EACH_ROW_ONCE), output
 

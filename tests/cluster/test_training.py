@@ -32,7 +32,7 @@ def cold() -> dict[str, str]:
 
 
 def check_shares(store: Store, hosts: list[Host], numbers: Numbers, times: int = 1) -> None:
-    """Check that each host downloaded its share and one shard at most `times` times."""
+    """Check that no host downloaded more than `times` times its share plus one shard."""
     share = sum(numbers.shard_bytes) / len(hosts)
     for host in hosts:
         downloaded = store.bytes_of(host)

@@ -545,7 +545,7 @@ def test_each_column_difference_is_reported(
 
 
 def with_constant(ordered: str, rows: str = "1") -> dict[str, Any]:
-    """Return a loader with two columns, one of which is constant, so its order is unknown."""
+    """Return a loader with two columns, one of which is constant and the same in any order."""
     value = loader_at(0, arguments=_KEEPS_ORDER)
     columns = value["data"]["columns"]
     columns["flag"] = dict(columns["id"], rest=columns["id"]["digest"])

@@ -30,7 +30,7 @@ SECTIONS = {
 _LIMIT = 550
 #: Programs that are quick to compare. Number 25 reads with tf.data.
 _QUICK = [0, 20, 25, 40, 60, 80]
-#: Groups of programs that one process records, small enough to meet the limit on slow machines.
+#: Groups of programs. One process records a group within the limit, even on slow machines.
 _GROUPS = [
     [*map(str, _QUICK)],
     pytest.param(

@@ -99,7 +99,7 @@ def test_digest_of_rows_changes_if_values_move_to_other_rows(batch: Any) -> None
         assert (before[0] == after[0]) == (pairs[0] == pairs[1])
 
 
-def test_rest_digest_of_a_column_equals_digest_of_rows_without_it() -> None:
+def test_rest_of_a_column_is_the_digest_of_rows_without_that_column() -> None:
     both, one = Pass(is_batched=True), Pass(is_batched=True)
     numbers, texts = np.arange(4), ["a", "b", "c", "d"]
     both.add({"i": numbers, "s": texts})
@@ -675,7 +675,7 @@ def test_each_loader_is_recorded_once_with_one_complete_pass(library: Path) -> N
     assert recorded["of_rows"][0]["data"]["sizes"] == {}, "rows are not batches"
     assert found == {
         "of_rows": [("make_reader", 0, [[3, 3, True]], 3, 1)],
-        # Rows that the program has read are counted; the data from one epoch represent all epochs.
+        # Only one row was read. The data are from one epoch and represent both epochs.
         "of_rows_in_part": [("make_reader", 0, [[1, 1, False]], 3, 2)],
         "of_endless_rows": [("make_reader", 0, [[7, 7, False]], 3, 1)],
         "of_batches": [("make_batch_reader", call, [[3, 6, True]], 6, 1) for call in (0, 1)],
@@ -786,7 +786,7 @@ with make_spark_converter("file:///{path}").make_torch_dataloader(num_epochs=1) 
 """
 
 
-def test_program_that_pickles_loaders_reloads_modules_and_registers_subclasses_is_recorded(
+def test_recorder_supports_pickled_loaders_reloaded_modules_and_registered_subclasses(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -871,7 +871,7 @@ def test_recording_contains_no_command_line_arguments_or_error_messages(tmp_path
         "a full pass could not be read: FileNotFoundError",
         "a full pass could not be read: ValueError",
     ]
-    # Error messages are printed instead.
+    # Error messages are printed, not recorded.
     loader = "record: train.py <module> make_torch_dataloader"
     assert f"{loader} #1: FileNotFoundError: " in done.stderr
     assert f"{loader} #2: ValueError: could not convert string to float" in done.stderr
