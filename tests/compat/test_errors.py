@@ -9,7 +9,7 @@ import pytest
 import mdstorm_backend.errors
 from mdstorm import errors
 
-#: Base classes of the errors that mdstorm_backend does not define.
+#: Errors that mdstorm defines but mdstorm_backend does not, with their base classes.
 BASES = {
     "CompressionCodecError": (ValueError, RuntimeError),
     "DecodeFieldError": (RuntimeError,),

@@ -1,4 +1,4 @@
-"""Many loaders leak no files, threads or memory, and runs that resume often read each row once."""
+"""Many loaders leak no files, threads or memory. Often-resumed runs read each row once."""
 
 from pathlib import Path
 

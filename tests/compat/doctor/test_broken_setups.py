@@ -318,7 +318,7 @@ def test_wrong_credentials_are_reported_before_any_job(setup: Setup, store: S3Se
     assert "wrong-secret" not in str(named)
 
 
-def test_warning_if_driver_python_is_not_python(setup: Setup) -> None:
+def test_warning_if_driver_python_is_not_a_python_interpreter(setup: Setup) -> None:
     setup.set(PYSPARK_DRIVER_PYTHON="/opt/bin/jupyter")
     (found,) = (one for one in setup.doctor() if one["status"] == "warning")
     assert "PYSPARK_DRIVER_PYTHON=/opt/bin/jupyter is not a Python" in found["found"]

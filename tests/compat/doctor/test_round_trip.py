@@ -42,7 +42,7 @@ def test_round_trip_after_ctrl_c_leaves_no_files(tmp_path: Path) -> None:
     setup = Setup(tmp_path)
     started, cache = tmp_path / "started", tmp_path / "cache"
     os.mkfifo(started)
-    # Spark starts workers with -m. They write to a FIFO; "<>" does not wait until it has a reader.
+    # Spark starts workers with -m. They write to a FIFO, which "<>" opens even without a reader.
     tell = f'[ "$1" != -m ] || echo started 1<> {started}'
     worker = setup.program("slow", tell, f'exec {sys.executable} -S "$@"')
     setup.set(PYSPARK_PYTHON=worker)

@@ -42,7 +42,7 @@ class RuntimeConfig:
 
 @pytest.fixture
 def patched() -> Iterator[type[RuntimeConfig]]:
-    """A configuration class. Until the test ends, mdstorm keeps the values that it rejects."""
+    """A configuration class. Until the test ends, mdstorm keeps values that the class rejects."""
     module = ModuleType("pyspark.sql.conf")
     kind = type("RuntimeConfig", (RuntimeConfig,), dict(vars(RuntimeConfig)))
     module.RuntimeConfig = kind  # type: ignore[attr-defined]

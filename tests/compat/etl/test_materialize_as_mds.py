@@ -77,7 +77,7 @@ def test_existing_files_are_converted_and_kept(tmp_path: Path) -> None:
         write(tmp_path, "b.parquet", range(5, 8))
         write(tmp_path, changed.name, range(8, 12))
         (tmp_path / "new.txt").write_text("mine, too")
-        (tmp_path / "notes.txt").unlink()  # with it, the directory could not be read as Parquet
+        (tmp_path / "notes.txt").unlink()  # otherwise, the files could not be read as Parquet
         (tmp_path / "new.txt").rename(tmp_path / "_new.txt")
     assert_holds(tmp_path, range(12))
     names = {path.name for path in tmp_path.iterdir() if path.suffix != ".mds"}

@@ -278,7 +278,7 @@ def test_unsupported_arguments_with_delta_table_raise_error(table: Path) -> None
 
 
 def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None:
-    """CONVERT TO DELTA keeps the metadata. Adding it later fails: it would fit only one version."""
+    """CONVERT TO DELTA keeps Petastorm's metadata, which cannot be added to a Delta table later."""
     path = tmp_path / "t"
     fields = [
         UnischemaField("id", np.int64, (), None, False),

@@ -316,7 +316,7 @@ def test_index_values_that_share_content_raise_error(
 
 
 def test_index_keys_with_equal_hashes_raise_error(index_pickle: Callable[..., bytes]) -> None:
-    """All multiples of this prime hash alike in Python, so each is compared with the others."""
+    """All multiples of 2**61 - 1 hash alike in Python, so each is compared with the others."""
     flood = {i * (2**61 - 1): {0} for i in range(1000)}
     with pytest.raises(UnsafePickleError, match="ValueError"):
         load_indexes(index_pickle(flood))
@@ -361,7 +361,7 @@ def test_self_referencing_spark_array_type_raises_error() -> None:
         load_unischema(pickle.dumps(schema))
 
 
-def test_loading_imports_neither_petastorm_nor_spark(tmp_path: Path) -> None:
+def test_loading_a_pickled_schema_imports_neither_petastorm_nor_spark(tmp_path: Path) -> None:
     (tmp_path / "schema").write_bytes(protocol_0())
     program = (
         "import sys, pathlib\n"

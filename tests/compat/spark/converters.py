@@ -102,8 +102,8 @@ WAYS = {
     "make_reader": of_reader(make_reader),
 }
 with_each = pytest.mark.parametrize("numbers", WAYS.values(), ids=WAYS)
-#: All loaders and readers, in both orders. In the elastic order they behave alike, so most are
-#: marked as long.
+#: All loaders and readers, in both orders. In the elastic order they behave alike, so most of them
+#: run only in the long tests.
 with_each_in_either_order = pytest.mark.parametrize(
     ("numbers", "order"),
     [

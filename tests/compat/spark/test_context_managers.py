@@ -73,7 +73,7 @@ class TestDataLoaderFunction:
 class TestWithoutConverter:
     """Context managers created without a converter, using Petastorm's arguments."""
 
-    def test_tf_manager_over_files_yields_batches(self, ten: SparkDatasetConverter) -> None:
+    def test_tf_context_manager_over_files_yields_batches(self, ten: SparkDatasetConverter) -> None:
         manager = TFDatasetContextManager(
             parquet_file_url_list=ten.file_urls,
             batch_size=4,
@@ -85,7 +85,9 @@ class TestWithoutConverter:
             batches = [batch.number.numpy().tolist() for batch in dataset]
         assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
-    def test_manager_over_deleted_files_raises_on_entry(self, ten: SparkDatasetConverter) -> None:
+    def test_context_manager_over_deleted_files_raises_error_on_entry(
+        self, ten: SparkDatasetConverter
+    ) -> None:
         manager = TorchDatasetContextManager(ten.file_urls, 4, READER, 0, Recorder)
         ten.delete()
         with pytest.raises(DatasetNotFoundError):
@@ -100,7 +102,7 @@ class TestWithoutConverter:
         with TFDatasetContextManager(part, 9, None, READER, 0) as dataset:
             assert [batch.number.numpy().tolist() for batch in dataset] == [[5, 6, 7, 8, 9]]
 
-    def test_manager_without_files_raises_error(self) -> None:
+    def test_context_manager_without_files_raises_error(self) -> None:
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):
             TorchDatasetContextManager([], 4, READER, 0, None)
         with pytest.raises(InvalidArgumentError, match="at least one shard file"):

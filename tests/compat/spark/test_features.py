@@ -229,7 +229,7 @@ def test_column_that_cannot_be_stacked_is_named_in_error(tmp_path: Path, batches
         (["flag", "a"], True, np.float32),
         (["label", "flag"], True, np.int64),
         (["n", "m"], "int32", np.int32),
-        (["label", "flag"], "uint16", np.int32),  # as for a single uint16 column
+        (["label", "flag"], "uint16", np.int32),  # uint16 becomes int32, as in a single column
         (["a", "b"], "float16", np.float16),
         (["a", "b"], np.dtype("int64"), np.int64),
     ],
@@ -257,7 +257,7 @@ def test_stack_casts_to_given_dtype_or_numpy_result_type(
     ("first", "second", "stacked"),
     [
         ("uint16", "float32", np.float32),
-        ("uint16", "uint8", np.int32),  # as for a single uint16 column
+        ("uint16", "uint8", np.int32),  # uint16 becomes int32, as in a single column
         ("uint32", "float32", np.float64),
         ("uint32", "uint16", np.int64),
         ("uint16", "int16", np.int32),

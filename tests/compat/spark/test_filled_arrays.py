@@ -42,7 +42,7 @@ def as_lists(batch: dict[str, Any]) -> dict[str, Any]:
 )
 @pytest.mark.parametrize(
     ("name", "row_group_size"),
-    # With row groups of one row, different lengths are not detected.
+    # Arrays whose lengths differ from those in the first row group raise an error: see below.
     [(name, size) for name in COLUMNS for size in (1, 10) if (name, size) != ("ragged", 1)],
 )
 def test_null_arrays_in_place_are_filled_as_in_a_copy(

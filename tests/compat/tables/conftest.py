@@ -30,7 +30,7 @@ def catalog(
     fresh_filesystems: None,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Catalog]:
-    """An empty catalog, with only the environment variables needed to read tables by name."""
+    """An empty catalog; only the environment variables for reading tables by name are set."""
     found = started_catalog
     monkeypatch.setenv("DATABRICKS_HOST", found.unity.url)
     monkeypatch.setenv("DATABRICKS_TOKEN", TOKEN)

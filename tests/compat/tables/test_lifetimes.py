@@ -108,7 +108,7 @@ def test_secrets_are_in_no_pickle_state_log_repr_error_or_report(
     events: Catalog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    # However slow the machine is, refused credentials are not renewed.
+    # So that refused credentials never look expired and are not renewed, even on a slow machine.
     monkeypatch.setattr("mdstorm_backend.storage.credentials.LONGEST_YOUTH", math.inf)
     for name in ("mdstorm", "mdstorm_backend"):
         caplog.set_level(logging.DEBUG, logger=name)

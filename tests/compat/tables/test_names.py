@@ -423,7 +423,7 @@ def test_workspace_that_is_not_configured_raises_credentials_error(
 def test_default_databricks_profile_configures_each_process(
     orders: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other processes only get the host, and the SDK does not read a profile if a host is given."""
+    """Other processes know only the host, and the SDK ignores the profile if given a host."""
     for name in ("DATABRICKS_HOST", "DATABRICKS_TOKEN"):
         monkeypatch.delenv(name)
     profile = f"[DEFAULT]\nhost = {orders.unity.url}\ntoken = {TOKEN}\n"

@@ -39,7 +39,7 @@ WRONG_KEY = "c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M="
 
 
 class Store(NamedTuple):
-    """A store with a table.
+    """A table in a store, with credentials that the store accepts, and ones that it rejects.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ def store(
 
 @pytest.fixture
 def leaks(store: Store, caplog: pytest.LogCaptureFixture) -> Callable[..., list[str]]:
-    """A function that returns all strings that contain secrets, including log lines."""
+    """A function that returns the given texts and the log messages that contain secrets."""
     for name in ("mdstorm", "mdstorm_backend"):
         caplog.set_level(logging.DEBUG, logger=name)
 

@@ -348,7 +348,7 @@ def first(dataset: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("skip", [0, 1], ids=["blocks", "items"])
 def test_batch_tensors_have_petastorm_types(url: str, skip: int) -> None:
     reader = batch_reader(url, num_epochs=2, decimals="decimal")
-    for _ in range(skip):  # a reader's remaining items are read one by one
+    for _ in range(skip):  # a used reader's remaining items are read one by one
         next(reader)
     assert first(make_petastorm_dataset(reader)) == {
         "flag": (tf.bool, [True, False]),

@@ -187,7 +187,7 @@ class TestPool:
             signal.alarm(60)
             signal.pause()
         (worker,) = pool.alive
-        worker.channel.close()  # also happens when this process ends
+        worker.channel.close()  # as if this process had ended
         assert worker.process.wait(timeout=20) == 0
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
