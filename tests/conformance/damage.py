@@ -25,7 +25,7 @@ def attack_dataset(name: str, random: Random) -> bool:
         try:
             with make(copy.as_uri(), reader_pool_type="dummy", num_epochs=1) as reader:
                 return sum(1 for _ in reader) >= 0
-        except (MDStormError, UnicodeDecodeError):  # damaged text raises the latter
+        except (MDStormError, UnicodeDecodeError):  # damaged text cannot be decoded
             return False
 
 

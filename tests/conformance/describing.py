@@ -95,7 +95,7 @@ def _is_caught(cls: type) -> bool:
 
 
 def warnings_of(act: Callable[[], Any], *fragments: str) -> Any:
-    """Return, for each fragment, the categories of the warnings from `act` that contain it."""
+    """Return, by fragment, the categories of the warnings from `act` that contain the fragment."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         act()

@@ -29,7 +29,7 @@ MERGED = ["merged", "merged_lexicographic"]
 NEEDS_NUMPY_2 = "ndarray_dynamic"
 #: The largest allowed difference in a pixel between JPEG decoders.
 TOLERANCE = 4
-#: Bytes per pixel, for modes that are read as stored.
+#: Bytes per pixel in the Pillow modes whose pixels are read as stored.
 CHANNELS = {"L": 1, "LA": 2, "RGB": 3, "RGBA": 4}
 WIDER = {"I;16": np.uint16, "I": np.int32, "F": np.float32}
 

@@ -85,7 +85,7 @@ KINDS = {
         "array<bigint>", "int64", [[], [1], [2, None, 4], None], [[], [1], [2, 0, 4], []]
     ),
     "empty array": arrays("array<double>", "float64", [[]]),
-    # The first length is stored in one byte, the second in two bytes.
+    # The first array's length is stored in one byte, the second array's in two bytes.
     "long array": arrays("array<tinyint>", "int8", [[1] * 255, [2] * 256]),
     "arrays of the same length at first": arrays(
         "array<double>",

@@ -28,7 +28,7 @@ MENDED = (
     "are not being used",
     "need at least one array",
 )
-#: Both libraries repeat samples and warn if there are too few.
+#: Both libraries repeat samples and warn if there are too few for the nodes, ranks or batches.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:(Trying|Attempting) to partition:UserWarning", "ignore:.*are read again:UserWarning"
 )

@@ -83,7 +83,7 @@ def put_in(module: ModuleType) -> None:
 
 @pytest.mark.usefixtures("module")
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_function_is_wrapped_once_before_or_after_its_module_is_imported(
+def test_function_is_wrapped_once_whether_or_not_its_module_is_already_imported(
     is_loaded: bool,
 ) -> None:
     if is_loaded:
