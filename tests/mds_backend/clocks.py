@@ -2,7 +2,7 @@
 
 
 class Clock:
-    """Counts the seconds since the test began; only `advance` moves it."""
+    """A clock that starts at 0 seconds and changes only through `advance`."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -24,7 +24,7 @@ from mdstorm_backend.storage import Location
 FINGERPRINT = "0123456789abcdef"
 COMPRESSIONS = pytest.mark.parametrize("compression", [None, "zstd"])
 
-#: A function that replaces a download, called with the paths of the file and the copy.
+#: A function called in place of a download, with the paths of the file and of its copy.
 Fault = Callable[[str, str], None]
 
 

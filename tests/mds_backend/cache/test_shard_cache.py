@@ -118,7 +118,7 @@ def test_truncated_cached_shard_is_downloaded_again(
     compression: str | None, size: int, source: Path, local: Path, storage: Storage
 ) -> None:
     infos = make_shards(source, compression=compression)
-    for fill in (True, False):  # first filled by this cache, then partially copied by a user
+    for fill in (True, False):  # first a file of the cache, then a user's partial copy
         path = local / infos[1].raw_data.basename
         if fill:
             assert [bytes(cache(source, directory=local).open(info)) for info in infos]
@@ -237,7 +237,7 @@ def test_undecodable_compressed_file_raises_error_and_is_removed(source: Path, l
 
 
 @COMPRESSIONS
-def test_file_downloaded_unvalidated_is_validated_once(
+def test_file_downloaded_without_validation_is_later_validated_once(
     compression: str | None, source: Path, local: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (info,) = make_shards(source, 1, compression=compression, hashes=["md5", "sha1"])
@@ -268,7 +268,7 @@ def test_damaged_foreign_file_raises_error_and_is_not_removed(
     assert files_in(local) == [info.raw_data.basename]
 
 
-def test_unreadable_record_of_a_cached_file_is_read_as_an_empty_record() -> None:
+def test_unreadable_record_of_a_cached_file_counts_as_an_empty_record() -> None:
     record = Record("abc", reserved=9)
     assert Record.from_bytes(record.to_bytes()) == record
     other = record.to_bytes().replace(b'"version": 1', b'"version": 2')

@@ -124,7 +124,7 @@ def test_missing_or_damaged_local_file_raises_error_naming_the_file(
 
 
 @pytest.mark.parametrize(("hashes", "named"), [([], "no hashes"), (["md5"], r"\['md5'\]")])
-def test_validation_by_hash_missing_from_index_raises_error(
+def test_validating_a_hash_that_the_index_lacks_raises_error(
     hashes: list[str], named: str, location: Location, source: Path
 ) -> None:
     (info,) = make_shards(source, 1, hashes=hashes)

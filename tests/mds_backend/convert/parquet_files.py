@@ -29,7 +29,7 @@ def write(directory: Path, *tables: pa.Table, **options: Any) -> ParquetDataset:
 
 
 def every_type() -> pa.Table:
-    """Four rows for every storable type, including nulls, NaN and empty values."""
+    """A column of every storable type, with four rows that include nulls, NaN and empty values."""
     day, moment = datetime.date(1969, 12, 31), datetime.datetime(2024, 2, 29, 1, 2, 3, 456789)
     pairs = pa.map_(pa.string(), pa.int64())
     categories = pa.list_(pa.dictionary(pa.int8(), pa.string()))

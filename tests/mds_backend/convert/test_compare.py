@@ -102,7 +102,7 @@ def test_compare_distinguishes_values_with_different_reprs(type_: pa.DataType, d
     assert differing(left, right).tolist() == [a != b for a, b in texts]
 
 
-def test_compare_ignores_garbage_under_nulls_and_the_bits_of_nan() -> None:
+def test_compare_ignores_values_stored_for_nulls_and_the_bits_of_nan() -> None:
     validity = pa.array([True, False]).buffers()[1]
     bits = np.array([0x7FF8000000000001, 2], np.uint64)
     values = pa.Array.from_buffers(pa.float64(), 2, [validity, pa.py_buffer(bits)])

@@ -55,7 +55,7 @@ def interrupted(source: ParquetDataset, directory: Path, **options: Any) -> None
 
 
 def resumed(source: ParquetDataset, directory: Path) -> int:
-    """Convert again, compare the rows, and return how many had already been converted."""
+    """Convert again, compare the rows, and return how many rows had already been converted."""
     seen: list[int] = []
     progress = lambda done, total: seen.append(done)  # noqa: E731
     dataset = convert_parquet(source, str(directory), progress=progress, **OPTIONS)

@@ -55,7 +55,7 @@ def test_joined_datasets_without_common_columns_return_single_samples(tmp_path: 
     assert dataset.sample(1) == {"b": 2}
 
 
-def test_joined_schema_adds_null_counts_and_omits_unequal_lengths(tmp_path: Path) -> None:
+def test_joined_schema_sums_null_counts_and_omits_unequal_lengths(tmp_path: Path) -> None:
     fields: dict[str, Any] = {"n": "long", "list": array_of("long")}
     dataset = joined(
         tmp_path,
@@ -71,7 +71,7 @@ def test_joined_schema_adds_null_counts_and_omits_unequal_lengths(tmp_path: Path
             assert not any(isinstance(values, np.ndarray) for values in batch.values())
 
 
-def test_joined_dataset_downloads_ahead_as_many_bytes_as_its_largest_part(
+def test_bytes_ahead_of_joined_dataset_are_the_maximum_over_its_parts(
     tmp_path: Path,
 ) -> None:
     (here,) = joined(tmp_path, numbers(0, 70)).parts

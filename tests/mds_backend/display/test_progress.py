@@ -29,7 +29,7 @@ def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def new_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Replace standard error with a terminal. Tests call this after pytest's own replacement."""
+    """Replace standard error with a terminal; called in each test, after pytest has replaced it."""
     monkeypatch.setattr(sys, "stderr", found := Terminal())
     return found
 

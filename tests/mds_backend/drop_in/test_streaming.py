@@ -55,7 +55,9 @@ class TestInstalled:
         assert (list(sys.meta_path), list(sys.path), sys.modules["streaming"]) == before
 
 
-def test_installed_mosaicml_streaming_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_already_imported_mosaicml_streaming_is_not_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real = types.ModuleType("streaming")
     real.__file__ = "/site-packages/streaming/__init__.py"
     monkeypatch.setitem(sys.modules, "streaming", real)

@@ -244,7 +244,7 @@ def test_invalid_position_or_node_or_worker_count_raises_error(arguments: dict[s
         rank_work(ElasticOrder(2), STREAMS, World(), **{"epoch": 0, **arguments})
 
 
-def test_resuming_within_a_batch_of_streams_warns_about_repeated_samples() -> None:
+def test_resuming_within_a_per_stream_batch_warns_about_repeated_samples() -> None:
     order = ElasticOrder(5, batching_method="per_stream")
     with pytest.warns(UserWarning, match="the last 2 samples are read again"):
         rest = rank_work(order, STREAMS, World(), 0, sample_in_epoch=7)

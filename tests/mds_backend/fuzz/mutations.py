@@ -37,7 +37,7 @@ def damaged_bytes(data: bytes, random: Random) -> bytes:
         elif kind == 1 and place < length:
             damaged[place] ^= 1 << random.randrange(8)
         elif kind in (2, 3):
-            # Replace a number among the offsets at the start of a shard (2), or anywhere (3).
+            # Replace a number: an offset at the start of a shard (kind 2), or any number (kind 3).
             start = 4 * random.randrange(min(length // 4 + 1, 20)) if kind == 2 else place
             near = max(0, length + random.choice((-4, -1, 0, 1)))
             word = random.choice((*_WORDS, near, random.randrange(length + 1)))

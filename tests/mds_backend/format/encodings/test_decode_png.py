@@ -115,7 +115,7 @@ def test_files_with_other_filters_are_left_to_pillow(filter_: int) -> None:
     np.testing.assert_array_equal(image_array("png", file), RGB)
 
 
-def test_filter_of_a_single_row_leaves_the_file_to_pillow() -> None:
+def test_file_with_another_filter_in_one_row_is_left_to_pillow() -> None:
     rows = filtered(RGB[:1]) + filtered(RGB[1:], 0)
     file = png(RGB, rows)
     assert png_pixels(file, None, MOST) is None
@@ -140,7 +140,7 @@ def test_data_that_ends_with_an_empty_block_is_decoded() -> None:
     np.testing.assert_array_equal(png_pixels(file, None, MOST), RGB)
 
 
-def test_images_over_the_limit_raise_before_decompression() -> None:
+def test_images_over_the_limit_raise_error_before_decompression() -> None:
     file = png(RGB, b"nothing to decompress")
     with pytest.raises(ValueError, match="5 by 2 pixels would take 30 bytes, but only 29"):
         png_pixels(file, None, 29)
@@ -186,7 +186,7 @@ def test_damaged_files_are_left_to_pillow(file: bytes) -> None:
     assert png_pixels(file, None, MOST) is None
 
 
-@pytest.mark.parametrize("position", [29, -17])  # in the header's checksum, in the pixels'
+@pytest.mark.parametrize("position", [29, -17])  # in the checksums of the header and of the pixels
 def test_wrong_checksums_leave_the_file_to_pillow(position: int) -> None:
     file = bytearray(png(RGB, filtered(RGB)))
     file[position] ^= 1
