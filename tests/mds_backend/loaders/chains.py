@@ -90,7 +90,7 @@ class Chain:
                 states.append(loader.state_dict())
             # Before the first batch, the state may still be at the end of the previous epoch.
             done = [batches > 0 and state["mdstorm"]["finished"] for state in states]
-            if any(done):  # the other ranks finish the epoch
+            if any(done):  # `run` lets the other ranks finish the epoch
                 for rank, loader in enumerate(self.loaders):
                     # A single batch is a peek, even if it is the last batch of a resumed epoch.
                     if not done[rank] or (batches == 1 and self.peeks):

@@ -152,7 +152,7 @@ def test_different_seeds_are_ignored_if_elastic_order_does_not_use_them(pair: Wo
     assert not pair.warned(read)
 
 
-def test_different_seeds_raise_error_at_the_next_batch(pair: World) -> None:
+def test_different_seeds_raise_error_at_the_first_batch_after_the_comparison(pair: World) -> None:
     pair.become(0)
     rows(pair.loader(shuffle_seed=42))
     pair.become(1)

@@ -56,7 +56,7 @@ def test_sample_iteration_resumes_from_state_dict_called_without_arguments(
 ) -> None:
     first, second = (dataset_of(url, order, num_epochs=num_epochs) for _ in range(2))
     if order == "exact":
-        second.load_state_dict(first.state_dict())  # the state contains the seed
+        second.load_state_dict(first.state_dict())  # so that both use the same seed
     expected = samples(second)
     iterator = iter(first)
     begun = samples(iterator, seen)
@@ -194,7 +194,7 @@ def test_dataset_state_with_0_samples_resumes_with_next_epoch_if_end_not_request
 ) -> None:
     # A trainer that takes exactly `len(loader)` batches does not request the end.
     dataset, whole, again = (dataset_of(url, order) for _ in range(3))
-    whole.load_state_dict(dataset.state_dict())  # the state contains the seed
+    whole.load_state_dict(dataset.state_dict())  # so that both use the same seed
     epochs = [rows(loader_of(whole)) for _ in range(2)]
     with loader_of(dataset, num_workers=num_workers) as loader:
         assert rows(islice(loader, len(loader))) == epochs[0]

@@ -31,7 +31,7 @@ ORDERS = pytest.mark.parametrize(
 
 
 def file(number: int, height: int = 24) -> bytes:
-    """A JPEG, or a PNG for odd numbers, with the number as its brightness."""
+    """A grey image whose brightness is the number: PNG for odd numbers, JPEG for even ones."""
     stream = io.BytesIO()
     image = Image.new("RGB", (32, height), (number, number, number))
     image.save(stream, "PNG" if number % 2 else "JPEG")

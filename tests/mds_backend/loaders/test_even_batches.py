@@ -79,7 +79,7 @@ def test_ranks_have_equal_batch_counts_and_read_every_row(
 def test_rank_with_one_row_fewer_gets_an_empty_batch_if_batches_have_one_row(
     numbers: Dataset, size: int, num_workers: int
 ) -> None:
-    """Its batches are the same as without a transform."""
+    """Each rank's batches are the same as without a transform."""
     for rank in range(size):
         options = {"batch_size": 1, "num_workers": num_workers}
         plain, made = (

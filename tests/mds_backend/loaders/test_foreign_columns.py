@@ -94,7 +94,7 @@ def make_specs(dataset: Dataset) -> Any:
         yield to_tf(batch["x"], spec_of_column(dataset.schema["x"]))
 
 
-def test_null_images_stay_null_with_their_mask(tmp_path: Path) -> None:
+def test_null_mask_leaves_null_images_null(tmp_path: Path) -> None:
     with MDSWriter(columns={"x": "png"}, out=tmp_path) as writer:
         writer.write_batch(pa.table({"x": pa.array([png(3, 2, 7), None])}))
     dataset = open_dataset(str(tmp_path))

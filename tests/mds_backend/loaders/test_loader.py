@@ -355,7 +355,7 @@ def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> 
     files = {sys.modules[kind.__module__].__file__ for kind in (Loader, Pass)}
 
     def second_pass(interrupted: int) -> tuple[list[int], int]:
-        """Return the items of a second pass, interrupted at a call, and the number of its calls."""
+        """Interrupt a second pass at the given call; return its items and its number of calls."""
         cursor, calls = cursor_over(loader_of(numbers)), 0
         list(cursor)
         cursor.restart()
@@ -385,7 +385,7 @@ def test_ctrl_c_at_any_call_in_a_second_pass_loses_no_item(numbers: Dataset) -> 
 
 
 @in_either_order
-def test_set_epoch_keeps_a_state_within_the_first_batch_if_the_pass_includes_that_epoch(
+def test_set_epoch_to_an_epoch_in_the_resumed_pass_keeps_a_state_within_the_first_batch(
     numbers: Dataset, order: str
 ) -> None:
     items, other = (cursor_over(loader_of(numbers, order, num_epochs=2)) for _ in range(2))

@@ -55,9 +55,9 @@ class Ranks:
         return length
 
     def take(self, batches: int | None) -> list[int]:
-        """Return the rows that all ranks read in some batches, or in all batches for None."""
+        """Read a number of batches (None: all) on each rank, and return the rows."""
         found = [taken(loader, batches) for loader in self.loaders]
-        assert len({len(rank) for rank in found}) == 1  # otherwise a rank would wait for the others
+        assert len({len(rank) for rank in found}) == 1  # else some ranks would wait for the others
         return [row for rank in found for batch in rank for row in batch]
 
 
@@ -120,7 +120,7 @@ def test_infinite_pass_resumes_in_a_different_world(
         states = [loader.state_dict() for loader in ranks.loaders]
         epochs = max([epochs, *(state["epoch"] + 1 for state in states)])
         state = data.draw(st.sampled_from(states))
-    # A single rank finishes all open epochs in order.
+    # A single rank finishes, in order, all epochs that have begun.
     last = Ranks(numbers, 1, 1, state, **options)
     seen.update(last.take(ROWS * epochs - seen.total()))
     assert seen == Counter(dict.fromkeys(range(ROWS), epochs))

@@ -26,7 +26,7 @@ OLD, NEW = {"value": "a long text"}, {"value": "new"}
 
 @contextmanager
 def interrupted_at(number: int) -> Iterator[None]:
-    """Raise KeyboardInterrupt before the n-th line executed in the module."""
+    """Raise KeyboardInterrupt before the n-th line executed in `shared_record.py`."""
     lines = count(1)
 
     def trace(frame: Any, event: str, _: Any) -> Any:

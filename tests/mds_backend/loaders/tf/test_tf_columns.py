@@ -113,7 +113,7 @@ def test_column_name_that_is_not_an_identifier_raises_error(make: Any) -> None:
         make("Batch", ("a b",))
 
 
-def test_tensors_become_rows_without_tensorflow_conversion(
+def test_tensors_become_rows_without_tensorflows_own_conversion(
     make: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = make("Batch", ("a", "b"))

@@ -564,7 +564,7 @@ def test_empty_remainder_of_a_filtered_share_is_read_as_an_empty_pass(numbers: D
     assert [column(second), column(second)] == [[], whole]
 
 
-def test_forked_child_does_not_wait_for_iterator_that_its_parent_left(tmp_path: Path) -> None:
+def test_forked_child_does_not_wait_for_iterator_that_its_parent_abandoned(tmp_path: Path) -> None:
     """The child's garbage collector frees the iterator, as in a worker that PyTorch forks."""
     dataset = make(write_numbers(tmp_path, 100_000, tasks=4), 10)
     iterator = iter(dataset)

@@ -64,7 +64,7 @@ def test_all_loop_time_is_accounted_for(
     assert found.training_seconds == 2 * BATCHES
 
 
-def test_reduce_statistics_list_the_pipeline_as_consumer(numbers: Dataset) -> None:
+def test_statistics_of_reduce_name_the_pipeline_as_consumer(numbers: Dataset) -> None:
     dataset = make(numbers)
     zero = tf.constant(0, tf.int64)
     total = dataset.reduce(zero, lambda total, batch: total + tf.reduce_sum(batch.number))
@@ -91,7 +91,7 @@ def test_all_pipeline_time_is_accounted_for(numbers: Dataset, clock: Clock) -> N
     assert found.seconds == clock.now == 2 * BATCHES
 
 
-def test_objects_of_a_run_are_released_in_another_thread() -> None:
+def test_iterator_is_released_in_another_thread() -> None:
     threads = []
 
     class Slow:
@@ -99,7 +99,7 @@ def test_objects_of_a_run_are_released_in_another_thread() -> None:
             threads.append(threading.current_thread())
 
     run = tf_runs.TFRun()
-    run.is_idle.clear()  # so that training waits for the thread
+    run.is_idle.clear()  # so that `release` waits for the thread
     run.release([Slow()])
     assert threads
     assert threads != [threading.current_thread()]

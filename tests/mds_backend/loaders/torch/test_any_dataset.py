@@ -420,7 +420,7 @@ def test_arguments_can_be_positional(url: str) -> None:
         StreamingDataLoader(dataset, 4, *[None] * 12)
 
 
-def test_loader_state_includes_the_state_of_a_subclass(url: str) -> None:
+def test_loader_state_includes_keys_that_a_dataset_subclass_adds(url: str) -> None:
     loader = StreamingDataLoader(Counting(remote=url, **ARGUMENTS), 4)
     begun = column(islice(loader, 3))
     state = loader.state_dict()

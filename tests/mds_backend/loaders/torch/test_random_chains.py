@@ -1,4 +1,4 @@
-"""Random chains of worlds with PyTorch loaders lose or duplicate no rows in any epoch."""
+"""Random chains of worlds with PyTorch loaders lose no rows, and only padding repeats rows."""
 
 import random
 from collections import Counter

@@ -404,7 +404,7 @@ print("pandas" in sys.modules)
     ("encoding", "value", "imported"),
     [("str", "a", True), pytest.param("int64", 1, False, marks=pytest.mark.long)],
 )
-def test_arrow_modules_are_imported_before_workers_are_forked(
+def test_pandas_is_imported_before_forking_workers_only_if_arrow_needs_it(
     tmp_path: Path, encoding: str, value: Any, imported: bool
 ) -> None:
     with MDSWriter(out=str(tmp_path), columns={"column": encoding}) as writer:

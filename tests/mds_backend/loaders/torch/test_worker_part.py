@@ -255,7 +255,7 @@ def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_process_separated_from_a_shared_record_keeps_its_initial_content(method: str) -> None:
+def test_process_separated_from_a_shared_record_keeps_the_inherited_content(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     record, go, results = SharedRecord({"count": 3}), context.Semaphore(0), context.SimpleQueue()
     record.part()  # has no effect, because the record belongs to this process
