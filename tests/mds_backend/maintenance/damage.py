@@ -44,6 +44,6 @@ def rewrite(file: Path, data: bytes) -> None:
 
 
 def with_words(data: bytes, start: int, *words: int) -> bytes:
-    """Replace some four-byte words with others."""
+    """Replace the four-byte words that begin at byte `start`."""
     encoded = np.array(words, "<u4").tobytes()
     return data[:start] + encoded + data[start + len(encoded) :]

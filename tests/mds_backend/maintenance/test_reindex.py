@@ -166,7 +166,7 @@ def test_reindex_with_damaged_shard_raises_error_and_writes_no_index(
     assert not (tmp_path / "index.json").exists()
 
 
-def test_shard_header_with_unknown_features_raises_error_naming_them(tmp_path: Path) -> None:
+def test_shard_header_with_unknown_features_raises_error(tmp_path: Path) -> None:
     write_numbers(tmp_path, 10)
     lose_index(tmp_path)
     (file,) = tmp_path.glob("*.mds")

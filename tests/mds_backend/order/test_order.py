@@ -270,7 +270,7 @@ def test_rank_in_an_unchanged_world_reads_each_epoch_in_one_run(rank: int) -> No
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 97, 4096])
-def test_consecutive_positions_are_dealt_to_distant_ranks(count: int) -> None:
+def test_consecutive_positions_are_dealt_evenly_among_ranks(count: int) -> None:
     assert gcd(stride(count), count) == 1
     deal = Deal(count)
     for start, stop in ((0, 10 * count), (7, 7 + count // 2), (5, 5)):

@@ -237,7 +237,8 @@ def test_torch_distributed_takes_precedence_over_the_environment(
         assert find_world() == World(0, 1)
         launch({"LOCAL_WORLD_SIZE": "1"})
         assert find_world() == World(0, 1)
-        launch({"LOCAL_WORLD_SIZE": "2"})  # belongs to the seven ranks in the environment
+        # This describes the seven ranks in the environment, so it is ignored.
+        launch({"LOCAL_WORLD_SIZE": "2"})
         assert find_world() == World(0, 1)
         launch({"WORLD_SIZE": "1"})
         with pytest.raises(InvalidArgumentError, match="launcher set: LOCAL_WORLD_SIZE"):

@@ -448,7 +448,7 @@ def test_log_with_wrong_row_counts_raises_error(table: Path) -> None:
         values(open_(table))
 
 
-def test_forked_child_raises_error_recommending_to_open_the_table_before_forking(
+def test_opening_a_table_in_a_forked_child_raises_error_with_the_fix(
     table: Path,
 ) -> None:
     commit(table, WITH_VECTORS, metadata([N]), add(table, "a.parquet", numbers(1, 2), dead=[0]))

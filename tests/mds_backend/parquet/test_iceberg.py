@@ -409,7 +409,7 @@ def test_opening_part_of_an_iceberg_table_raises_error_naming_the_table(
         open_parquet(part)
 
 
-def test_newest_metadata_file_or_the_version_hint_is_used(table: Table) -> None:
+def test_metadata_file_named_by_the_version_hint_or_else_the_newest_is_used(table: Table) -> None:
     newest = tables.newest_metadata(table)
     older = sorted(newest.parent.glob("00001-*.json"))[0]
     hint = newest.parent / "version-hint.text"

@@ -248,7 +248,7 @@ def test_shard_is_freed_immediately_after_samples_are_read(tmp_path: Path) -> No
         gc.enable()
 
 
-def test_decimal_with_more_or_fewer_digits_than_its_type_raises_error(tmp_path: Path) -> None:
+def test_decimal_with_fewer_decimal_places_than_its_type_raises_error(tmp_path: Path) -> None:
     shard = write_dataset(tmp_path, {"a": [Decimal("1.50")]}, {"a": "decimal(5,2)"}).shard(0)
     content = shard_bytes([variable(b"1.5")])
     info = shard_info(content, {"a": ("str_decimal", None)}, 1, "x.mds")

@@ -140,7 +140,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """Each store in turn, empty before and after the test."""
     server, url = {**_STORES, **_SECOND}[request.param]
     found = request.getfixturevalue(server) if server else None
-    # Not from the environment, because s3fs versions read it from different variables.
+    # Pass the endpoint as an option, because s3fs versions read it from different variables.
     store = Store(url, {"endpoint_url": found.url} if server == "s3" else {})
     yield store
     for name in store.location.list_names():

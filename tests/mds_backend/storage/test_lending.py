@@ -1,4 +1,4 @@
-"""A process gets credentials only for its own workers, which cannot log in themselves."""
+"""A process provides credentials only to its own workers, which cannot log in themselves."""
 
 import pickle
 from dataclasses import dataclass

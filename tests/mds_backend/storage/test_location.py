@@ -151,7 +151,7 @@ def test_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert CacheOptions(directory="~/x y").directory == "/home/me/x y"
 
 
-def test_unmounted_path_without_api_is_not_created() -> None:
+def test_making_a_directory_on_a_missing_mount_without_api_raises_error() -> None:
     with pytest.raises(FileNotFoundError, match="/Workspace/ is not mounted"):
         Location.of("/Workspace/Users/me").make_directory()
 

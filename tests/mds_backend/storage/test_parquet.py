@@ -25,7 +25,7 @@ TABLE = pa.table({"n": range(100), "s": [str(n) * 30 for n in range(100)]})
 
 
 def put(location: Location) -> None:
-    """Write two partitioned files, and other files alongside them."""
+    """Write one file to each of two partitions, and a ``_SUCCESS`` file beside them."""
     for part in range(2):
         sink = pa.BufferOutputStream()
         pq.write_table(TABLE.slice(50 * part, 50), sink, row_group_size=20)
@@ -57,7 +57,7 @@ def test_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
         opened = s3.count("GET", ".parquet")
         for _ in range(3):
             assert dataset.to_table(["n", "s"]).equals(TABLE)
-        assert opened in (2, 6)  # two footers, and nothing more when opened again
+        assert opened in (2, 6)  # two footers, and nothing at the second opening
     assert s3.count("GET", ".parquet") == 6
     assert (tmp_path / "named/k=1/a.parquet").exists()
 

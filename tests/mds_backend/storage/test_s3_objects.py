@@ -153,7 +153,7 @@ def test_error_quotes_the_stores_response_to_a_refused_request(
 
 
 def failing(s3: S3Server, status: str, fails: Callable[[list[bool]], bool]) -> list[bool]:
-    """Return a list that records whether each request had a signed URL.
+    """Refuse some requests; return a list that records whether each request had a signed URL.
 
     A request is refused with `status` if `fails` returns true for this list.
     """

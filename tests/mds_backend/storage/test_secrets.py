@@ -124,7 +124,7 @@ def test_secrets_quoted_by_a_store_are_not_in_errors_or_logs(
 
 
 def test_account_token_quoted_by_a_store_is_not_in_the_error(gs: GoogleServer) -> None:
-    """The store's library obtains the token, which is in neither options nor variables."""
+    """The store's library obtains the token, which is not in the options or the environment."""
     gs.token = MARK
     gs.fault = lambda method, path: echo if "/storage/" in path else None
     with pytest.raises(CredentialsError, match="Forbidden") as caught:

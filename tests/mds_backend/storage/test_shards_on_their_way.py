@@ -133,7 +133,7 @@ def test_first_rows_in_a_shuffled_pass_are_requested_individually_if_few(
     release.set()
     assert sorted([*rows, *(row for batch in found for row in batch)]) == sorted(ROWS)
     assert len(set(of_rows)) == alone
-    assert min(measured) > 1010  # requests for single rows would only measure latency
+    assert min(measured) > 1010  # single rows are not measured: they only show latency
 
 
 def test_shard_replaced_while_being_read_raises_error(

@@ -68,7 +68,7 @@ def test_check_for_missing_file_does_not_keep_callers_variables_alive(
         assert not check(store.location, "missing")
         return weakref.ref(content)
 
-    gc.disable()  # Python collects garbage only after many allocations, whatever their size
+    gc.disable()  # collection may come late, so memory must be freed without it
     try:
         assert caller()() is None
     finally:

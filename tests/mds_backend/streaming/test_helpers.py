@@ -44,7 +44,7 @@ def test_json_compatible_types_are_the_same_as_in_mosaicml_streaming() -> None:
         assert not is_json_compatible(other)
 
 
-def test_each_method_of_compression_class_yields_every_level() -> None:
+def test_method_each_of_a_compression_class_yields_every_level() -> None:
     for name, compression in Gzip.each():
         assert decompress(name, compression.compress(b"acorns")) == b"acorns"
     assert [name for name, _ in Gzip.each()] == ["gz", *(f"gz:{level}" for level in range(10))]

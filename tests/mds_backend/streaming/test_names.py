@@ -91,7 +91,7 @@ def test_star_import_from_streaming_provides_mdstorm_backend_classes() -> None:
     assert "_encodings" not in mdstorm_backend.streaming.base.format.mds.encodings.__all__
 
 
-#: Names related to shared memory.
+#: Names of shared-memory segments, which mdstorm does not have.
 SEGMENTS = (
     *("BARRIER", "CACHE_USAGE", "EPOCH_DATA", "EPOCH_SHAPE", "LOCALS", "NEXT_EPOCH"),
     *("SHARD_ACCESS_TIMES", "SHARD_STATES"),
@@ -116,7 +116,7 @@ SEGMENTS = (
         *(("streaming.base.storage.upload", name) for name in ("AlipanUploader", "UPLOADERS")),
     ],
 )
-def test_missing_name_raises_error_linking_to_its_section_of_the_page(
+def test_missing_name_raises_error_linking_to_its_documentation_section(
     module: str, name: str
 ) -> None:
     place = ABSENT.replacement(f"{module}.{name}")
@@ -136,7 +136,7 @@ def test_missing_name_raises_error_linking_to_its_section_of_the_page(
         ("base.shared.prefix", "shared-memory-and-process-groups"),
     ],
 )
-def test_missing_module_raises_error_linking_to_its_section_of_the_page(
+def test_missing_module_raises_error_linking_to_its_documentation_section(
     module: str, section: str
 ) -> None:
     assert ABSENT.replacement(f"streaming.{module}") == f"docs/mosaicml.md#{section}"
@@ -144,7 +144,7 @@ def test_missing_module_raises_error_linking_to_its_section_of_the_page(
         importlib.import_module(f"mdstorm_backend.streaming.{module}")
 
 
-def test_sections_linked_in_errors_exist_on_the_page() -> None:
+def test_documentation_sections_linked_in_errors_exist() -> None:
     page = (ROOT / "docs" / "mosaicml.md").read_text("utf-8")
     absent = page.partition("\n## Missing parts\n")[2].partition("\n## ")[0]
     headings = re.findall(r"^### (.*)$", absent, re.MULTILINE)
