@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 FIXED: dict[str, Any] = {"x": array_of("double")}
 VARIABLE: dict[str, Any] = {"x": array_of("double"), "word": "string"}
-#: Twice the rows would take 40 MB more. On a busy machine, the memory used for reading ahead
-#: varies by up to 15 MB.
+#: If readers kept all rows, twice the rows would take 40 MB more. On a busy machine, the memory
+#: used for reading ahead varies by up to 15 MB.
 TOLERANCE = 20_000_000
 
 

@@ -1,4 +1,4 @@
-"""Avro files that claim more records than they contain, or expand too far."""
+"""Avro files that claim more records than they contain, or decompress to too many bytes."""
 
 import zlib
 from pathlib import Path

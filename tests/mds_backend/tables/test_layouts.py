@@ -151,8 +151,8 @@ def test_unreadable_databricks_commit_files_are_ignored(tmp_path: Path, content:
     assert len(open_parquet(str(tmp_path))) == 1
 
 
-def test_directory_without_success_file_is_read(tmp_path: Path) -> None:
-    """Writers such as pyarrow and Dask write no such file. Files resembling markers are ignored."""
+def test_files_that_resemble_markers_are_ignored(tmp_path: Path) -> None:
+    """``_SUCCESS`` is not a marker either, because writers such as pyarrow do not write it."""
     write(tmp_path, "part.0.parquet", "metadata/x.parquet")
     for name in ("metadata/_notes.json", "_metadata", "_SUCCESS", "._started_1", "_started_5"):
         touch(tmp_path, name)

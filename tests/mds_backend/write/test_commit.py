@@ -70,7 +70,7 @@ def write_attempt(directory: Path, numbers: range, prefix: str) -> list:
 def test_committed_rows_are_in_the_order_of_the_shard_reports(
     is_listed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a mount of remote storage, the listing may predate the job."""
+    """Where remote storage is mounted, the listing of a directory may be older than the shards."""
     if not is_listed:
         monkeypatch.setattr(Location, "list_sizes", lambda self: [("index.json", 2)])
     first = write_attempt(tmp_path, range(3), "part-00000-1")
@@ -208,7 +208,7 @@ def test_index_that_reads_back_differently_raises_error(
         write_index(Location.of(str(tmp_path)), Index((), {}))
 
 
-def test_refused_credentials_during_commit_are_raised_unchanged(failures: list[Exception]) -> None:
+def test_credentials_error_during_commit_is_raised_unchanged(failures: list[Exception]) -> None:
     failures.append(CredentialsError("who are you?"))
     with pytest.raises(CredentialsError, match="who are you"):
         write_index(Location.of("memory://index/refused"), Index((), {}), retry=0)
@@ -232,7 +232,7 @@ def test_second_job_to_commit_raises_error_and_keeps_the_first_dataset(tmp_path:
         publish(location, plan(FIELDS), second, SECOND)
     claim = Claim(location)
     clean_up(location, claim, SECOND)
-    clean_up(location, claim, FIRST)  # its shards have been published
+    clean_up(location, claim, FIRST)  # keeps the shards that it has published
     assert numbers_of(tmp_path) == [0, 1, 2]
     assert not list(tmp_path.glob(f"*{SECOND}*"))
 

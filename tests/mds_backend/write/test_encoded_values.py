@@ -31,7 +31,7 @@ ARROW_NUMBERS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "float64": (pa.float64(), st.floats() | st.integers(-300, 300).map(float)),
     "float32": (pa.float32(), st.floats(width=32)),
 }
-#: Arrow creates a dictionary without entries if all strings are null.
+#: Structs of dictionary-encoded strings; if all strings are null, the dictionary has no entries.
 _OF_TEXTS = pa.struct([("a", pa.dictionary(pa.int8(), pa.string()))])
 
 

@@ -309,7 +309,7 @@ def test_rejected_first_batch_does_not_determine_the_column_types(out: Path) -> 
 
 
 def without_nulls(values: list[int | None]) -> pa.Table:
-    """A table whose field is declared non-nullable."""
+    """Return a table whose column ``n`` is declared non-nullable."""
     return pa.table({"n": values}, pa.schema([pa.field("n", pa.int64(), nullable=False)]))
 
 

@@ -51,7 +51,7 @@ def test_merging_a_list_keeps_its_order_without_duplicates(tmp_path: Path) -> No
 def test_merge_after_merging_children_counts_each_shard_once(tmp_path: Path) -> None:
     for number, name in enumerate(("a/p0", "a/p1", "b/p0", "b/p1")):
         write(tmp_path / name, number)
-    # The merged dataset keeps this order for `a`.
+    # Later merges keep this order of the datasets in `a`.
     merge_index([f"{tmp_path}/a/{name}/index.json" for name in ("p1", "p0")], tmp_path / "a")
     merge_index(tmp_path / "b")
     merge_index(tmp_path)
@@ -103,7 +103,7 @@ def test_merge_accepts_pairs_of_local_and_remote(
     for name in "ab":
         write((str(local / name), f"{remote}/{name}"), ord(name), keep_local=True)
         parts.append((f"{local}/{name}/index.json", f"{remote}/{name}/index.json"))
-    shutil.rmtree(local / "b")  # now the remote index is read
+    shutil.rmtree(local / "b")  # a list's index of `b` is then read from `remote`
     if form == "list":
         merge_index(parts, (str(local), remote), keep_local)
         assert numbers_in(remote) == [97, 98]

@@ -105,7 +105,7 @@ NUMBERS = ["boolean", "byte", "short", "integer", "long", "float", "double"]
 
 @st.composite
 def columns(draw: st.DrawFn) -> tuple[SparkType, list[Any]]:
-    """The type and rows of a nested array column, whose shapes may differ, with nulls anywhere."""
+    """Draw a column's type, and nested arrays that may differ in shape and have nulls anywhere."""
     depth = draw(st.integers(2, 4))
     spark_type: SparkType = draw(st.sampled_from(NUMBERS))
     item: st.SearchStrategy[Any] = st.booleans() if spark_type == "boolean" else st.integers(0, 100)

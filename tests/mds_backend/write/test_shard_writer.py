@@ -184,7 +184,7 @@ def cut(values: list[bytes], limit: int | None) -> list[bytes]:
 
 
 def expected_counts(values: list[bytes], limit: int | None, empty: int) -> list[int]:
-    """Return each shard's sample count by the format's rule, but without empty shards."""
+    """Split samples by the format's rule, and return the sample count of each non-empty shard."""
     counts, used = [0], empty
     for value in values:
         need = 4 + len(value) + 4
