@@ -33,7 +33,7 @@ def run(text: str, path: Path, spark: Any, directory: Path) -> Any:
     program = ModuleType(path.stem)
     names = vars(program)
     directory.mkdir()
-    # Spark workers import the module to unpickle its classes and closures.
+    # Pickling a class or closure of the program looks up its module.
     sys.modules[path.stem] = program
     try:
         given = {"spark": spark, "directory": str(directory)}

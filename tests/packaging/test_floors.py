@@ -1,4 +1,4 @@
-"""No two folders or modules import each other, not even in functions or for type checkers."""
+"""Imports form no cycles between folders or modules, even in functions or for type checkers."""
 
 import ast
 from collections import defaultdict
@@ -47,7 +47,7 @@ def folder(module: str, path: Path) -> str:
 
 
 def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[str, list[str]]]:
-    """Return the imports between folders, keyed by importing and imported folder."""
+    """Return the imports between folders or modules, keyed by importing and imported place."""
     files = modules(package)
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for module, path in files.items():
@@ -60,7 +60,7 @@ def arrows(package: str, place: Callable[[str, Path], str]) -> dict[str, dict[st
 
 
 def rings(graph: dict[str, dict[str, list[str]]]) -> list[list[str]]:
-    """Return the groups of folders that import each other, directly or indirectly."""
+    """Return the groups of folders or modules that import each other, directly or indirectly."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()

@@ -67,7 +67,7 @@ def test_modules_with_moved_names_match_mdstorm() -> None:
     ("petastorm.reader.NullCache", "petastorm.reader.NullCache"),
     ("petastorm.reader.__name__", None),
 )
-def test_shortest_prefix_that_mdstorm_does_not_have_is_missing(
+def test_missing_returns_shortest_prefix_that_mdstorm_does_not_have(
     path: str, expected: str | None
 ) -> None:
     assert missing(path) == expected

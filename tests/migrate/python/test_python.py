@@ -51,7 +51,7 @@ def test_scopes_match_compiler_symbol_tables(name: str) -> None:
 def _check(scope: Scope, symbol: symtable.Symbol) -> bool:
     """Assert that a name is bound where the compiler binds it; return whether it was checked."""
     name = symbol.get_name()
-    # No statement binds `__class__`, and names such as `_Class__name` are mangled.
+    # Skip `__class__`, which no statement binds, and mangled names such as `_Class__name`.
     if not symbol.is_referenced() or "__" in name:
         return False
     home = scope.home(name)

@@ -13,7 +13,7 @@ from mdstorm_migrate.api import migrate
     "x = 1; from petastorm import make_reader; y = 2\n",
     "from petastorm import *\nmake_reader(url)\n",
     "if TYPE_CHECKING:\n    from petastorm.reader import Reader\n",
-    # names from the second module; the first one also contains some, because it imports them
+    # names from the second module, some of which the first module imports
     "from petastorm.transform import *\nfrom petastorm.unischema import *\n"
     "Unischema('x', [UnischemaField()]), TransformSpec()\n",
     # the import of a module and its patches are renamed together
@@ -143,7 +143,7 @@ def test_import_in_package_init_keeps_bound_name() -> None:
         'import mdstorm.spark\nimport mdstorm as petastorm\n__all__ = ["petastorm"]\n',
     ),
 )
-def test_name_used_by_eval_is_imported_once_under_old_name(before: str, after: str) -> None:
+def test_name_used_by_eval_stays_bound_after_each_import(before: str, after: str) -> None:
     use = "eval('petastorm.reader')\n"
     check_rewrite(f"{before}{use}", f"{after}{use}")
 

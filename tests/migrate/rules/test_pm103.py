@@ -51,7 +51,7 @@ def test_module_name_in_known_function_is_renamed(text: str) -> None:
 
 @each(
     'mock.patch("petastorm.reader.Reader")',
-    'mock.patch("petastorm.pytorch.DataLoader")',  # looked up by Petastorm's converters
+    'mock.patch("petastorm.pytorch.DataLoader")',  # Petastorm's converters use it, mdstorm's do not
     'logging.getLogger("petastorm.reader")',
 )
 def test_module_name_needs_review_if_its_effect_is_unclear(text: str) -> None:
@@ -75,7 +75,7 @@ def test_string_that_is_data_is_unchanged(text: str) -> None:
 
 
 @each(
-    # names that mdstorm does not have
+    # names that mdstorm does not have, and comparisons of Petastorm's version
     ('mock.patch("petastorm.hdfs.namenode.x")', '"petastorm.hdfs.namenode.x"'),
     ('import_module("petastorm.reader").Ventilator', '"petastorm.reader"'),
     ('p = import_module("petastorm")\np.reader._private', '"petastorm"'),

@@ -23,7 +23,7 @@ def test_annotation_in_string_is_renamed(text: str) -> None:
     "x = []  # type: ignore  # petastorm.reader",
     "def f(petastorm):\n    x: 'petastorm.reader'",
 )
-def test_string_that_is_not_an_annotation_is_unchanged(text: str) -> None:
+def test_string_that_is_not_petastorm_annotation_is_unchanged(text: str) -> None:
     used = "import petastorm\npetastorm.make_reader\n"
     after = f"{used.replace('petastorm', 'mdstorm')}{text}\n"
     check_rewrite(f"{used}{text}\n", after, todo=False)

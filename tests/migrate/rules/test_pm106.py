@@ -55,7 +55,7 @@ def test_call_with_argument_from_old_version_blocks_migration(text: str, fragmen
     # loaders from other libraries
     "from torch.utils.data import DataLoader\nDataLoader(x, transform=y)",
 )
-def test_arguments_of_all_versions_are_accepted(text: str) -> None:
+def test_call_without_argument_from_old_version_is_migrated(text: str) -> None:
     check_moves(f"from petastorm import make_reader\n{text}\n")
 
 

@@ -69,7 +69,7 @@ def test_name_in_neither_library_is_reported_as_unknown() -> None:
     (found,) = migrate("from petastorm.unischema import decode_row\n").findings
     assert found.text.endswith("nor Petastorm 0.13.1; mdstorm.utils has one")
     (found,) = migrate("from petastorm.unischema import TransformSpec\n").findings
-    assert found.text.endswith("; mdstorm has one")  # the shortest path, not mdstorm.transform
+    assert found.text.endswith("; mdstorm has one")  # shorter than mdstorm.transform
 
 
 @each(

@@ -35,7 +35,7 @@ def test_call_with_different_behaviour_is_reported(code: str, text: str, fragmen
     WITH.format("return score(r)"),
     WITH.format("yield r"),
     "def f(make_reader):\n    make_reader(pin_memory=3)",
-    # a name that may belong to torch
+    # a loader that may be torch's
     "if local:\n    from torch.utils.data import DataLoader\n"
     "else:\n    from petastorm.pytorch import DataLoader\nDataLoader(data, pin_memory=True)",
 )

@@ -62,7 +62,7 @@ def test_import_of_missing_name_is_kept_with_unsafe_option() -> None:
     rewrite(text, f"from mdstorm_backend import Stream\n{absent}", unsafe=True, todo=False)
 
 
-def test_code_that_uses_petastorm_is_unchanged_with_streaming_option() -> None:
+def test_import_from_petastorm_is_unchanged_with_streaming_option() -> None:
     both = "from petastorm import make_reader\nfrom {} import Stream\n"
     rewrite(both.format("streaming"), both.format("mdstorm_backend"))
 

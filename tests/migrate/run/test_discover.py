@@ -124,7 +124,7 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_gitignore_matches_git_check_ignore(tmp_path: Path) -> None:
+def test_gitignore_rules_select_same_files_as_git(tmp_path: Path) -> None:
     make(tmp_path, *NAMES)
     (tmp_path / ".gitignore").write_text(f"{IGNORE}space.py\\ \n")
     (tmp_path / "e" / ".gitignore").write_text("own.py\n!any.py\n")

@@ -138,7 +138,7 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "tests/test_it.py": f"from p.app import main\n{INTERNAL}",
         "other.py →": READS,
     },
-    # a patch affects files that import the patched module or the whole library, and converters
+    # a patch affects converters, and files that import the patched module or the whole library
     {
         "loader.py": f"{COLLATES}def batches(r): return DataLoader(r)\n",
         "reads.py →": LOADER,
