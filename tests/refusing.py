@@ -26,7 +26,7 @@ AVAILABLE_CONF = frozenset(
 _SESSION = ("_jsc", "_jsparkSession", "_jvm", "_sc", "sparkContext")
 _FRAME = ("_jdf", "_sc", "rdd")
 
-#: The module that wraps methods of PySpark; it does not count as a caller.
+#: The module that wraps methods of PySpark; the code that calls a wrapper counts as the caller.
 _WRAPPER = "mdstorm._drop_in"
 #: Packages whose modules may call refused methods.
 _exempt = {"pyspark", "py4j"}

@@ -68,7 +68,7 @@ class AzureServer:
         )
 
     def replace_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Make adlfs use this server, not an https:// URL, even without a connection string."""
+        """Make adlfs use this server instead of Azure's URL, even without a connection string."""
         import adlfs
         from azure.storage.blob.aio import BlobServiceClient
 

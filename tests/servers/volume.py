@@ -256,7 +256,7 @@ def main(store: str, mountpoint: str) -> None:
     def unmount_at_the_end() -> None:
         sys.stdin.read()
         libc.umount2(mountpoint.encode(), _DETACH)
-        os._exit(0)  # a process with an open file would keep the file system alive
+        os._exit(0)  # do not wait until other processes have closed all files
 
     threading.Thread(target=unmount_at_the_end, daemon=True).start()
     _Volume(store).serve(device)

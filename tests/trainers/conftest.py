@@ -10,7 +10,7 @@ from tests.mds_backend.small_datasets import write_dataset
 ROWS = 1_009
 
 
-#: A multiple of 126, the number of rows in a global batch.
+#: A multiple of 126, the size of a global batch of two ranks with 63 rows each.
 EVEN_ROWS = 1_008
 
 

@@ -217,7 +217,7 @@ def _run_in_fork(words: list[str], at: Path, environment: dict[str, str]) -> Non
 #: Whether programs with a single rank run on the GPU. Several ranks would need one GPU each.
 _USES_GPU = os.environ.get("MDSTORM_TEST_GPU") == "1"
 
-#: Variables for one thread per rank, no telemetry, and no network access.
+#: Variables for one thread per rank, fewer log messages, and no network except localhost.
 _QUIET = {
     "OMP_NUM_THREADS": "1",
     "TF_CPP_MIN_LOG_LEVEL": "2",

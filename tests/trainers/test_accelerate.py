@@ -315,7 +315,7 @@ def test_ranks_share_one_order_in_prepared_loader_without_seed(
     converter = SparkDatasetConverter(dataset.url, dataset.file_urls, len(dataset))
     monkeypatch.setenv("WORLD_SIZE", "2")
     states = []
-    for rank in range(2):  # each rank draws its own seed, because its loader would read all rows
+    for rank in range(2):  # before `prepare`, each rank's loader reads all rows in its own order
         monkeypatch.setenv("RANK", f"{rank}")
         with converter.make_torch_dataloader(
             batch_size=100, num_epochs=1, shuffle_rows=True

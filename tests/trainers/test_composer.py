@@ -11,7 +11,7 @@ import pytest
 from tests.trainers.conftest import ROWS
 from tests.trainers.launching import Run, Start, each_once, fork, launch
 
-#: Directory with a stand-in for torchvision: Composer imports it, but its wheels do not load here.
+#: Directory with a stand-in for torchvision, which Composer imports but whose wheels do not load.
 STAND_IN = str(Path(__file__).parents[1] / "stand_in")
 
 pytestmark = pytest.mark.long

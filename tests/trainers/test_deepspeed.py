@@ -12,7 +12,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def extensions(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The directory in which DeepSpeed compiles its CPU communication once for all tests."""
+    """The directory where DeepSpeed compiles its CPU communication library, once for all tests."""
     return str(tmp_path_factory.mktemp("extensions"))
 
 

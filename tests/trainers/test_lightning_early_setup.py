@@ -126,7 +126,7 @@ def test_epochs_after_a_checkpoint_keep_their_order(
 
 @pytest.fixture
 def no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove mdstorm's hook that requests loaders again."""
+    """Remove mdstorm's hook, which makes Lightning request the loaders again on a resume."""
     loop = pl.loops.fit_loop._FitLoop
     monkeypatch.setattr(loop, "on_load_checkpoint", loop.on_load_checkpoint.__wrapped__)
 

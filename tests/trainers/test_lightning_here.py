@@ -98,7 +98,7 @@ def test_explicit_shards_take_precedence_over_automatic_shares(converter: Any) -
         "rows of a reader",
     ],
 )
-def test_epochs_after_a_checkpoint_equal_an_uninterrupted_run(
+def test_epochs_after_a_checkpoint_equal_those_of_uninterrupted_run(
     url: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
     options = {"reload_dataloaders_every_n_epochs": int(kind == "recreated"), **options}
@@ -171,7 +171,7 @@ def test_run_from_checkpoint_for_different_data_starts_at_the_beginning(
         ),
     ],
 )
-def test_epochs_after_resuming_with_the_last_batch_equal_an_uninterrupted_run(
+def test_epochs_after_resuming_with_last_batch_equal_those_of_uninterrupted_run(
     url: str, tmp_path: Path, kind: str, options: dict[str, Any]
 ) -> None:
     whole = fit(data_of(kind, url), tmp_path, epochs=3, save_at=1, **options)

@@ -11,9 +11,9 @@ from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 EPOCHS = 3
-#: Number of batches in an epoch, and numbers of batches that are trained before an error in the
-#: middle of an epoch or at its last batch.
+#: Number of batches in an epoch.
 BATCHES = 11
+#: Numbers of batches before an error in the middle of an epoch, and before one at its last batch.
 MIDDLE, LAST = 5, BATCHES - 1
 
 

@@ -59,7 +59,7 @@ class Stop(keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class Program:
-    """Runs of `fit` that stop after random batches, and resume with new datasets and models."""
+    """Runs of `fit` that stop at random batches, and resume with new datasets and models."""
 
     def __init__(self, url: str, seed: int) -> None:
         draw = self.draw = random.Random(seed)
@@ -118,7 +118,7 @@ class Program:
             taken -= in_pass
 
     def batches_of_passes(self, read_before: int) -> Any:
-        """Yield the batch count of each pass over the rows, after `read_before` rows were read."""
+        """Yield how many batches are left after `read_before` rows, then how many a pass has."""
         if self.num_epochs is None:
             yield 1 << 30
             return

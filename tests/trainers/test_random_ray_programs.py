@@ -20,7 +20,7 @@ pytestmark = pytest.mark.long
 
 
 class Program:
-    """Epochs on one or two ranks that stop after random batches and resume, often in new loaders.
+    """Epochs on one or two ranks that stop at random batches and resume, often in new loaders.
 
     `prepare_data_loader` wraps loaders in `_WrappedDataLoader`. Its other work needs a cluster.
     """

@@ -23,7 +23,7 @@ pytestmark = [
 
 
 class Program:
-    """Epochs that stop after random batches, and resume in new loaders."""
+    """Epochs that stop at random batches, and resume in new loaders."""
 
     def __init__(self, url: str, seed: int) -> None:
         draw = self.draw = random.Random(seed)

@@ -42,7 +42,7 @@ class Stop(transformers.TrainerCallback):  # type: ignore[misc]
 
 
 class Program:
-    """Some epochs that are stopped after random steps, and resumed by new Trainers."""
+    """Epochs that are stopped at random steps, and resumed by new Trainers."""
 
     def __init__(self, url: str, seed: int, at: Path) -> None:
         draw = self.draw = random.Random(seed)

@@ -17,7 +17,7 @@ rank, world = accelerator.process_index, accelerator.num_processes
 
 
 def evaluate(part: str, loader: Iterable[Any]) -> None:
-    """Record the rows of this rank and of all; check that only the last batch is marked last."""
+    """Record this rank's and all ranks' rows; check that only the last batch signals the end."""
     ends = []
     for batch in loader:
         record(batch["number"], part)
@@ -38,7 +38,8 @@ def loader_of(batch_size: int, url: str = url, **options: Any) -> Any:
     )
 
 
-# Rows modulo the size of a global batch: zero, one, and one more than one rank's batch.
+# Rows left after the last full global batch of two ranks: none, one, and one more than a rank's
+# batch.
 for part, rest, loader in (
     ("none", 0, loader_of(63, even_url)),
     ("one", 1, loader_of(63)),

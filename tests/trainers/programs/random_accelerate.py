@@ -1,6 +1,6 @@
 """Random programs with Accelerate; arguments: URL FIRST STOP, a range of seeds.
 
-Each program trains for some epochs, stops after random batches, and resumes, with `load_state` or
+Each program trains for some epochs, stops at random batches, and resumes, with `load_state` or
 with `skip_first_batches`, often in new objects. Rows from all ranks are counted by value.
 """
 

@@ -1,8 +1,8 @@
 """Random programs that filter and transform under DDP; arguments: URL FIRST STOP.
 
 FIRST and STOP are a range of seeds. All programs use the same process group. A rank trains on the
-remaining rows of its share. If ranks may have unequal numbers of batches, they use `Join`, because
-training would hang otherwise. Rows from all ranks are counted by value.
+rows of its share that are not dropped. If ranks may have unequal numbers of batches, they use
+`Join`, because training would hang otherwise. Rows from all ranks are counted by value.
 """
 
 import random
@@ -39,7 +39,7 @@ class World:
         self.batch_size = draw.choice([3, 7, 30, 120, 600])
         self.epochs = draw.choice([1, 1, 2, 3])
         self.drops = draw.choice([0, 1, 50, 99]) if self.filters or self.kind == "function" else 0
-        # The remaining rows are spread evenly, or all at one end, so that some ranks have none.
+        # The kept rows are spread evenly, or are all at the end, so that some ranks have none.
         factor = draw.choice([1, 37])
         self.kept = {n for n in range(ROWS) if n * factor % ROWS * 100 >= ROWS * self.drops}
         self.shuffle = {
@@ -83,7 +83,7 @@ class World:
         }
 
     def train(self) -> list[list[int]] | None:
-        """Return the rows in each batch on this rank, or None if a function leaves too few rows."""
+        """Return the rows in each batch; None if a transform leaves some rank too few rows."""
         batches, trained = self.loader(), []
         if self.kind == "function":  # an error on one rank must not block the others
             try:
@@ -104,7 +104,7 @@ class World:
         said: list[str] = []
         agreement.warn_user = said.append
         agreement._warned.clear()
-        # As in a new process: after an error on one rank, the next epochs of the ranks differ.
+        # Begin as in a new process: an error on one rank leaves the ranks at different epochs.
         options.next_epochs.clear()
         options.tried_passes.clear()
         ranks = gathered(self.train())

@@ -63,7 +63,7 @@ def arguments(part: str, **options: Any) -> TrainingArguments:
 
 
 def train(part: str, make: Any, collator: Any = None, **options: Any) -> None:
-    """Record the rows until training is stopped at 3/4 of the steps, and after it is resumed."""
+    """Train for about 3/4 of the steps, then resume in a new Trainer; the model records rows."""
 
     def trainer_of(stop: int, *callbacks: TrainerCallback) -> MyTrainer:
         return MyTrainer(

@@ -30,7 +30,7 @@ def main(url: str, program: str, order: str) -> None:
         return
     here = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
     for each in QUIET:
-        # Each group has its own file; otherwise, a rank may find the previous group.
+        # Each process group has its own file; otherwise, a rank may connect to the previous group.
         store = f"file://{os.getcwd()}/{each.__name__}"
         dist.init_process_group("gloo", init_method=store, **here)
         each(converter_of(url), order, dist.get_rank())
@@ -178,7 +178,7 @@ QUIET = (
     an_epoch_ahead,
     with_persistent_workers,
     resumes,
-    validates_on_rank_0,  # must be last: rank 0 makes more loaders, which begin at later epochs
+    validates_on_rank_0,  # last: rank 0 makes more loaders, so its epochs get ahead of rank 1's
 )
 
 main(*sys.argv[1:])
