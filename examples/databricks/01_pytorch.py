@@ -238,7 +238,7 @@ def train_distributed(converter, learning_rate, epochs):
     ) as loader:
         train(model, optimizer, islice(loader, epochs * len(converter) // (BATCH_SIZE * size)))
     weights = model.module.state_dict()
-    del model  # before its process group is destroyed
+    del model  # free it before its process group is destroyed
     dist.destroy_process_group()
     return weights
 

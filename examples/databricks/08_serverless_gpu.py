@@ -48,7 +48,7 @@ except ImportError:
 
 def run_distributed(function, *arguments):
     """Run a function in two processes, and return what the first one returns."""
-    if distributed is not None:  # as the documentation shows; not tested yet
+    if distributed is not None:  # as in Databricks' documentation; not tested yet
         return distributed(gpus=2, gpu_type="A10")(function).distributed(*arguments)[0]
     from pyspark.ml.torch.distributor import TorchDistributor
 
@@ -147,7 +147,7 @@ def train(converter, epochs):
                 optimizer.step()
                 read[epoch, dist.get_rank(), batch["id"].to(device)] += 1
     dist.all_reduce(read)
-    del model  # before its process group is destroyed
+    del model  # free it before its process group is destroyed
     dist.destroy_process_group()
     return read.cpu().numpy(), loss.item()
 

@@ -190,7 +190,7 @@ def train_distributed(url, epochs):
             optimizer.step()
             rows += len(batch["label"])
     weights = model.module.state_dict()
-    del model  # before its process group is destroyed
+    del model  # free it before its process group is destroyed
     dist.destroy_process_group()
     return rows, weights
 

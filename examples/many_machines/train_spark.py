@@ -39,7 +39,7 @@ def train(converter, epochs):
         dist.all_reduce(seen)
         lost, doubled = int((seen == 0).sum()), int((seen > 1).sum())
         report.append(f"epoch {epoch}: {len(seen):,} rows, {lost} lost, {doubled} doubled")
-    del model  # before its process group is destroyed
+    del model  # free it before its process group is destroyed
     dist.destroy_process_group()
     return report
 

@@ -85,5 +85,5 @@ for epoch in range(first, EPOCHS):
     seen.zero_()
     save_checkpoint(epoch + 1)
 
-model = None  # freed before its process group is destroyed
+model = None  # free the model before its process group is destroyed
 dist.destroy_process_group()
