@@ -27,7 +27,7 @@ PASSES = 5
 
 
 def rows_per_second(call: Callable[[int], object], rows: int) -> dict[str, float]:
-    """Return the speed of several calls, each given its number, after a warm-up call."""
+    """Return the speed of several calls after a warm-up; `call` is passed the call's number."""
     call(0)
     took = []
     for number in range(1, PASSES + 1):

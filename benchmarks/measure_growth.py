@@ -1,4 +1,4 @@
-"""Measure how the order, state, index and first requests grow with ranks, rows and shards.
+"""Measure how the costs of orders, states, indexes and first requests grow with a job's size.
 
     python benchmarks/measure_growth.py [order] [state] [index] [requests]
 
@@ -51,15 +51,15 @@ SIZES = [
     (4096, 10**10, 10**6),
 ]
 SHARDS = [10**2, 10**4, 10**5, 10**6]
-#: An order is measured only if its estimated time in seconds is below this limit. The estimate is
-#: based on the seconds per row on the rank's own node and on other nodes.
+#: An order is measured only if its estimated time is below this limit. The estimate consists of a
+#: time for each row on the rank's node and a time for each random number. All are in seconds.
 _LIMIT, _PER_SAMPLE, _PER_DRAW = 60, 250e-9, 15e-9
 #: GET requests per second that S3 serves for one prefix.
 _REQUESTS_OF_S3 = 5500
 
 
 def exact(ranks: int, rows: int, shards: int) -> None:
-    """Compute the exact order: a rank's shards in windows, and the rows in its first window."""
+    """Compute the last rank's share in the exact order, and the rows in its first window."""
     order = ExactOrder(seed=1, shuffle_shards=True, window=WINDOW, rank=ranks - 1, world_size=ranks)
     bounds = np.linspace(0, rows, shards + 1, dtype=np.int64)
     share = order.rows(rows, first_position=rows)
@@ -108,7 +108,7 @@ def index(ranks: int, rows: int, shards: int) -> dict[str, float]:
 
 
 def state(ranks: int, rows: int, shards: int) -> dict[str, Any]:
-    """Measure mid-epoch states of both orders, and of the exact one after world size changes."""
+    """Measure saving and loading mid-epoch states; in the exact order, also with fewer ranks."""
     with tempfile.TemporaryDirectory() as folder:
         content = index_of(rows, shards, folder)
         Path(folder, "index.json").write_bytes(content)
@@ -228,7 +228,7 @@ def cell(found: dict[str, float], sign: str = "") -> str:
 
 
 def order_cell(case: str, ranks: int, rows: int, shards: int) -> str:
-    """Compute an order, or extrapolate linearly from a tenth and a hundredth of its rows."""
+    """Measure an order, or extrapolate linearly from a tenth and a hundredth of its rows."""
     if fits(case, ranks, rows, shards):
         return cell(run(case, ranks, rows, shards))
     tenth, hundredth = (run(case, ranks, rows // part, shards // part) for part in (10, 100))

@@ -65,7 +65,7 @@ def parsed() -> argparse.Namespace:
 
 
 def write_repository(folder: Path, files: int) -> None:
-    """Write folders of 100 files with 100 lines each; one file in each contains a test program."""
+    """Write folders of 100 files of 100 lines; one file per folder contains a test program."""
     programs = [path.read_text() for path in sorted(PROGRAMS.glob("*.py"))]
     for number in range(files):
         path = folder / f"package_{number // SHARE:03}" / f"module_{number % SHARE:02}.py"

@@ -99,9 +99,9 @@ def reading_speed(
     passes: int = 3,
     seconds: float = 3.0,
 ) -> dict[str, Any]:
-    """Return the median rows per second of at least `passes` passes that together take `seconds`.
+    """Return the median rows per second, over at least `passes` passes and `seconds` in total.
 
-    They are preceded by a warm-up pass.
+    The passes are preceded by a warm-up pass.
     """
     read_once(open_loader, touch, rows)
     took: list[float] = []

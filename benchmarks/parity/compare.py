@@ -39,7 +39,7 @@ def run_program(python: Path, library: str, folder: Path) -> dict[str, np.ndarra
 
 
 def differences(expected: dict[str, np.ndarray], found: dict[str, np.ndarray]) -> list[str]:
-    """List the arrays that are missing, extra or different from the expected ones."""
+    """List the arrays that are missing, unexpected, or not equal to the expected ones."""
     lines = []
     for key in sorted(expected.keys() | found.keys()):
         if key not in found or key not in expected:

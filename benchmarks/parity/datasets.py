@@ -53,7 +53,7 @@ def field(name: str, dtype: Any, shape: Any = (), codec: Any = None, nullable: b
 
 
 def schema() -> Any:
-    """Return fields with all codecs and shapes, and scalars with and without a codec."""
+    """Return a schema with all codecs and shapes, and scalars with and without a codec."""
     scalar, image = codecs.ScalarCodec, codecs.CompressedImageCodec
     fields = [
         field("id", np.int64, (), scalar(T.LongType())),
@@ -101,7 +101,7 @@ def row(i: int, of: Any) -> dict[str, Any]:
 
 
 def write(folder: Path, session: SparkSession) -> None:
-    """Write a dataset in several blocks, a partitioned dataset, and one with a summary."""
+    """Write a plain dataset, a partitioned one and one with `_metadata`, each in several blocks."""
     starts = range(0, ROWS, ROWS_PER_BLOCK)
     for start in starts:
         append(folder / "blocks", start, session)
@@ -132,7 +132,7 @@ def append(
 
 
 def read(folder: Path) -> Iterator[str]:
-    """Yield a line for each field, row, n-gram and selection."""
+    """Yield lines for each dataset: one per field, row and selection, and one for all n-grams."""
     for name in ("blocks", "parts", "summary"):
         url = (folder / name).as_uri()
         fields = metadata.get_schema_from_dataset_url(url).fields

@@ -62,7 +62,7 @@ def read_batches(session: SparkSession, dtype: str | None) -> dict[str, list[dic
 
 
 def main() -> None:
-    """Run the program with single and unchanged precision; save and list the batches."""
+    """Read with float32 and with unchanged precision; save the batches, and print their digests."""
     warnings.simplefilter("ignore")
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     session = (

@@ -36,7 +36,7 @@ def play(library: str, script: str, data: Path, numbers: range) -> dict[str, Any
     results = data / f"{library}.json"
     python = {**PYTHONS, "mosaic": MOSAIC}[library]
     command = [python, HERE / script, library, data, results, *map(str, numbers)]
-    # MosaicML Streaming keeps its lock files in the temporary directory.
+    # Use a separate temporary directory, because MosaicML Streaming keeps its lock files there.
     environment = {**os.environ, "TMPDIR": str(data)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
