@@ -64,7 +64,7 @@ class CompressionCodecError(MDStormError, ValueError, RuntimeError):
 
 
 class NotADataFrameError(MDStormError, TypeError, AttributeError):
-    """An argument is not a Spark DataFrame."""
+    """An argument is not a Spark DataFrame, or is a streaming one."""
 
 
 class NotOnDriverError(MDStormError, RuntimeError):
@@ -120,7 +120,7 @@ class RowArgumentError(ArgumentTypeError, AssertionError):
 
 
 class RowTransformError(TransformError, TypeError):
-    """A row reader's transform function returned fields other than the declared ones."""
+    """A row reader's transform function did not return a dict of exactly the declared fields."""
 
 
 class NullInRowError(MDStormError, RuntimeError):

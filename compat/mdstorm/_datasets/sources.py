@@ -82,7 +82,7 @@ def open_urls(
         A file system of fsspec or pyarrow, which takes precedence over the scheme of the URLs and
         `storage_options`.
     as_of : AsOf, optional
-        The version of a Delta table; by default the newest one.
+        The version of a Delta or Iceberg table; by default the newest one.
 
     Raises
     ------
@@ -294,7 +294,7 @@ class ReadDataset(Described):
 
     @property
     def table_version(self) -> int | None:
-        """The version of a Delta table; None for other datasets."""
+        """The version of a Delta table, or an Iceberg snapshot's id; None for other datasets."""
         stored = self._stored
         return stored.table_version if isinstance(stored, ParquetDataset) else None
 
@@ -362,7 +362,7 @@ def open_files(
     filesystem : object, optional
         A file system of fsspec or pyarrow, only for Parquet files.
     as_of : AsOf, optional
-        The version of a Delta table, whose URL is passed instead of file URLs.
+        The version of a Delta or Iceberg table, whose URL is passed instead of file URLs.
 
     Raises
     ------

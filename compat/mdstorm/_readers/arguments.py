@@ -180,7 +180,7 @@ class ReaderArguments:
 
     @property
     def as_of(self) -> AsOf:
-        """The version of a Delta table to read."""
+        """The version of a Delta or Iceberg table to read."""
         return AsOf(self.version, self.timestamp)
 
     @property
@@ -207,7 +207,7 @@ class ReaderArguments:
 
     @property
     def prefetch(self) -> int:
-        """Number of results to prefetch, at most enough to keep all workers busy."""
+        """Number of results to prefetch, limited to what keeps all workers busy."""
         return max(min(int(self.results_queue_size or _DEFAULT_RESULTS), self.workers + 2), 1)
 
     @property

@@ -106,7 +106,7 @@ class Reader(Described, OwnContext):
         self.last_row_consumed = False
         self.stopped = False
         self._mdstorm_items_of = _items_of(self.schema, options.column, batched, ngram)
-        #: Also records the passes that loaders make over this reader.
+        #: Record the reader's own passes, and those that loaders make over it.
         self._mdstorm_recorders = loaders.PassRecorders()
         self._mdstorm_cursor = _cursor(
             options, self._mdstorm_items_of, batched, self._mdstorm_recorders
@@ -184,7 +184,7 @@ class Reader(Described, OwnContext):
                 self.last_row_consumed = True
                 raise StopIteration
         except BaseException:
-            if item is not None:  # interrupted by Ctrl-C while the lock was released
+            if item is not None:  # Ctrl-C came while the lock was being released
                 with self._mdstorm_lock:
                     self._mdstorm_cursor.give_back()
             raise
@@ -230,7 +230,7 @@ class Reader(Described, OwnContext):
         self.stopped = True
         transform = self._mdstorm_cursor.options.transform
         if isinstance(transform, ProcessTransform):
-            transform.close()  # close first, because other threads may be waiting for it
+            transform.close()  # a thread may hold the lock while it waits for a worker
         with self._mdstorm_lock:
             self._mdstorm_cursor.end()
         self.dataset.release()
@@ -258,7 +258,7 @@ class Reader(Described, OwnContext):
         """Counts of work in progress, under Petastorm's keys.
 
         The counts include batches that were sent to functions in worker processes, but not results
-        that were prefetched. For a Delta table, there is an additional key ``table_version``.
+        that were prefetched. Delta and Iceberg tables have the additional key ``table_version``.
         """
         pool = self._mdstorm_arguments.reader_pool_type
         found: dict[str, Any] = {"output_queue_size": 0} if pool == "thread" else {}

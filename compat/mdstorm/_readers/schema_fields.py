@@ -147,7 +147,7 @@ def output_schema(
     chosen: bool,
     spec: TransformSpec | None,
 ) -> Unischema:
-    """Return the schema of the output columns, named as in Petastorm.
+    """Return the schema of the output columns, with the name that Petastorm gives it.
 
     Parameters
     ----------

@@ -159,9 +159,9 @@ def _mask_by_calling(
     rows: FieldRows,
     for_all: Callable[[], Any] | None = None,
 ) -> Mask:
-    """Call the predicate with a DataFrame in the batch reader, and otherwise row by row.
+    """Call the predicate with a DataFrame in the batch reader if it accepts one, else row by row.
 
-    If given, `for_all` is called instead of the predicate with a DataFrame.
+    If given, `for_all` is called in place of the predicate with a DataFrame.
     """
     if not rows.batched:
         return _truths(map(predicate.do_include, rows.dicts()), len(rows))

@@ -95,7 +95,7 @@ class _FieldIndexer(RowGroupIndexerBase):
         return self
 
     def build_index(self, decoded_rows: Sequence[Mapping[str, Any]], piece_index: int) -> Any:
-        """Add the rows in row group `piece_index`, each of which is a dict.
+        """Add the rows in row group `piece_index`, given as dicts.
 
         Raises
         ------
@@ -210,7 +210,7 @@ def save_indexers(dataset: Dataset | ParquetDataset, indexers: Mapping[str, Inde
     CorruptDatasetError
         If the metadata of the Parquet files is damaged.
     UnsupportedTableError
-        If the dataset is a Delta table.
+        If the dataset is a Delta or Iceberg table.
     """
     stored = {
         name: StoredIndex(kind, name, indexer.column_names[0], indexer._index_data)

@@ -58,8 +58,8 @@ class SparkDatasetConverter(Described):
     cache_dir_url : str or None
         URL of the dataset; None means the directory of the files.
     file_urls : list of str
-        URLs of the shards or Parquet files, in reading order. For a Delta table, the list contains
-        the table's URL, and the converter reads the live rows of a single version.
+        URLs of the shards or Parquet files, in reading order. For a Delta or Iceberg table, the
+        list contains the table's URL, and the converter reads the live rows of a single version.
     dataset_size : int
         Number of rows.
     """

@@ -1,4 +1,4 @@
-"""Location and reuse of converted DataFrame copies."""
+"""Where the copies of converted DataFrames are stored, and when they are reused."""
 
 from __future__ import annotations
 

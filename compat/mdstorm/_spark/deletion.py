@@ -51,7 +51,7 @@ def register_delete_dir_handler(handler: Callable[[str], object] | None) -> None
 
 
 def delete_dir(dir_url: str) -> None:
-    """Remove a converted copy with the registered handler, and clear this machine's cache of it."""
+    """Remove a converted copy with the registered handler, and its shards from the local cache."""
     _handler(dir_url)
     clear_cached(url=dir_url)
 

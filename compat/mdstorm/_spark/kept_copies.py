@@ -118,8 +118,8 @@ class CacheKey:
                 delete_dir(url)
             return twin
         earlier = [copy for copy in self._copies() if _exists(copy[0])]
-        # The latest copy is always kept: a process that has just found it may not have marked it as
-        # in use yet.
+        # The newest of the earlier copies is always kept: a process that has just found it may not
+        # have marked it as in use yet.
         kept = [(url, source), *earlier[:1], *(one for one in earlier[1:] if _is_kept(one[0]))]
         copies = [{"directory": directory, "source": of} for directory, of in kept]
         note = {"cache_key": self._key, "copies": copies}
@@ -183,7 +183,7 @@ def _exists(url: str) -> bool:
 
 
 def _is_kept(url: str) -> bool:
-    """Whether a replaced copy is still in use; otherwise, try to remove it."""
+    """Whether a replaced copy must be kept: it is in use, or this call could not remove it."""
     if is_alive(Location.of(url), MARKER_NAME):
         return True
     try:

@@ -43,7 +43,7 @@ def doctor(ctx: click.Context, url: str | None, round_trip: bool, format_: str) 
     report = check_setup(url, round_trip=round_trip)
     world = world_of_job()
     if world is not None and world.rank and not report.problems:
-        return  # rank 0 prints the report for all ranks
+        return  # without problems, only rank 0 prints its report
     if format_ == "json":
         write_json(report.to_json())
     else:

@@ -63,7 +63,7 @@ def run(target: str, arguments: tuple[str, ...], is_module: bool, also_streaming
 
 
 def _folder_of_script(path: str) -> str:
-    """Return the folder a script imports from, or the path itself for a folder or archive."""
+    """Return the folder that a script imports from, which for a folder or archive is itself."""
     if not os.path.exists(path):
         raise click.UsageError(f"can't open {path!r}: there is no such file")
     if os.path.isdir(path) and not os.path.exists(os.path.join(path, "__main__.py")):
