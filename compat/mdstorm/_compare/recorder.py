@@ -64,10 +64,10 @@ BYTES_TOGETHER = 1 << 23
 # A digest is the sum of one hash per row, modulo 2**128. Sums, unlike XOR, detect repeated
 # rows, and do not depend on the order. The hashes are computed from the bytes of canonical values:
 #
-#   number, bool              float64; integers beyond 2**53 their 64 bits, decimals their digits
+#   number, bool              float64; the 64 bits of integers beyond 2**53; the digits of decimals
 #   time, date, duration      nanoseconds (since 1970 UTC), as a number
-#   str, bytes                its bytes, strings as UTF-8
-#   None, NaN, NaT            one null
+#   str, bytes                its bytes; for a string, those of its UTF-8 encoding
+#   None, NaN, NaT            the same null
 #   array, list, tensor       the numbers in it, and its shape
 #
 # So the digest of a column does not depend on its dtype, which is compared separately.
@@ -673,7 +673,7 @@ class Recorder:
         #: The process that writes the recording; forked children are not recorded.
         self.process = os.getpid()
         self.folder = os.getcwd()
-        #: Loaders, by the ids of the objects returned to the program.
+        #: Loaders, by the ids of the objects that the entry points returned.
         self.objects: dict[int, tuple[weakref.ref[Any], Loader]] = {}
         self._thread = threading.local()
         self._numbers: dict[tuple[str, ...], int] = {}
@@ -699,7 +699,7 @@ class Recorder:
         return os.getpid() != self.process
 
     def loader_of(self, found: Any) -> Loader | None:
-        """Return the loader of an object, unless an entry point is using the object."""
+        """Return an object's loader; None if unknown, or while an entry point uses the object."""
         reference, loader = self.objects.get(id(found), (None, None))
         is_known = reference is not None and reference() is found
         return loader if is_known and not self.is_nested else None

@@ -23,7 +23,7 @@ class Column:
     shapes: frozenset[str]
     nulls: int
     digest: int
-    #: The order-dependent digest; None for rows from several ranks or epochs.
+    #: The order-dependent digest; None for rows from several shares or epochs.
     ordered: int | None
     #: The digest of whole rows without this column.
     rest: int

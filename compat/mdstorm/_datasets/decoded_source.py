@@ -169,7 +169,7 @@ class DecodedSource(SampleDataset):
         self.stored: SampleDataset = stored
         self.url = self.stored.url
         self.shard_sizes = self.stored.shard_sizes
-        self.shard_bytes = self.stored.shard_bytes  # sizes before decoding
+        self.shard_bytes = self.stored.shard_bytes  # of the values as stored, not decoded
         self.unischema = unischema
         self._floats = floats
         fields = {column.name: DecodedField(column, None) for column in stored.schema}
@@ -197,7 +197,7 @@ class DecodedSource(SampleDataset):
         return self.stored.is_mapped and not self.decodes
 
     def over(self, stored: Any) -> DecodedSource:
-        """Return a source that decodes a part of the stored samples in the same way."""
+        """Return a source that decodes `stored`, a part of the samples, in the same way."""
         return DecodedSource(stored, self.unischema, self._floats)
 
     def shard(self, number: int) -> Shard:

@@ -306,7 +306,7 @@ def _cast_arrow(values: pa.Array, type_: pa.DataType) -> pa.Array:
 def _cast_numbers(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     if dtype.kind in "iu" and values.dtype.kind != "b" and values.size:
         lowest, highest = np.iinfo(dtype).min, np.iinfo(dtype).max
-        least, greatest = values.min(), values.max()  # NaN if any value is NaN
+        least, greatest = values.min(), values.max()  # both are NaN if any value is
         if not (lowest <= _integer(least) and _integer(greatest) <= highest):
             raise ValueError(f"values from {least} to {greatest}, which do not fit into {dtype}")
     return values.astype(dtype)

@@ -68,7 +68,7 @@ def location_of(dataset: Any) -> Location:
         )
     directories = [posixpath.dirname(str(path)) for path in dataset.files]
     root = posixpath.commonpath(directories)
-    while "=" in posixpath.basename(root):  # a partition that all files are in, not the root
+    while "=" in posixpath.basename(root):  # all files are in this one partition
         root = posixpath.dirname(root)
     return Location.of(root, filesystem=dataset.filesystem)
 

@@ -100,7 +100,7 @@ _LISTED = frozenset(
         *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
     ]
 )
-#: For each opcode, the popped values that must be hashable.
+#: Which of the values that an opcode pops must be hashable, by opcode.
 _HASHED = {
     "SETITEM": slice(1, 2),
     "SETITEMS": slice(1, None, 2),
@@ -196,7 +196,7 @@ def read_pickle(data: bytes) -> Any:
     with damage_refused(), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # damaged strings cause warnings
         check_instructions(data)
-        # In Python 2, str was bytes.
+        # In Python 2, str was bytes, which Latin-1 preserves.
         return _Unpickler(io.BytesIO(data), encoding="latin-1").load()
 
 
@@ -385,7 +385,7 @@ def scalar(node: Any) -> Any:
     if found.name == "decimal.Decimal":
         return Decimal(text_of(*found.arguments))
     dtype, content = _dtype(found.arguments[0]), found.arguments[1]
-    # In Python 2, str was bytes.
+    # In Python 2, bytes were pickled as str, which `read_pickle` decoded as Latin-1.
     stored = content.encode("latin-1") if isinstance(content, str) else content
     if len(stored) != dtype.itemsize:
         raise refused(f"a value whose size does not match its type {dtype}")

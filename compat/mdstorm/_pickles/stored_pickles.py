@@ -323,7 +323,7 @@ def _index(index: StoredIndex) -> bytes:
 
 
 def _values(groups: Mapping[Any, Iterable[int]], field: str) -> bytes:
-    """Return opcodes that push a defaultdict, in which Petastorm looks up missing values."""
+    """Return opcodes that push a defaultdict, because Petastorm also looks up missing values."""
     empty = called(imported("collections", "defaultdict"), _SET)
     return empty + items((_value(value, field), _numbers(n)) for value, n in groups.items())
 

@@ -116,7 +116,7 @@ class Elements:
         return item
 
     def state_dict(self, items: int | None) -> dict[str, Any]:
-        """Return the state after some items of the latest iteration."""
+        """Return the state that the latest iteration had after `items` items; None: those taken."""
         passes, queue = self._resumable(), self._queue
         if items is None:
             items = self.taken or 0

@@ -59,7 +59,7 @@ class LoaderBase:
         """Raise ArgumentTypeError, mainly because PyTorch's own DataLoader calls this first."""
         raise ArgumentTypeError(
             f"a {type(self).__name__} has no len(). If torch.utils.data.DataLoader was created "
-            "over it: it yields batches already. Iterate over it directly"
+            "over it, iterate over the loader itself instead, which already yields batches"
         )
 
     def __iter__(self) -> Iterator[Any]:

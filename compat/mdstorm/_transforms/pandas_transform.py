@@ -290,7 +290,7 @@ def _joined(arrays: list[npt.NDArray[Any]], type_: pa.DataType | None) -> mds.Va
     if arrays:
         dtype = np.result_type(*[array.dtype for array in arrays])
         if dtype.kind == "M" and dtype != "datetime64[D]":
-            dtype = np.dtype("datetime64[us]")  # the unit used in Arrow
+            dtype = np.dtype("datetime64[us]")  # the engine's unit for timestamps
         return np.concatenate([array.astype(dtype) for array in arrays])
     element = type_.value_type if type_ is not None and pa.types.is_list(type_) else type_
     if element is not None and _holds_nan(element):

@@ -20,7 +20,7 @@ from mdstorm_backend.format import Batch, Schema, Values
 from mdstorm_backend.read import objects
 
 _NUMBERS = "biuf"
-#: Number types that NumPy can put into an array without inspecting each value.
+#: Types of numbers that NumPy can put into an array without converting each value first.
 _NUMBER_TYPES = {bool, int, float, np.bool_} | {np.dtype(code).type for code in "bhilqBHILQefd"}
 #: Placeholder for a value that NumPy has no type for.
 _OBJECT = np.empty((), object)

@@ -142,7 +142,7 @@ def check_cache_dir(setup: Setup) -> Iterator[Finding]:
 
 
 def _why_not_shared(location: Location, setup: Setup) -> str:
-    """Return why other machines need a directory on this machine, or "" if they do not."""
+    """Return why other machines need access to a directory of this one, or "" if they do not."""
     from mdstorm_backend.spark import is_local
 
     if not location.is_local_disk or _kind_of(Path(location.path)).startswith(_REMOTE):
