@@ -80,10 +80,11 @@ class Position:
     def resumes_with(self, epoch: int, num_epochs: int | None) -> bool:
         """Whether a pass that resumes here has samples left and contains `epoch`.
 
-        An endless pass counts as containing only its first epoch.
+        An endless pass counts as containing only its first epoch and the current one.
         """
         epochs = range(self.pass_epoch, self.pass_epoch + (num_epochs or 1))
-        return (self.consumed > 0 or self.skip > 0) and not self.is_end and epoch in epochs
+        has_begun = self.consumed > 0 or self.skip > 0
+        return has_begun and not self.is_end and (epoch == self.epoch or epoch in epochs)
 
     def beginning_of(self, epoch: int) -> Position:
         """Return the beginning of a pass that starts with `epoch`, in the same order."""

@@ -212,6 +212,19 @@ def test_copied_loader_resumes_from_the_same_state(
     other.close()
 
 
+@pytest.mark.parametrize("num_epochs", [5, None])
+def test_copied_loader_finishes_the_epoch_that_is_set_again(
+    numbers: Dataset, num_epochs: int | None
+) -> None:
+    loader = torch_loader(numbers, shuffle=SHUFFLED, batch_size=7, num_epochs=num_epochs)
+    batches = iter(loader)
+    list(islice(batches, 2 * ROWS // 7 + 3))  # within the third epoch
+    other = copy.deepcopy(loader)
+    other.set_epoch(2)
+    assert column(islice(other, 2)) == column(islice(batches, 2))
+    other.close()
+
+
 def test_loader_with_in_order_false_raises_error(numbers: Dataset) -> None:
     source = StreamingDataset(local=numbers.url)
     with pytest.raises(InvalidArgumentError, match="in_order=False is not supported"):
