@@ -48,7 +48,7 @@ spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 # MAGIC ## The rows
 # MAGIC
 # MAGIC The table has 1,797 images of 8 by 8 pixels, each stored as an array of numbers. A tenth of
-# MAGIC the images is held out.
+# MAGIC the images are held out.
 
 # COMMAND ----------
 

@@ -32,7 +32,7 @@ CACHE = "file:///tmp/examples-cache"
 # MAGIC ## The rows
 # MAGIC
 # MAGIC The table has 1,797 images of 8 by 8 pixels, each stored as an array of numbers. A tenth of
-# MAGIC the images is held out.
+# MAGIC the images are held out.
 
 # COMMAND ----------
 

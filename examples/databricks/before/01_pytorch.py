@@ -43,8 +43,8 @@ spark.conf.set(SparkDatasetConverter.PARENT_CACHE_DIR_URL_CONF, CACHE)
 # MAGIC ## The rows
 # MAGIC
 # MAGIC The table has 1,797 images of 8 by 8 pixels, each stored as the bytes of its pixels. A tenth
-# MAGIC of the images is held out. `make_spark_converter` runs a DataFrame's plan once and keeps the
-# MAGIC result in the cache directory, so the same plan is not run again.
+# MAGIC of the images are held out. `make_spark_converter` runs a DataFrame's plan once and keeps
+# MAGIC the result in the cache directory, so the same plan is not run again.
 
 # COMMAND ----------
 

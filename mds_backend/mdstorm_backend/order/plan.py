@@ -164,7 +164,7 @@ class Plan(Protocol):
         """Return the position after the batch with the given offset; for offset 0, `begin`."""
 
     def end(self) -> Position:
-        """Return the position once a pass's end is requested; `begin` if the pass never ends."""
+        """Return the position after the end of the pass; `begin` if the pass never ends."""
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
         """Return where a worker process resumes after a batch, and which part it then reads."""

@@ -27,7 +27,7 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import ceil_div
 from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
 
-#: More rows than any epoch has, used to combine an epoch and a number of rows in an offset.
+#: More rows than any epoch has; used to combine an epoch and a number of rows into an offset.
 _MOST_ROWS = 1 << 40
 
 

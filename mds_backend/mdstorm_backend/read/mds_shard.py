@@ -298,7 +298,9 @@ class MDSShard(Shard):
             everything = np.arange(self.num_samples)
             lists = as_arrow(self._read_variable(everything, [name])[name])
             if len(bits) != len(elements_of(lists)):
-                raise ValueError(f"wrong null bitmap of {len(bits)} elements for column {name!r}")
+                raise ValueError(
+                    f"the null bitmap of column {name!r} has a wrong length, {len(bits)}"
+                )
             masks = with_elements(lists, pa.array(bits.view(np.uint8)))
             self._element_masks[name] = masks
         chosen = elements_of(self._element_masks[name].take(pa.array(rows)))

@@ -216,7 +216,7 @@ _SLICE_BYTES = 32 << 20
 
 @dataclass
 class BatchShards:
-    """Cuts record batches into shards of at most the size limit of their format.
+    """Cuts record batches into shards that do not exceed the size limit of their format.
 
     A single sample larger than the limit gets its own shard. Memory: one shard and one batch.
 

@@ -180,7 +180,7 @@ def _uses_sys_modules(node: ast.AST) -> bool:
 
 
 def _is_logger(module: PythonModule, string: ast.Constant) -> bool:
-    """Whether a string is a logger's name, including keys of the loggers in a ``dictConfig``."""
+    """Whether a string is a logger's name, as also in the table ``loggers`` of a ``dictConfig``."""
     if function_of(module, call_with_first(module, string)) in _LOGGERS:
         return True
     table = module.scopes.parents.get(string)

@@ -159,7 +159,7 @@ def _is_mention(found: Finding) -> bool:
 
 
 class _Folders:
-    """The folders of a run's code and requirement lists, to find other files that concern them."""
+    """The folders of a run's code and requirement lists, in which related files are looked for."""
 
     def __init__(self, code: Sequence[Path], lists: Sequence[Path]) -> None:
         self._lists = {path.parent.resolve() for path in lists}

@@ -486,7 +486,7 @@ PUBLIC = {
 
 
 def names_within(thing: object) -> set[str]:
-    """Return all names that an attribute of a subclass could hide, and some that programs use."""
+    """Return all names that an attribute of a subclass could hide, and others that users choose."""
     inner = {*dir(thing), *dir(thing._mdstorm)}  # type: ignore[attr-defined]
     inner |= {"options", "samples", "reading", "_sample", "dataset", "order", "columns"}
     inner |= {"tokenizer"}
