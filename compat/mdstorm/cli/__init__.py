@@ -218,11 +218,11 @@ def _parse(
     ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, Any]:
     options: dict[str, Any] = {}
-    for value in values:
+    for number, value in enumerate(values, 1):
         key, equals, text = value.partition("=")
         if not (key and equals):
             raise click.BadParameter(  # the value may be a secret, so the message omits it
-                f"number {len(options) + 1} is not of the form KEY=VALUE", ctx, parameter
+                f"number {number} is not of the form KEY=VALUE", ctx, parameter
             )
         try:
             options[key] = json.loads(text)

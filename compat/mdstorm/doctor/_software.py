@@ -338,8 +338,8 @@ def check_gpus(_: Setup) -> Finding:
     """Check that PyTorch can use the GPUs that the driver lists."""
     gpus: list[str] = []
     with suppress(OSError, subprocess.SubprocessError):
-        gpus = output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").split("\n")
-    if not gpus:
+        gpus = output_of("nvidia-smi", "--query-gpu=name", "--format=csv,noheader").splitlines()
+    if not gpus or gpus[0].startswith("No devices"):
         return note("the driver shows no NVIDIA GPU here")
     found = f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} ({gpus[0]})"
     version = installed("torch")

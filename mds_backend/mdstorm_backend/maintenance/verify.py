@@ -300,7 +300,8 @@ class _ShardCheck:
                 self._add(f"{what}has the {name} {found}, but the index records {stated}")
         unstated = sorted(set(self.info.hashes) - set(file.hashes))
         if unstated:
-            self._add(f"{what}has no {', '.join(unstated)} in the index, which lists this hash")
+            names = ", ".join(unstated)
+            self._add(f"{what}has no {names} in the index, although its 'hashes' names {names}")
 
     def _decompress(self, data: Buffer) -> Buffer | None:
         if self.info.compression is None:

@@ -34,6 +34,7 @@ MISTAKES = [
     ("inspect /nope", 3, "there is no dataset at file:///nope"),
     ("inspect M --format yaml", 2, "is not one of 'table', 'json'"),
     ("inspect M --storage-option s3cret", 2, "not of the form KEY=VALUE"),
+    ("inspect M" + 2 * " --storage-option a=1" + " --storage-option s3cret", 2, "number 3 is not"),
     ("head /nope", 3, "there is no dataset at file:///nope"),
     ("head FOLDER", 3, "index.json"),
     ("head M -n -1", 2, "-1 is not in the range"),

@@ -331,3 +331,10 @@ def test_remedy_for_missing_cache_dir_names_environment_variable(setup: Setup) -
     setup.set(MDSTORM_PARENT_CACHE_DIR_URL=f"file://{setup.root}")
     (found,) = (one for one in setup.doctor() if one["check"] == "cache-dir")
     assert found["status"] == "ok"
+
+
+@pytest.mark.parametrize("script", ["true", "echo No devices were found", "exit 9"])
+def test_driver_without_gpus_is_only_noted(setup: Setup, script: str) -> None:
+    setup.program("nvidia-smi", script)
+    (found,) = (one for one in setup.doctor(QUICK) if one["check"] == "gpu")
+    assert (found["status"], found["found"]) == ("note", "the driver shows no NVIDIA GPU here")
