@@ -117,6 +117,41 @@ def test_checkpoint_after_epoch_resumes_with_whole_next_epoch_under_max_steps(
     assert fit(data_of("converter", url), tmp_path / "resumed", **again) == [[], [], *whole[2:]]
 
 
+def steps_of(kind: str, url: str, at: Path, last: int, resumed: Path | None = None) -> list[int]:
+    """Train up to a step, save ``last.ckpt``, and return the rows; epochs are not limited."""
+    model, trainer = Model(), trainer_of(at, -1, max_steps=last)
+    trainer.fit(model, **data_of(kind, url), ckpt_path=resumed, weights_only=False)
+    trainer.save_checkpoint(at / "last.ckpt")
+    return [row for rows in model.rows.values() for row in rows]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "converter",
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in ("module", "transform")),
+        *(pytest.param(kind, marks=pytest.mark.long) for kind in ("recreated", "two loaders")),
+    ],
+)
+@pytest.mark.parametrize("ended", ["within an epoch", "after an epoch"])
+def test_run_that_max_steps_ended_resumes_with_its_next_row(
+    url: str, tmp_path: Path, kind: str, ended: str
+) -> None:
+    stop = 7 if ended == "within an epoch" else -(-ROWS // 100)
+    begun = steps_of(kind, url, tmp_path / "begun", stop)
+    rest = steps_of(kind, url, tmp_path / "rest", 30, tmp_path / "begun" / "last.ckpt")
+    assert begun + rest == steps_of(kind, url, tmp_path / "whole", 30)
+
+
+def test_run_that_max_steps_ended_resumes_with_next_epoch_without_max_steps(
+    url: str, tmp_path: Path
+) -> None:
+    whole = fit(data_of("converter", url), tmp_path)
+    steps_of("converter", url, tmp_path, 7)
+    again = {"ckpt_path": tmp_path / "last.ckpt"}
+    assert fit(data_of("converter", url), tmp_path, **again) == [[], *whole[1:]]
+
+
 @pytest.mark.parametrize("options", [{}, {"max_steps": MANY}], ids=str)
 def test_checkpoint_saved_after_fit_resumes(
     url: str, tmp_path: Path, options: dict[str, Any]

@@ -241,13 +241,13 @@ def restore_in_lightning(module: ModuleType) -> None:
 def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
         own = list(_own_states(self))
-        epochs = self.epoch_progress.current
-        is_between = epochs.ready == epochs.started == epochs.processed
-        if is_between and any(map(_is_ours, _loaders(self))):
+        epochs, batches = self.epoch_progress.current, self.epoch_loop.batch_progress
+        # If max_steps ended the run within an epoch, the epoch counts as processed.
+        is_over = epochs.ready == epochs.started == epochs.processed and batches.is_last_batch
+        if is_over and any(map(_is_ours, _loaders(self))):
             # Lightning does this itself, except with max_steps.
             self._restarting = self.epoch_loop.restarting = False
         # After a checkpoint during an epoch's last step, Lightning also restarts within the epoch.
-        batches = self.epoch_loop.batch_progress
         is_in_training = batches.current.ready > batches.current.processed
         is_within = self.restarting and (is_in_training or not batches.is_last_batch)
         if is_within:
