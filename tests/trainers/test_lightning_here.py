@@ -94,6 +94,7 @@ def test_explicit_shards_take_precedence_over_automatic_shares(converter: Any) -
         "all",
         "transform",
         "streaming",
+        "own iteration",
         "batches of a reader",
         "rows of a reader",
     ],

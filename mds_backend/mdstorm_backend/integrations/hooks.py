@@ -283,7 +283,7 @@ def _own_states(loop: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each of our loaders that a loop trains with, and the state to load into it."""
     stateful = [loader for loader in _loaders(loop) if hasattr(loader, "load_state_dict")]
     for loader, state in zip(stateful, loop._combined_loader_states_to_load, strict=False):
-        if _is_ours(loader) and loader._mdstorm_loop() is not None:
+        if _is_ours(loader) and state is not None:
             yield loader, state
 
 
@@ -315,7 +315,10 @@ def load_position(loader: Any, state: Any) -> bool:
 def _refuse_other_world(loader: Any, state: object) -> None:
     ours = state.get("mdstorm") if isinstance(state, Mapping) else None
     before = ours.get("world_size") if isinstance(ours, Mapping) else None
-    num_ranks = loader._mdstorm_loop().options.in_world().order.world_size
+    reading = loader._mdstorm_loop()
+    if reading is None:  # PyTorch makes the batches
+        return
+    num_ranks = reading.options.in_world().order.world_size
     if before not in (None, num_ranks) and _has_length(loader):
         raise StateMismatchError(
             f"the checkpoint was written with world size {before}, but the world size is now "
