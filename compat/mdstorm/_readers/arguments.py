@@ -23,6 +23,7 @@ from mdstorm_backend import base
 from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals, check_float_dtype
 from mdstorm_backend.order import given_world
 from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size, check_decode, check_num_epochs
+from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.tables import AsOf
 
 _ORDERS = ("exact", "elastic")
@@ -94,6 +95,11 @@ class ReaderArguments:
     timestamp: str | datetime | None = None
     shuffling_queue_capacity: int | None = 0
     world: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        check_no_secrets(self.storage_options or {})
+        check_no_secrets(getattr(self.filesystem, "storage_options", {}))
+        return self.__dict__
 
     def __post_init__(self) -> None:
         if self.world is not None:

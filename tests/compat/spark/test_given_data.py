@@ -248,3 +248,16 @@ def test_version_as_loader_argument_raises_error(table: Path) -> None:
 def test_version_argument_with_data_frame_raises_error(spark: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="use Spark, spark"):
         make_spark_converter(spark.range(1), version=1)
+
+
+@pytest.mark.parametrize("is_used", [False, True])
+def test_pickling_loader_with_secrets_raises_error(data: Path, *, is_used: bool) -> None:
+    secrets = {"key": "AK", "secret": "s3cret"}
+    made = make_spark_converter(data.as_uri(), storage_options=secrets)
+    loader = made.make_torch_dataloader(num_epochs=1)
+    if is_used:
+        next(iter(loader))
+    for one in (made, loader):
+        with pytest.raises(InvalidArgumentError, match=r"contain \['key', 'secret'\]") as caught:
+            pickle.dumps(one)
+        assert "s3cret" not in str(caught.value)
