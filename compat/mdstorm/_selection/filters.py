@@ -252,13 +252,26 @@ def _are_comparable(value: Any, bound: Any) -> bool:
 
 
 def _exact(values: Values, column: Column | None) -> pa.Array:
-    """Return an Arrow array, with times in UTC, and NaN as null if the column has nulls."""
+    """Return an Arrow array, with times in UTC, and NaN as null if the column has nulls.
+
+    Arrays and other values that can be compared only with None become True, or null.
+    """
+    if column is not None and not _is_comparable(column):
+        if not isinstance(values, np.ndarray):
+            return pc.if_else(values.is_valid(), True, pa.scalar(None, pa.bool_()))
+        is_null = values.dtype == object and [value is None for value in values]
+        return pa.array(np.ones(len(values), bool), mask=np.broadcast_to(is_null, len(values)))
     if isinstance(values, np.ndarray) and values.dtype == object:
         return pa.array(values.tolist())
     array = _in_utc(as_arrow(values))
     if column is None or not column.null_count or not pa.types.is_floating(array.type):
         return array
     return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+
+
+def _is_comparable(column: Column) -> bool:
+    """Whether values of a column can be compared with other values than None."""
+    return not (column.is_late or pa.types.is_nested(column.arrow_type))
 
 
 def _in_utc(array: pa.Array) -> pa.Array:
@@ -290,10 +303,11 @@ def _term(item: Any, schema: Schema, partitions: set[str]) -> Term:
             f"filters refer to a column {name!r} that the dataset does not have"
             f"{choose_among(name, schema.names)}"
         )
-    if column.is_late or pa.types.is_nested(column.arrow_type):
+    asks_for_nulls = value is None and _COMPARISONS.get(operator) in ("equal", "not_equal")
+    if not (asks_for_nulls or _is_comparable(column)):
         raise InvalidArgumentError(
-            f"filters refer to column {name!r} of type {column.arrow_type}, whose values cannot be "
-            "compared: use a predicate"
+            f"filters refer to column {name!r} of type {column.arrow_type}, whose values can be "
+            "compared only with None, by = or !=: use a predicate"
         )
     if operator not in _MEMBERSHIPS:
         value = _plain(value)

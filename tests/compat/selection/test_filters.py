@@ -31,6 +31,8 @@ TABLE = pa.table(
         "at": pa.array([dt.datetime(2020, 1, 1 + hour) for hour in range(6)], pa.timestamp("us")),
         "price": [Decimal("1.50"), None, Decimal("2.00"), Decimal(3), Decimal(4), Decimal(5)],
         "pair": [[1, 2]] * 6,
+        "list": [[1, 2], None, [], [None], [1], None],
+        "words": [["a"], [None], None, [], ["b"], None],
     }
 )
 
@@ -57,6 +59,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> ParquetDataset:
         ([("id", "in", [1, 2.5, 4])], [1, 4]),
         ([("n", "=", None)], [2]),
         ([("n", "!=", None)], [0, 1, 3, 4, 5]),
+        ([("list", "!=", None)], [0, 2, 3, 4]),
+        ([("list", "=", None), ("words", "==", None)], [5]),
+        ([("pair", "=", None)], []),
         ([("x", "!=", 2.0)], [0, 2, 4, 5]),
         ([("nan", "!=", 2.0)], [0, 1, 2, 4, 5]),
         ([("s", "in", ("a", "z", None))], [0, 1, 4, 5]),
@@ -138,7 +143,9 @@ def test_partition_values_are_compared_as_strings(tmp_path: Any) -> None:
         ([["id", ">", 2]], "filters contain 'id'"),  # a list of lists means alternatives
         ([[("id", "=", 1)], 5], "filters are a list of tuples"),
         ([("id", "~", 1)], "filters contain the operator '~': .* operators are =, =="),
-        ([("pair", "=", 1)], "column 'pair' of type list<.*use a predicate"),
+        ([("pair", "=", 1)], "column 'pair' of type list<.*only with None.*use a predicate"),
+        ([("pair", "<", None)], "column 'pair' of type list<.*only with None.*use a predicate"),
+        ([("pair", "in", [None])], "column 'pair' of type list<.*use a predicate"),
         ([("id", "in", 1)], "compare column 'id' by 'in' with 1: pass a list"),
         ([("s", "not in", "ab")], "compare column 's' by 'not in' with 'ab': pass a list"),
         ([("s", "in", [3])], r"compare column 's' of type string with \[3\]"),

@@ -143,6 +143,31 @@ def test_error_for_null_strings_names_remedies_that_work(tmp_path: Path, values:
     assert ("df.na.drop" in message) == (not is_array)
 
 
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        ([[1, 2], None, [3, 4]], array_of("long")),
+        ([[0.5], None, [1.5, 2.5]], array_of("float")),
+        ([[[1.0, 2.0]], None, [[3.0, 4.0]]], FLOATS),
+        ([[[1.0], []], None, [[3.0, 4.0]]], FLOATS),
+        ([["a"], None, []], array_of("string")),
+    ],
+    ids=str,
+)
+def test_filter_leaves_out_null_arrays(tmp_path: Path, values: Any, type_: Any) -> None:
+    made, filters = converter(tmp_path, values, type_), [("v", "!=", None)]
+    found = in_torch(made, filters=filters)
+    shown = [getattr(row, "tolist", lambda row=row: row)() for row in found]
+    flat = [[getattr(cell, "tolist", lambda cell=cell: cell)() for cell in row] for row in shown]
+    assert flat == [values[0], values[2]]
+    tensors = in_tf(made, filters=filters)[1]
+    assert tensors.shape[0] == 2
+    with made.make_torch_dataloader(
+        filters=[("v", "=", None)], schema_fields=["id"], **ONCE
+    ) as loader:
+        assert [batch["id"].tolist() for batch in loader] == [[1]]
+
+
 def test_nested_null_floats_become_nan_and_null_arrays_raise_error(tmp_path: Path) -> None:
     assert repr(in_torch(converter(tmp_path / "a", [[[1.0, None]]])).tolist()) == "[[[1.0, nan]]]"
     uneven = converter(tmp_path / "b", [[[1.0, None], []]])
