@@ -92,6 +92,8 @@ class Needs:
         Whether the file constrains versions, and installs nothing.
     is_record : bool
         Whether the file only records installed packages, and nothing installs from it.
+    streaming_importer : str or None
+        A file that still imports MosaicML Streaming, so the requirement has to stay.
     """
 
     wanted: Wanted = ANY
@@ -103,6 +105,7 @@ class Needs:
     is_unused: bool = False
     is_constraint: bool = False
     is_record: bool = False
+    streaming_importer: str | None = None
 
     @property
     def why_petastorm_stays(self) -> str:

@@ -47,6 +47,11 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         if isinstance(module, PythonModule) and before not in ("'", '"'):
             continue
         is_conda = document.kind == "conda" and "pip:" not in text[: found.start()]
+        importer = document.needs.streaming_importer
+        if importer is not None:
+            what = f"{importer} still imports MosaicML Streaming, so this requirement stays"
+            yield Finding(CODE, "manual", *found.span(), what, "also require mdstorm[torch]")
+            continue
         if is_conda or _OTHER.match(text, found.end()) or _MDSTORM.search(text):
             remedy = "require mdstorm here, once, with the extra torch"
             what = "this requires MosaicML Streaming"

@@ -15,6 +15,8 @@ from pathlib import Path, PurePath
 from mdstorm_migrate.base.document import Source
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.python.shadow import is_in_project
+from mdstorm_migrate.run.code_use import use_after
 from mdstorm_migrate.run.discover import LARGEST, LARGEST_TEXT, Skipped, code_in_skipped, is_code
 from mdstorm_migrate.run.index import index_of
 from mdstorm_migrate.run.migration import is_relevant, migrate_bytes
@@ -74,7 +76,9 @@ def examine(
         context = around[one.path]
         again = examine_file(one.path, settings, context) if _is_affected(context, one) else None
         found[one.path] = replace(again or one, group=context.group)
-    for path, needs in _needs(list(found.values()), paths, settings, jobs, others).items():
+    needed = _needs(list(found.values()), paths, settings, jobs, others)
+    needed |= _streaming_needs(list(found.values()), settings)
+    for path, needs in needed.items():
         context = around[path]
         if again := examine_file(path, settings, context, needs):
             found[path] = replace(again, group=context.group)
@@ -111,6 +115,23 @@ def _needs(
     resolved = [replace(one, path=one.path.resolve()) for one in outcomes]
     needed = needs_of(resolved, [*named, *around], settings, jobs)
     return {named[path]: needs for path, needs in needed.items()}
+
+
+def _streaming_needs(outcomes: Sequence[FileOutcome], settings: Settings) -> dict[Path, Needs]:
+    """Return the needs of files that require MosaicML Streaming, if a file still imports it."""
+    importer = next((one.path for one in outcomes if _imports_streaming(one)), None)
+    if importer is None:
+        return {}
+    needs = Needs(settings.wanted, settings.index, streaming_importer=str(importer))
+    requiring = (one for one in outcomes if any(e.rule == "PM202" for e in one.outcome.edits))
+    return {one.path: needs for one in requiring}
+
+
+def _imports_streaming(one: FileOutcome) -> bool:
+    """Whether a file imports MosaicML Streaming after its migration."""
+    if not is_code(one.path) or "streaming" not in use_after(one).imports:
+        return False
+    return not is_in_project(one.path, "streaming")
 
 
 def _is_affected(around: Surroundings, one: FileOutcome) -> bool:

@@ -124,6 +124,24 @@ def test_streaming_code_without_option_is_unchanged_and_gets_one_hint(tmp_path: 
     assert invoke(command, "--from", "streaming", "--check", tmp_path).exit_code == 0
 
 
+@each(
+    ({"a.py": "from streaming import *\n"}, True),
+    ({"a.py": "from streaming.base.shared import SharedArray\n"}, True),
+    ({"a.py": "from streaming import MDSWriter\n", "b.py": "x = (\nimport streaming\n"}, True),
+    ({"a.py": "from streaming import MDSWriter\n"}, False),
+    ({"a.py": "from streaming import *\n", "streaming/__init__.py": ""}, False),
+)
+def test_requirement_stays_if_a_file_still_imports_streaming(
+    files: dict[str, str], stays: bool, tmp_path: Path
+) -> None:
+    lists = {"requirements.txt": "mosaicml-streaming==0.8.1\n"}
+    write_files(tmp_path, files | lists)
+    output = invoke(command, str(tmp_path), "--from", "streaming", "-w").output
+    required = (tmp_path / "requirements.txt").read_text()
+    assert ("mosaicml-streaming==0.8.1" in required) == stays
+    assert ("still imports MosaicML Streaming" in output) == stays
+
+
 def test_json_report_lists_streaming_as_migrated_library(tmp_path: Path) -> None:
     write_files(tmp_path, {"a.py": "from streaming import Stream\n"})
     result = invoke(command, "--from", "streaming", "--format", "json", tmp_path)
