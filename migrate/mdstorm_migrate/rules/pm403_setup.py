@@ -117,12 +117,13 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
     parent = module.scopes.parents.get(string)
     if _is_install_command(parent):
         return True
-    if isinstance(parent, _LISTS):
-        if is_setup:
-            return _holder(module, string) not in _NO_REQUIREMENTS
-    elif is_setup:
-        return requirement.is_versioned(str(string.value))
-    return _INSTALLS.search(_holder(module, string)) is not None
+    is_extra = is_setup and isinstance(parent, ast.Dict) and string in parent.values
+    holder = _holder(module, parent if is_extra and parent is not None else string)
+    if is_setup and holder in _NO_REQUIREMENTS:
+        return False
+    if is_setup and (isinstance(parent, _LISTS) or requirement.is_versioned(str(string.value))):
+        return True
+    return _INSTALLS.search(holder) is not None
 
 
 def _is_install_command(parent: ast.AST | None) -> bool:

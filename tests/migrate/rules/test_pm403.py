@@ -2,16 +2,29 @@
 
 from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite, each
 
+from mdstorm_migrate.api import migrate
+
 
 @each(
     "setup(install_requires=['{}'])\n",
     'REQ = ["{}", "numpy<1.20"]\n',
     'EXTRAS = {{"train": ["{}"]}}\n',
     'REQUIRED = "{}"\n',
+    'setup(install_requires="{}")\n',
+    'setup(extras_require={{"train": "{}"}})\n',
     'REQUIRED = """\nnumpy\n{}\n""".split("\\n")\n',
 )
 def test_setup_py_requirements_are_renamed(text: str) -> None:
     check_rewrite(text.format("petastorm[torch]>=0.9"), text.format("mdstorm[torch]"), "setup.py")
+
+
+@each(
+    'setup(install_requires="{}", keywords="petastorm", package_dir={{"": "petastorm"}})\n',
+    'setup(name="x", extras_require={{"petastorm": "{}"}}, packages="petastorm")\n',
+)
+def test_bare_setup_py_requirements_outside_lists_are_renamed(text: str) -> None:
+    expected = text.format("mdstorm")
+    assert migrate(text.format("petastorm"), path="setup.py", todo=False).output == expected
 
 
 @each(
