@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -98,8 +99,13 @@ class ReaderArguments:
 
     def __getstate__(self) -> dict[str, Any]:
         check_no_secrets(self.storage_options or {})
-        check_no_secrets(getattr(self.filesystem, "storage_options", {}))
+        check_no_secrets(getattr(self.filesystem, "storage_options", None) or {})
         return self.__dict__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ReaderArguments:
+        other = object.__new__(type(self))  # a copy in this process may have the secrets
+        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return other
 
     def __post_init__(self) -> None:
         if self.world is not None:

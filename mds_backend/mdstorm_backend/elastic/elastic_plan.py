@@ -73,7 +73,8 @@ class ElasticShare:
         """Whether the seed affects the order of samples, or which samples an epoch has."""
         order = self.order
         is_part = order.epoch_size is not None or any(one.weighting for one in self.streams)
-        return order.shuffle or order.batching_method != "random" or is_part
+        mixes_streams = order.batching_method != "random" and len(self.streams) > 1
+        return order.shuffle or mixes_streams or is_part
 
     @property
     def sequence(self) -> str:

@@ -107,7 +107,8 @@ class Epochs:
             is_new = epoch != following.epoch or record["next"] is None
             if is_new and not following.resumes_with(epoch, num_epochs):
                 record["next"] = _stored(following.beginning_of(int(epoch)))
-                record["moves"] += 1
+            # A peek that counts later, because its iterator was kept, must not change this.
+            record["moves"] += 1
 
         self._own_record.change(edit)
 

@@ -177,7 +177,9 @@ def _to_values(values: pa.Array, column: Column) -> Values:
 
 def _fills_elements(column: Column, value: Any) -> bool:
     """Whether a value replaces null elements in a column's arrays, rather than whole values."""
-    return column.is_array or (_holds_texts(column) and not isinstance(value, (list, tuple)))
+    return column.is_array or (
+        _holds_texts(column) and not isinstance(value, (list, tuple, np.ndarray))
+    )
 
 
 def _holds_texts(column: Column) -> bool:

@@ -33,6 +33,8 @@ _ADDRESS = re.compile(r"(?:git|hg|svn)\+|\S+#egg=")
 _INSTALLS = re.compile(
     r"install|require|packages|dependenc|librar|pypi|(?:^|_)(?:pip|deps|reqs)", re.IGNORECASE
 )
+#: Arguments of ``setup()`` that may be a single requirement instead of a list.
+_REQUIRES = re.compile("require")
 #: Arguments of ``setup()`` whose lists are not requirements.
 _NO_REQUIREMENTS = frozenset({"exclude", "keywords", "packages", "platforms", "py_modules"})
 _LISTS = (ast.List, ast.Tuple, ast.Set)
@@ -123,7 +125,7 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
         return False
     if is_setup and (isinstance(parent, _LISTS) or requirement.is_versioned(str(string.value))):
         return True
-    return _INSTALLS.search(holder) is not None
+    return (_REQUIRES if is_setup else _INSTALLS).search(holder) is not None
 
 
 def _is_install_command(parent: ast.AST | None) -> bool:

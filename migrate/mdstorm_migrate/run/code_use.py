@@ -111,6 +111,16 @@ def use_after(one: FileOutcome) -> CodeUse:
     return use_of(one.path, one.outcome.after or one.outcome.before)
 
 
+def imports_streaming(one: FileOutcome) -> bool:
+    """Whether a file imports MosaicML Streaming after its migration, or cannot be parsed."""
+    data = one.outcome.after or one.outcome.before
+    if "streaming" not in _imports(data):
+        return False
+    scopes = _scopes(one.path, data)
+    modules = (str(found.imported_module) for each in scopes or () for found in each.bindings)
+    return scopes is None or any(name.partition(".")[0] == "streaming" for name in modules)
+
+
 def read_use(path: Path) -> tuple[Path, CodeUse] | None:
     """Return a file's path, imports and uses, or None if the file cannot be read."""
     try:

@@ -16,7 +16,7 @@ from mdstorm_migrate.base.document import Source
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.shadow import is_in_project
-from mdstorm_migrate.run.code_use import use_after
+from mdstorm_migrate.run.code_use import imports_streaming
 from mdstorm_migrate.run.discover import LARGEST, LARGEST_TEXT, Skipped, code_in_skipped, is_code
 from mdstorm_migrate.run.index import index_of
 from mdstorm_migrate.run.migration import is_relevant, migrate_bytes
@@ -123,15 +123,17 @@ def _streaming_needs(outcomes: Sequence[FileOutcome], settings: Settings) -> dic
     if importer is None:
         return {}
     needs = Needs(settings.wanted, settings.index, streaming_importer=str(importer))
-    requiring = (one for one in outcomes if any(e.rule == "PM202" for e in one.outcome.edits))
-    return {one.path: needs for one in requiring}
+    return {one.path: needs for one in outcomes if "PM202" in _rules(one)}
+
+
+def _rules(one: FileOutcome) -> set[str]:
+    edits, findings = one.outcome.edits, one.outcome.findings
+    return {edit.rule for edit in edits} | {found.rule for found in findings}
 
 
 def _imports_streaming(one: FileOutcome) -> bool:
     """Whether a file imports MosaicML Streaming after its migration."""
-    if not is_code(one.path) or "streaming" not in use_after(one).imports:
-        return False
-    return not is_in_project(one.path, "streaming")
+    return is_code(one.path) and imports_streaming(one) and not is_in_project(one.path, "streaming")
 
 
 def _is_affected(around: Surroundings, one: FileOutcome) -> bool:

@@ -27,7 +27,7 @@ def test_torch_loader_over_reader_error_names_the_loader_to_use(reader: Any, shu
 @pytest.mark.parametrize("make", [DataLoader, BatchedDataLoader])
 def test_torch_loader_over_loader_raises_error_with_remedy(reader: Any, make: Any) -> None:
     loader = make(reader, batch_size=3)
-    with pytest.raises(TypeError, match=r"has no len\(\).*Iterate over it directly"):
+    with pytest.raises(TypeError, match=r"has no len\(\).*iterate over the loader itself"):
         next(iter(torch.utils.data.DataLoader(loader)))
     assert loader
     assert len(list(loader)) == 2

@@ -1,5 +1,6 @@
 """Existing data: paths instead of a DataFrame, converters over given files, and Delta tables."""
 
+import copy
 import logging
 import pickle
 from contextlib import nullcontext
@@ -261,3 +262,5 @@ def test_pickling_loader_with_secrets_raises_error(data: Path, *, is_used: bool)
         with pytest.raises(InvalidArgumentError, match=r"contain \['key', 'secret'\]") as caught:
             pickle.dumps(one)
         assert "s3cret" not in str(caught.value)
+    if not is_used:
+        assert len(next(iter(copy.deepcopy(loader)))["id"]) == 6

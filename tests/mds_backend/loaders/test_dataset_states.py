@@ -259,6 +259,22 @@ def test_set_epoch_with_the_resumed_epoch_changes_nothing(
     assert len(rows(loader)) == ROWS
 
 
+@in_either_order
+@pytest.mark.parametrize("of_dataset", [False, True])
+def test_set_epoch_to_the_epoch_of_a_kept_peek_begins_with_that_epoch(
+    url: str, order: str, of_dataset: bool
+) -> None:
+    dataset = dataset_of(url, order)
+    loader = loader_of(dataset)
+    target = dataset if of_dataset else loader
+    target.set_epoch(2)
+    kept = iter(loader)
+    assert next(kept)["number"].tolist() == epoch_of(url, order, 2)[:BATCH]
+    target.set_epoch(2)
+    assert rows(loader) == epoch_of(url, order, 2)
+    assert rows(loader) == epoch_of(url, order, 3)
+
+
 #: Dataset and loader classes.
 KINDS: dict[str, tuple[type[StreamingDataset], type[StreamingDataLoader]]] = {
     "plain": (StreamingDataset, StreamingDataLoader),

@@ -146,6 +146,7 @@ def test_nulls_without_a_tensor_value_raise_error_before_the_first_batch(
         (array_of("integer"), [[1], [2, None], None], 7, [[1], [2, 7], []]),
         (array_of("boolean"), [[True, None], None], True, [[1, 1], [1, 1]]),
         (array_of("string"), [["a"], None], ["x"], [["a"], ["x"]]),
+        (array_of("string"), [["a"], None], np.array(["x"]), [["a"], ["x"]]),
         (array_of("string"), [["a", None], None, []], "none", [["a", "none"], [], []]),
         (array_of("string"), [["a", None]], "none", [["a", "none"]]),
         (array_of("binary"), [[b"a", None], [None]], b"x", [[b"a", b"x"], [b"x"]]),

@@ -130,6 +130,7 @@ def test_streaming_code_without_option_is_unchanged_and_gets_one_hint(tmp_path: 
     ({"a.py": "from streaming import MDSWriter\n", "b.py": "x = (\nimport streaming\n"}, True),
     ({"a.py": "from streaming import MDSWriter\n"}, False),
     ({"a.py": "from streaming import *\n", "streaming/__init__.py": ""}, False),
+    ({"a.py": 'import mdstorm\n"""\nimport streaming\n"""\n'}, False),
 )
 def test_requirement_stays_if_a_file_still_imports_streaming(
     files: dict[str, str], stays: bool, tmp_path: Path
@@ -140,6 +141,18 @@ def test_requirement_stays_if_a_file_still_imports_streaming(
     required = (tmp_path / "requirements.txt").read_text()
     assert ("mosaicml-streaming==0.8.1" in required) == stays
     assert ("still imports MosaicML Streaming" in output) == stays
+
+
+def test_requirement_that_stays_is_reported_again_by_second_run(tmp_path: Path) -> None:
+    files = {"a.py": "from streaming import *\n", "requirements.txt": "mosaicml-streaming\n"}
+    write_files(tmp_path, files)
+    run = partial(invoke, command, str(tmp_path), "--from", "streaming", "-w")
+    assert "also require mdstorm[torch]" in run().output
+    text = (tmp_path / "requirements.txt").read_text()
+    assert "require mdstorm here, once" not in run().output
+    assert (tmp_path / "requirements.txt").read_text() == text
+    (tmp_path / "requirements.txt").write_text("mosaicml-streaming\nmdstorm[torch]\n")
+    assert "PM202" not in run().output
 
 
 def test_json_report_lists_streaming_as_migrated_library(tmp_path: Path) -> None:

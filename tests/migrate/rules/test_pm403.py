@@ -21,6 +21,9 @@ def test_setup_py_requirements_are_renamed(text: str) -> None:
 @each(
     'setup(install_requires="{}", keywords="petastorm", package_dir={{"": "petastorm"}})\n',
     'setup(name="x", extras_require={{"petastorm": "{}"}}, packages="petastorm")\n',
+    'setup(install_requires="{}", packages=find_packages("petastorm"))\n',
+    'uninstall_package("petastorm"), setup(install_requires="{}")\n',
+    'setup(install_requires="{}", namespace_packages="petastorm")\n',
 )
 def test_bare_setup_py_requirements_outside_lists_are_renamed(text: str) -> None:
     expected = text.format("mdstorm")

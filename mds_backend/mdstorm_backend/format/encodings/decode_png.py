@@ -27,6 +27,8 @@ _CHANNELS = {0: 1, 2: 3}
 #: The only compression and filter methods that exist, and no interlacing.
 _METHODS = bytes(3)
 _SUB = 1
+#: Rows that are decompressed to find out whether the file uses other filters, as most do.
+_TRIED = 8
 
 
 def png_pixels(
@@ -67,7 +69,7 @@ def png_pixels(
     check_size(width, height, depth * channels, most)
     pixel = depth // 8 * channels
     rows = _rows(data, height, 1 + width * pixel)
-    if rows is None or (rows[:, 0] != _SUB).any():
+    if rows is None:
         return None
     shape = (height, width) if channels == 1 else (height, width, channels)
     dtype = np.dtype(f"u{depth // 8}")
@@ -84,19 +86,34 @@ def png_pixels(
 
 
 def _rows(data: bytes, height: int, length: int) -> npt.NDArray[np.uint8] | None:
-    """Return the filtered rows of a file that has only data chunks before its end, or None."""
+    """Return the filtered rows of a file whose rows are all filtered with Sub, or None.
+
+    The file must have only data chunks before its end.
+    """
     compressed = _compressed(data)
     if compressed is None:
         return None
     unpacker = zlib.decompressobj()
-    size = height * length
+    first, size = min(height, _TRIED) * length, height * length
     try:
-        filtered = unpacker.decompress(compressed, size)
+        filtered = unpacker.decompress(compressed, first)
+        if not _are_sub(filtered, length):
+            return None
+        filtered += (
+            unpacker.decompress(unpacker.unconsumed_tail, size - first) if size > first else b""
+        )
     except zlib.error:
         return None
-    if not unpacker.eof or len(filtered) != size:  # at `eof`, zlib has verified the checksum
+    # At `eof`, zlib has verified the checksum.
+    if not unpacker.eof or len(filtered) != size or not _are_sub(filtered, length):
         return None
     return np.frombuffer(filtered, np.uint8).reshape(height, length)
+
+
+def _are_sub(filtered: bytes, length: int) -> bool:
+    """Whether all rows have the filter Sub, given rows of `length` bytes."""
+    rows = -(-len(filtered) // length)
+    return filtered[::length] == bytes([_SUB]) * rows
 
 
 def _compressed(data: bytes) -> bytes | memoryview | None:

@@ -69,7 +69,7 @@ def by_pillow(file: bytes) -> Any:
 @st.composite
 def pictures(draw: st.DrawFn) -> Any:
     channels = draw(st.sampled_from([(), (3,)]))
-    shape = (draw(st.integers(1, 5)), draw(st.integers(1, 5)), *channels)
+    shape = (draw(st.integers(1, 12)), draw(st.integers(1, 5)), *channels)
     return draw(arrays.arrays(draw(st.sampled_from([np.uint8, np.uint16])), shape))
 
 
@@ -115,11 +115,24 @@ def test_files_with_other_filters_are_left_to_pillow(filter_: int) -> None:
     np.testing.assert_array_equal(image_array("png", file), RGB)
 
 
-def test_file_with_another_filter_in_one_row_is_left_to_pillow() -> None:
-    rows = filtered(RGB[:1]) + filtered(RGB[1:], 0)
-    file = png(RGB, rows)
+@pytest.mark.parametrize("row", [0, 1, 7, 8, 19])
+def test_file_with_another_filter_in_one_row_is_left_to_pillow(row: int) -> None:
+    pixels = np.random.default_rng(2).integers(0, 256, (20, 5, 3)).astype(np.uint8)
+    parts = [filtered(pixels[i : i + 1], 0 if i == row else 1) for i in range(20)]
+    file = png(pixels, b"".join(parts))
     assert png_pixels(file, None, MOST) is None
-    np.testing.assert_array_equal(image_array("png", file), RGB)
+    np.testing.assert_array_equal(image_array("png", file), pixels)
+
+
+def test_only_the_first_rows_of_files_with_other_filters_are_decompressed() -> None:
+    pixels = np.zeros((4096, 1024), np.uint8)
+    file = png(pixels, filtered(pixels, 0))
+    tracemalloc.start()
+    try:
+        assert png_pixels(file, None, 8 * MOST) is None
+        assert tracemalloc.get_traced_memory()[1] < MOST
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("before", [b"IDAT", b"IEND"])
