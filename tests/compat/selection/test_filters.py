@@ -16,6 +16,7 @@ from tests.compat.selection.parquet_files import batch_of, column, read_all, wri
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.shard_views import prune_by_filters
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.read import objects
 
 DAY = dt.date(2020, 1, 1)
 TABLE = pa.table(
@@ -198,3 +199,11 @@ def test_filters_compare_object_arrays() -> None:
     batch["s"] = np.array(["a", "b"], object)  # decoded fields are stored as objects
     row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema)
     assert row_filter(batch)["id"].tolist() == [1]
+
+
+@pytest.mark.parametrize(("operator", "kept"), [("!=", [0, 2]), ("=", [1])])
+def test_filters_find_nulls_among_arrays_of_different_shapes(operator: str, kept: Any) -> None:
+    batch, schema = batch_of(pa.table({"id": [0, 1, 2], "m": [[1], None, [2, 3]]}))
+    batch["m"] = objects([np.ones((1, 2)), None, np.ones((2, 2))])
+    row_filter = RowFilter(Filters.of([("m", operator, None)], schema), schema)
+    assert row_filter(batch)["id"].tolist() == kept

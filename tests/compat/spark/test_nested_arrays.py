@@ -150,6 +150,7 @@ def test_error_for_null_strings_names_remedies_that_work(tmp_path: Path, values:
         ([[0.5], None, [1.5, 2.5]], array_of("float")),
         ([[[1.0, 2.0]], None, [[3.0, 4.0]]], FLOATS),
         ([[[1.0], []], None, [[3.0, 4.0]]], FLOATS),
+        ([[[1.0, 2.0]], None, [[3.0], [4.0]]], FLOATS),
         ([["a"], None, []], array_of("string")),
     ],
     ids=str,
