@@ -73,7 +73,7 @@ def test_readme_has_fewer_than_120_lines() -> None:
 def test_first_pages_quote_figures_from_benchmark_page(page: str) -> None:
     table = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
     rows = re.findall(r"torch (in order|shuffled).*st BatchedDataLoader.* ([\d.]+) . \|", table)
-    figures = dict(reversed(rows))  # keeps the first row of each kind, which is for MDS
+    figures = dict(reversed(rows))  # keeps only the first row of each kind, the one for MDS
     text = prose(ROOT / page).replace("\n", " ")
     assert f"{figures['in order']} times as fast as Petastorm's" in text
     assert f"{figures['shuffled']} times as fast when shuffled" in text

@@ -168,7 +168,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, work: int, start: int, size: int) -> AsyncIterator[Turn]:
-        """Wait for a turn for `size` bytes of an object at `start`; hold the turn in the block."""
+        """Wait for a turn to read `size` bytes of an object from `start`; hold it in the block."""
         turn = Turn(self, size)
         heappush(self._waiting, (work, start, next(self._count), turn))
         self._give()
