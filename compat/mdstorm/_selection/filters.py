@@ -17,7 +17,7 @@ from mdstorm._selection.predicate_filter import Mask, keep_rows
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import choose_among
-from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow
+from mdstorm_backend.format import Batch, Column, Schema, Values, are_null, as_arrow
 
 #: Names of functions in `pyarrow.compute`, by operator.
 _COMPARISONS = {
@@ -257,10 +257,7 @@ def _exact(values: Values, column: Column | None) -> pa.Array:
     Arrays and other values that can be compared only with None become True, or null.
     """
     if column is not None and not _is_comparable(column):
-        if not isinstance(values, np.ndarray):
-            return pc.if_else(values.is_valid(), True, pa.scalar(None, pa.bool_()))
-        is_null = values.dtype == object and [value is None for value in values]
-        return pa.array(np.ones(len(values), bool), mask=np.broadcast_to(is_null, len(values)))
+        return pa.array(np.ones(len(values), bool), mask=are_null(values))
     if isinstance(values, np.ndarray) and values.dtype == object:
         return pa.array(values.tolist())
     array = _in_utc(as_arrow(values))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mdstorm_backend.format.compression import EXTENSIONS
 from mdstorm_backend.format.encodings.decode_images import image_array
-from mdstorm_backend.format.encodings.image_limit import MAX_IMAGE_BYTES
+from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
 from mdstorm_backend.format.encodings.numbers import DTYPES
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.format.schema import Column, Schema
@@ -28,6 +28,7 @@ from mdstorm_backend.format.values.arrow_types import (
 from mdstorm_backend.format.values.batch import (
     Batch,
     Values,
+    are_null,
     as_arrow,
     common_type,
     gather_binary,
@@ -55,6 +56,7 @@ __all__ = [
     "Schema",
     "SparkType",
     "Values",
+    "are_null",
     "as_arrow",
     "become_floats",
     "check_decimals",

@@ -240,11 +240,11 @@ def restore_in_lightning(module: ModuleType) -> None:
 
 def _restoring(load: Callable[[Any], None]) -> Any:
     def load_states(self: Any) -> None:
-        own = list(_own_states(self))
+        own, has_ours = list(_own_states(self)), any(map(_is_ours, _loaders(self)))
         epochs, batches = self.epoch_progress.current, self.epoch_loop.batch_progress
         # If max_steps ended the run within an epoch, the epoch counts as processed.
         is_over = epochs.ready == epochs.started == epochs.processed and batches.is_last_batch
-        if is_over and any(map(_is_ours, _loaders(self))):
+        if is_over and has_ours:
             # Lightning does this itself, except with max_steps.
             self._restarting = self.epoch_loop.restarting = False
         # After a checkpoint during an epoch's last step, Lightning also restarts within the epoch.
@@ -253,7 +253,7 @@ def _restoring(load: Callable[[Any], None]) -> Any:
         if is_within:
             for loader, state in own:
                 _refuse_other_world(loader, state)
-        if epochs.ready > epochs.started and any(map(_is_ours, _loaders(self))):
+        if epochs.ready > epochs.started and has_ours:
             # The checkpoint was saved in on_train_epoch_start: `batches` still has the counts of
             # the previous epoch.
             batches.reset_on_run()

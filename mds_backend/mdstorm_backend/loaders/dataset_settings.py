@@ -12,7 +12,7 @@ from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.elastic.sampling import as_integer
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.format.encodings.image_limit import MAX_IMAGE_BYTES
+from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, given_world
 from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size, Transform, check_decode
 from mdstorm_backend.read.reader import check_batch_size, check_num_epochs

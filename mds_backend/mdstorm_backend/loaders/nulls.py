@@ -20,7 +20,7 @@ from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.display import counted
 from mdstorm_backend.format import Column, Schema, shapes_of
-from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, as_arrow
+from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, are_null, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
 from mdstorm_backend.read import SampleSource, column_to_numpy, objects
 
@@ -113,7 +113,7 @@ class NullPolicy:
         """Fill and mask nulls in a batch, which must have been read with exact nulls."""
         result = {column.name: self._treat(batch[column.name], column) for column in self._schema}
         for name in self.masks:
-            result[name + MASK_SUFFIX] = _are_null(batch[name])
+            result[name + MASK_SUFFIX] = are_null(batch[name])
         return result
 
     def _treat(self, values: Values, column: Column) -> Values:
@@ -155,12 +155,6 @@ class NullPolicy:
                 f"leave such rows out with filters=[({column.name!r}, '!=', None)]"
             )
         return shape
-
-
-def _are_null(values: Values) -> npt.NDArray[np.bool_]:
-    if isinstance(values, np.ndarray) and values.dtype == object:  # arrays of several shapes
-        return np.array([value is None for value in values], bool)
-    return np.array(as_arrow(values).is_null(), bool)
 
 
 def _to_values(values: pa.Array, column: Column) -> Values:

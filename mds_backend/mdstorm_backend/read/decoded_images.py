@@ -16,7 +16,7 @@ from mdstorm_backend.base import check_integer, check_list, is_integer
 from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.display import counted
 from mdstorm_backend.format.encodings.decode_images import rgb_pixels
-from mdstorm_backend.format.encodings.image_limit import MAX_IMAGE_BYTES
+from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES
 from mdstorm_backend.format.encodings.numbers import array_encoding
 from mdstorm_backend.format.schema import Column, Schema
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, as_arrow

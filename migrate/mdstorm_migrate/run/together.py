@@ -119,11 +119,13 @@ def _needs(
 
 def _streaming_needs(outcomes: Sequence[FileOutcome], settings: Settings) -> dict[Path, Needs]:
     """Return the needs of files that require MosaicML Streaming, if a file still imports it."""
-    importer = next((one.path for one in outcomes if _imports_streaming(one)), None)
+    requiring = [one.path for one in outcomes if "PM202" in _rules(one)]
+    importers = (one.path for one in outcomes if _imports_streaming(one))
+    importer = next(importers, None) if requiring else None
     if importer is None:
         return {}
     needs = Needs(settings.wanted, settings.index, streaming_importer=str(importer))
-    return {one.path: needs for one in outcomes if "PM202" in _rules(one)}
+    return dict.fromkeys(requiring, needs)
 
 
 def _rules(one: FileOutcome) -> set[str]:

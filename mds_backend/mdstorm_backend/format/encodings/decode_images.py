@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.optional import require
 from mdstorm_backend.format.encodings.decode_png import png_pixels
-from mdstorm_backend.format.encodings.image_limit import MAX_IMAGE_BYTES, check_size
+from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES, check_size, output_array
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -257,8 +257,7 @@ def _turbo_pixels(
             scaled: npt.NDArray[Any] = turbo.decode_jpeg(data, colours, **least)
             return scaled
         shape = (height, width) if colours == "GRAY" else (height, width, 3)
-        if out is None or out.shape != shape or out.dtype != np.uint8:
-            out = np.empty(shape, np.uint8)
+        out = output_array(out, shape, np.uint8)
         turbo.decode_jpeg(data, colours, buffer=out)
     except (LookupError, ValueError):  # Pillow accepts more files, and its errors are clearer
         return None
@@ -292,8 +291,7 @@ def _pixels(image: Image, out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
 
 def _owned(pixels: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> npt.NDArray[Any]:
     """Return the pixels in `out` if its shape and dtype match, or else in a new array."""
-    if out is None or out.shape != pixels.shape or out.dtype != pixels.dtype:
-        out = np.empty(pixels.shape, pixels.dtype.newbyteorder("="))
+    out = output_array(out, pixels.shape, pixels.dtype.newbyteorder("="))
     if out is not pixels:
         np.copyto(out, pixels)
     return out

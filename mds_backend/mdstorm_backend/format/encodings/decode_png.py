@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.format.encodings.image_limit import check_size
+from mdstorm_backend.format.encodings.image_memory import check_size, output_array
 
 _START = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4s", 13, b"IHDR")
 #: Width, height, bit depth, colour type, the three methods, and the header chunk's checksum.
@@ -72,9 +72,7 @@ def png_pixels(
     if rows is None:
         return None
     shape = (height, width) if channels == 1 else (height, width, channels)
-    dtype = np.dtype(f"u{depth // 8}")
-    if out is None or out.shape != shape or out.dtype != dtype:
-        out = np.empty(shape, dtype)
+    out = output_array(out, shape, f"u{depth // 8}")
     differences = rows[:, 1:].reshape(height, width, pixel)
     if depth == 8:
         # Filters work modulo 256, as uint8 does.
@@ -99,9 +97,8 @@ def _rows(data: bytes, height: int, length: int) -> npt.NDArray[np.uint8] | None
         filtered = unpacker.decompress(compressed, first)
         if not _are_sub(filtered, length):
             return None
-        filtered += (
-            unpacker.decompress(unpacker.unconsumed_tail, size - first) if size > first else b""
-        )
+        if size > first:  # a limit of 0 would be none
+            filtered += unpacker.decompress(unpacker.unconsumed_tail, size - first)
     except zlib.error:
         return None
     # At `eof`, zlib has verified the checksum.

@@ -239,6 +239,13 @@ def as_arrow(values: Values) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)))
 
 
+def are_null(values: Values) -> npt.NDArray[np.bool_]:
+    """Return which values are null; NaN is not null."""
+    if isinstance(values, np.ndarray) and values.dtype == object:  # arrays of several shapes
+        return np.array([value is None for value in values], bool)
+    return np.array(as_arrow(values).is_null(), bool)
+
+
 def gather_fixed(
     data: npt.NDArray[np.uint8], starts: Positions, dtype: np.dtype[np.generic], width: int = 1
 ) -> npt.NDArray[np.generic]:

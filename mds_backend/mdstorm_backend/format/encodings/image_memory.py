@@ -1,6 +1,11 @@
-"""The limit on the size of a decoded image."""
+"""Memory for decoded images: the limit on its size, and output arrays."""
 
 from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 #: Default size limit for a decoded image in bytes; Pillow warns about RGB images above this size.
 MAX_IMAGE_BYTES = 256 << 20
@@ -22,3 +27,12 @@ def check_size(width: int, height: int, bits: int, most: int) -> None:
             f"{width} by {height} pixels would take {size} bytes, but only {most} are allowed: to "
             "decode the image, pass max_image_bytes with decode, or give its field a shape"
         )
+
+
+def output_array(
+    out: npt.NDArray[Any] | None, shape: tuple[int, ...], dtype: npt.DTypeLike
+) -> npt.NDArray[Any]:
+    """Return `out` if it has the given shape and dtype, or else a new array."""
+    if out is None or out.shape != shape or out.dtype != dtype:
+        return np.empty(shape, dtype)
+    return out
