@@ -351,13 +351,12 @@ def _reading(found: Statistics) -> float:
 def _of_downloads(found: Statistics) -> str:
     """Return advice on downloads, depending on whether the link is always busy."""
     link = f"the link gives {human_bytes(found.download_rate)}/s"
+    remedy = "compress the shards, or keep them on this machine (local)"
     if found.downloading_share >= _SATURATED:
-        return (
-            f"{link} and is never idle; compress the shards, or keep them on this machine (local)"
-        )
+        return f"{link} and is never idle; {remedy}"
     return (
-        "download further ahead (predownload of a StreamingDataset in the elastic order); "
-        f"{link} and is idle {100 * (1 - found.downloading_share):.0f} % of the time"
+        f"{link} and is idle {100 * (1 - found.downloading_share):.0f} % of the time; {remedy}; a "
+        "StreamingDataset in the elastic order can also download further ahead (predownload)"
     )
 
 

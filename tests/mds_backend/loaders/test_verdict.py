@@ -28,14 +28,14 @@ def test_verdict_with_under_five_percent_waiting_is_no_wait() -> None:
     assert found(5.1, "downloads").verdict.cause == "downloads"
 
 
-def test_verdict_for_downloads_over_idle_link_recommends_downloading_further_ahead() -> None:
+def test_verdict_for_downloads_over_idle_link_also_recommends_predownload() -> None:
     slow = {"downloads": 8, "downloaded_bytes": 4_000_000_000, "downloading_seconds": 50}
     verdict = found(62, "downloads", **slow).verdict
     assert verdict.cause == "downloads"
     assert str(verdict) == (
-        "training waits 62 % of the time, 62 % for downloads: download further ahead (predownload "
-        "of a StreamingDataset in the elastic order); the link gives 80.0 MB/s and is idle 50 % of "
-        "the time"
+        "training waits 62 % of the time, 62 % for downloads: the link gives 80.0 MB/s and is idle "
+        "50 % of the time; compress the shards, or keep them on this machine (local); a "
+        "StreamingDataset in the elastic order can also download further ahead (predownload)"
     )
 
 
