@@ -199,7 +199,8 @@ def _filtered(
         if not done:
             filter_columns = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *filter_columns])
-            steps.append(RowFilter(filters, read))
+            nulls = NullPolicy(read, arguments.fill_nulls, arguments.null_masks or (), source)
+            steps.append(RowFilter(filters, read, nulls))
     if arguments.predicate is not None:
         predicate = PredicateFilter(arguments.predicate, schema, batched)
         selection["predicate"] = described_predicate(arguments.predicate)
@@ -248,6 +249,8 @@ class Steps:
         The output columns that contain their stored values.
     leaves_out_rows : bool
         Whether there are filters.
+    handles_nulls : bool
+        Whether a filter is given nulls as they are stored, and fills and masks them afterwards.
     keeps_rows : bool
         Whether neither the filters nor `change` can drop rows.
     """
@@ -262,6 +265,7 @@ class Steps:
         kept = self._read if change is None else getattr(change, "unchanged", ())
         self.unchanged = frozenset(kept)
         self.leaves_out_rows = bool(self._filters)
+        self.handles_nulls = any(getattr(step, "handles_nulls", False) for step in filters)
         keeps_rows = change is None or getattr(change, "keeps_rows", False)
         self.keeps_rows = keeps_rows and not self._filters
 

@@ -18,6 +18,7 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.format import Batch, Column, Schema, Values, are_null, as_arrow
+from mdstorm_backend.loaders import NullPolicy
 
 #: Names of functions in `pyarrow.compute`, by operator.
 _COMPARISONS = {
@@ -103,7 +104,10 @@ class Filters:
 
 
 class RowFilter:
-    """A `Transform` that keeps only the rows that match the filters.
+    """A `Transform` that keeps only the rows that match the filters, and then handles nulls.
+
+    The conditions apply to stored values: a null matches only None, even if it is filled, and NaN
+    is a number, as in pyarrow.
 
     Parameters
     ----------
@@ -111,6 +115,8 @@ class RowFilter:
         The conditions.
     schema : Schema
         The columns that are read, including those that the conditions use.
+    nulls : NullPolicy
+        How the nulls in matching rows are filled and masked.
 
     Attributes
     ----------
@@ -118,18 +124,22 @@ class RowFilter:
         All columns that are read.
     """
 
-    def __init__(self, filters: Filters, schema: Schema) -> None:
-        self.columns = schema.names
+    handles_nulls = True
+
+    def __init__(self, filters: Filters, schema: Schema, nulls: NullPolicy) -> None:
+        self.columns = nulls.columns
         self.filters = filters
         self._schema = schema
+        self._nulls = nulls
 
     def __call__(self, batch: Batch) -> Batch:
-        """Return the rows that match; the same batch if all rows do."""
-        return keep_rows(batch, self.mask(batch))
+        """Return the matching rows of a batch that was read with exact nulls."""
+        return self._nulls(keep_rows(batch, self.mask(batch)))
 
     def mask(self, batch: Batch) -> Mask:
-        """Return a mask of the matching rows in a batch."""
-        arrays = {name: _exact(batch[name], self._schema.get(name)) for name in self.filters.fields}
+        """Return a mask of the matching rows in a batch that was read with exact nulls."""
+        fields = self.filters.fields
+        arrays = {name: _comparable(batch[name], self._schema[name]) for name in fields}
         return self.filters.holds(lambda term: term.holds(arrays[term.column]))
 
 
@@ -251,19 +261,16 @@ def _are_comparable(value: Any, bound: Any) -> bool:
     return numbers or (type(value) is type(bound) and isinstance(value, _ORDERED))
 
 
-def _exact(values: Values, column: Column | None) -> pa.Array:
-    """Return an Arrow array, with times in UTC, and NaN as null if the column has nulls.
+def _comparable(values: Values, column: Column) -> pa.Array:
+    """Return an Arrow array, with times in UTC.
 
     Arrays and other values that can be compared only with None become True, or null.
     """
-    if column is not None and not _is_comparable(column):
+    if not _is_comparable(column):
         return pa.array(np.ones(len(values), bool), mask=are_null(values))
     if isinstance(values, np.ndarray) and values.dtype == object:
         return pa.array(values.tolist())
-    array = _in_utc(as_arrow(values))
-    if column is None or not column.null_count or not pa.types.is_floating(array.type):
-        return array
-    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
+    return _in_utc(as_arrow(values))
 
 
 def _is_comparable(column: Column) -> bool:

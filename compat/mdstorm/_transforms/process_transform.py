@@ -87,7 +87,7 @@ class ProcessTransform:
 
     Attributes
     ----------
-    columns, unchanged, leaves_out_rows, keeps_rows
+    columns, unchanged, leaves_out_rows, keeps_rows, handles_nulls
         As in `transform`.
     """
 
@@ -96,6 +96,7 @@ class ProcessTransform:
         self.unchanged = frozenset(getattr(transform, "unchanged", ()))
         self.leaves_out_rows = bool(getattr(transform, "leaves_out_rows", False))
         self.keeps_rows = bool(getattr(transform, "keeps_rows", False))
+        self.handles_nulls = bool(getattr(transform, "handles_nulls", False))
         self._pickled = pickle_function(transform)
         self._size = max(workers, 1)
         self._closed = False

@@ -45,12 +45,12 @@ class NullPolicy:
         becomes an empty array if shapes vary, if it is inside another array, or if its elements are
         strings or binaries. In a column of such arrays, a list replaces null arrays instead, and
         null elements stay null.
-    shape_of : callable, optional
-        Returns the shape of all arrays in a column whose schema does not specify it, or None if the
-        shapes differ. Called when nulls are filled.
     masks : sequence of str, optional
         Columns that get a boolean companion ``<name>_is_null``. Their own nulls become 0, NaN or
         empty unless `fill` has a value for them.
+    source : SampleSource, optional
+        The dataset. When null arrays are filled, it is read to find the shape of the arrays in a
+        column whose schema does not specify it.
 
     Raises
     ------
@@ -65,9 +65,9 @@ class NullPolicy:
         schema: Schema,
         fill: Mapping[str, Any] | None = None,
         masks: Sequence[str] = (),
-        shape_of: Callable[[Column], tuple[int, ...] | None] | None = None,
+        source: SampleSource | None = None,
     ) -> None:
-        self._shape_of = shape_of
+        self._source = source
         self._shapes: dict[str, tuple[int, ...] | None] = {}
         self.fill = dict(fill or {})
         self.masks = tuple(masks)
@@ -141,10 +141,10 @@ class NullPolicy:
         InvalidArgumentError
             If arrays have a different shape than the arrays that determined it.
         """
-        if self._shape_of is None or not column.may_have_one_length:
+        if self._source is None or not column.may_have_one_length:
             return column.value_shape
         if column.name not in self._shapes:
-            self._shapes[column.name] = self._shape_of(column)
+            self._shapes[column.name] = _shape_in(self._source, column)
         shape = self._shapes[column.name]
         present = values.drop_null()
         if shape is not None and len(present) and shapes_of(present).common() != shape:
@@ -259,7 +259,7 @@ def _scalar(value: Any, type_: pa.DataType) -> pa.Scalar:
     return pa.scalar(value, type_)
 
 
-def shape_in(source: SampleSource, column: Column) -> tuple[int, ...] | None:
+def _shape_in(source: SampleSource, column: Column) -> tuple[int, ...] | None:
     """Return the shape of all arrays in the first shard that has any; None if they differ.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from mdstorm_backend.base import cached_property
@@ -13,7 +13,7 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.format.schema import Column, Schema
-from mdstorm_backend.loaders.nulls import NullPolicy, shape_in
+from mdstorm_backend.loaders.nulls import NullPolicy
 from mdstorm_backend.order import ExactOrder, Position, World, find_world
 from mdstorm_backend.read import (
     ImageDecoder,
@@ -163,8 +163,7 @@ class ReaderOptions:
     @cached_property
     def nulls(self) -> NullPolicy:
         """How nulls are filled and masked."""
-        shape_of = partial(shape_in, self.dataset)
-        return NullPolicy(self.schema, self.fill_nulls, self.null_masks, shape_of)
+        return NullPolicy(self.schema, self.fill_nulls, self.null_masks, self.dataset)
 
     @property
     def output_columns(self) -> tuple[str, ...]:
@@ -209,14 +208,14 @@ class ReaderOptions:
 
     def read_arguments(self, block_rows: int | None = None) -> dict[str, Any]:
         """Return the arguments of a `Reader` that do not depend on the order."""
-        nulls_stay = not self.fill_nulls and not self.null_masks
+        is_handled = bool(getattr(self.transform, "handles_nulls", False))
         most_rows = _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
         if self.images is not None and self.images.size is None:
             most_rows = 1  # one batch per block: images have the same shape only within a batch
         return {
             "transform": self.transform,
-            "prepare": None if nulls_stay else self.nulls,
-            "exact_nulls": not nulls_stay,
+            "prepare": None if is_handled or self.nulls.is_trivial else self.nulls,
+            "exact_nulls": is_handled or not self.nulls.is_trivial,
             "images": self.images and self.images.after(self.transform),
             "outputs": self.outputs,
             "on_corrupt": self.on_corrupt,

@@ -23,7 +23,8 @@ class Transform(Protocol):
 
     Optional attributes describe it: ``unchanged``, the set of names of the columns that it passes
     through as stored; ``leaves_out_rows``, true if it drops rows by their values; ``keeps_rows``,
-    true if it returns every row in its place, however many rows it is given.
+    true if it returns every row in its place, however many rows it is given; ``handles_nulls``,
+    true if it is given nulls as they are stored, and fills and masks them itself.
     """
 
     @property

@@ -27,10 +27,10 @@ def write(
     return open_parquet(str(directory))
 
 
-def read_all(source: SampleSource) -> list[Batch]:
+def read_all(source: SampleSource, *, exact_nulls: bool = False) -> list[Batch]:
     """Return each of a source's shards as a batch."""
     return [
-        source.shard(number).read(np.arange(size), source.schema.names)
+        source.shard(number).read(np.arange(size), source.schema.names, exact_nulls=exact_nulls)
         for number, size in enumerate(source.shard_sizes)
     ]
 

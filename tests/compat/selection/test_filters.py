@@ -11,10 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compat.readers import batch_reader, row_reader
 from tests.compat.selection.parquet_files import batch_of, column, read_all, write
 
+import mdstorm
+from mdstorm import TransformSpec
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.shard_views import prune_by_filters
+from mdstorm_backend.loaders import NullPolicy
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
 from mdstorm_backend.read import objects
 
@@ -43,9 +47,10 @@ def kept(filters: Any, dataset: ParquetDataset) -> list[int]:
     left, done = prune_by_filters(dataset, parsed)
     if done:
         return column(left, "id")
-    row_filter = RowFilter(parsed, left.schema)
+    row_filter = RowFilter(parsed, left.schema, NullPolicy(left.schema))
     assert row_filter.columns == left.schema.names
-    return [i for batch in read_all(left) for i in row_filter(batch)["id"].tolist()]
+    batches = read_all(left, exact_nulls=True)
+    return [i for batch in batches for i in row_filter(batch)["id"].tolist()]
 
 
 @pytest.fixture(scope="module")
@@ -197,7 +202,7 @@ def test_filtered_rows_equal_pyarrows(table: pa.Table, filters: Any) -> None:
 def test_filters_compare_object_arrays() -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
     batch["s"] = np.array(["a", "b"], object)  # decoded fields are stored as objects
-    row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema)
+    row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema, NullPolicy(schema))
     assert row_filter(batch)["id"].tolist() == [1]
 
 
@@ -205,5 +210,73 @@ def test_filters_compare_object_arrays() -> None:
 def test_filters_find_nulls_among_arrays_of_different_shapes(operator: str, kept: Any) -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1, 2], "m": [[1], None, [2, 3]]}))
     batch["m"] = objects([np.ones((1, 2)), None, np.ones((2, 2))])
-    row_filter = RowFilter(Filters.of([("m", operator, None)], schema), schema)
+    parsed = Filters.of([("m", operator, None)], schema)
+    row_filter = RowFilter(parsed, schema, NullPolicy(schema))
     assert row_filter(batch)["id"].tolist() == kept
+
+
+HOLES = pa.table(
+    {
+        "id": range(6),
+        "n": pa.array([1, None, 0, None, None, None]),
+        "x": pa.array([1.0, None, 0.0, None, float("nan"), 2.0]),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def holes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """URLs of the same rows in three forms."""
+    root = tmp_path_factory.mktemp("holes")
+    for name in ("parquet", "uncounted"):
+        (root / name).mkdir()
+        statistics = name == "parquet"
+        path = root / name / "a.parquet"
+        pq.write_table(HOLES, path, row_group_size=2, write_statistics=statistics)
+    mdstorm.convert(str(root / "parquet"), str(root / "mds"))
+    return {name: f"file://{root / name}" for name in ("parquet", "uncounted", "mds")}
+
+
+@pytest.mark.parametrize("form", ["parquet", "uncounted", "mds"])
+@pytest.mark.parametrize("nulls", [{}, {"fill_nulls": {"n": 0, "x": 0.0}}, {"null_masks": ["x"]}])
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([("n", "=", 0)], [2]),
+        ([("n", "!=", 0)], [0]),
+        ([("n", "=", None)], [1, 3, 4, 5]),
+        ([("n", "!=", None)], [0, 2]),
+        ([("x", "=", 0)], [2]),
+        ([("x", "!=", 0)], [0, 4, 5]),
+        ([("x", "=", None)], [1, 3]),
+        ([("x", "!=", None)], [0, 2, 4, 5]),
+    ],
+)
+def test_filters_apply_to_stored_values_before_nulls_are_filled(
+    filters: Any, expected: list[int], nulls: Any, form: str, holes: dict[str, str]
+) -> None:
+    with batch_reader(holes[form], filters=filters, **nulls) as reader:
+        assert [i for batch in reader for i in batch.id.tolist()] == expected
+    with batch_reader(holes[form], filters=filters, schema_fields=["id"]) as reader:
+        assert [i for batch in reader for i in batch.id.tolist()] == expected
+    with row_reader(holes[form], filters=filters, **nulls) as reader:
+        assert [row.id for row in reader] == expected
+
+
+@pytest.mark.parametrize("pool", ["thread", "process"])
+@pytest.mark.parametrize("form", ["uncounted", "mds"])
+def test_filtered_rows_have_filled_nulls(form: str, pool: str, holes: dict[str, str]) -> None:
+    with batch_reader(
+        holes[form],
+        filters=[("x", "!=", 0), ("id", ">", 0)],
+        fill_nulls={"n": 7},
+        null_masks=["n"],
+        transform_spec=TransformSpec(doubled),
+        reader_pool_type=pool,
+    ) as reader:
+        rows = [(batch.id.tolist(), batch.n.tolist(), batch.n_is_null.tolist()) for batch in reader]
+    assert rows == [([4, 5], [14, 14], [True, True])]
+
+
+def doubled(frame: Any) -> Any:
+    return frame.assign(n=frame["n"] * 2)
