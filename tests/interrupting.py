@@ -27,7 +27,8 @@ def interrupts(
         if frame is not None and (
             frame.f_code.co_name in delayed_in or in_logging(frame) or _is_reporting(frame)
         ):
-            signal.setitimer(timer, 1e-5)
+            # Long enough for the function to advance, even on a busy machine.
+            signal.setitimer(timer, 1e-3)
             return
         raise KeyboardInterrupt
 
