@@ -27,6 +27,12 @@ def test_call_with_different_behaviour_is_reported(code: str, text: str, fragmen
     check_finding(IMPORTS + text, code, fragment)
 
 
+@each("make_torch_dataloader", "make_tf_dataset")
+def test_returned_loader_of_converter_is_not_reported(maker: str) -> None:
+    text = f"def f():\n    with converter.{maker}(8) as loader:\n        return loader"
+    assert not [one for one in migrate(IMPORTS + text).findings if one.rule == "PM114"]
+
+
 @each(
     "other.make_reader(url, **options, hdfs_driver=3)",
     "DataLoader(make_reader(url, num_epochs=1), batch_size=3, collate_fn=f)",
