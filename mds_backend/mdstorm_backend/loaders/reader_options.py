@@ -208,14 +208,15 @@ class ReaderOptions:
 
     def read_arguments(self, block_rows: int | None = None) -> dict[str, Any]:
         """Return the arguments of a `Reader` that do not depend on the order."""
+        nulls_stay = not self.fill_nulls and not self.null_masks
         is_handled = bool(getattr(self.transform, "handles_nulls", False))
         most_rows = _IMAGES_AT_A_TIME if self.has_images else reader.BLOCK_ROWS
         if self.images is not None and self.images.size is None:
             most_rows = 1  # one batch per block: images have the same shape only within a batch
         return {
             "transform": self.transform,
-            "prepare": None if is_handled or self.nulls.is_trivial else self.nulls,
-            "exact_nulls": is_handled or not self.nulls.is_trivial,
+            "prepare": None if nulls_stay or is_handled else self.nulls,
+            "exact_nulls": is_handled or not nulls_stay,
             "images": self.images and self.images.after(self.transform),
             "outputs": self.outputs,
             "on_corrupt": self.on_corrupt,
