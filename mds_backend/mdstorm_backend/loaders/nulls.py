@@ -67,10 +67,11 @@ class NullPolicy:
         masks: Sequence[str] = (),
         source: SampleSource | None = None,
     ) -> None:
-        self._source = source
         self._shapes: dict[str, tuple[int, ...] | None] = {}
         self.fill = dict(fill or {})
         self.masks = tuple(masks)
+        # Only kept if it may be read, because the policy may be pickled as part of a transform.
+        self._source = source if self.fill or self.masks else None
         unknown = [name for name in [*self.fill, *self.masks] if name not in schema]
         if unknown:
             raise errors.ArgumentTypeError(
