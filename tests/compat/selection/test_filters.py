@@ -280,3 +280,12 @@ def test_filtered_rows_have_filled_nulls(form: str, pool: str, holes: dict[str, 
 
 def doubled(frame: Any) -> Any:
     return frame.assign(n=frame["n"] * 2)
+
+
+def test_null_arrays_among_filtered_rows_are_filled_to_shape_of_others(tmp_path: Any) -> None:
+    arrays = [[1.0, 2.0], None, [3.0, 4.0]]
+    pq.write_table(pa.table({"id": range(3), "m": arrays}), tmp_path / "a.parquet")
+    with batch_reader(
+        f"file://{tmp_path}", filters=[("id", "in", [1])], fill_nulls={"m": 0}
+    ) as reader:
+        assert [batch.m.tolist() for batch in reader] == [[[0.0, 0.0]]]
