@@ -239,7 +239,7 @@ def lance(folder: Path, task: Task) -> Batches:
 def ray(folder: Path, task: Task) -> Batches:
     """`read_parquet`, and `iter_batches` of Arrow tables, shuffled by a buffer of 10,000 rows.
 
-    An epoch takes four times as long as in the other libraries, because Ray starts processes.
+    Ray starts processes for each epoch, which takes the time in the last row of the table.
     """
     import ray
 
