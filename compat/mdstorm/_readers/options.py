@@ -200,7 +200,7 @@ def _filtered(
             filter_columns = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *filter_columns])
             nulls = NullPolicy(read, arguments.fill_nulls, arguments.null_masks or (), source)
-            steps.append(RowFilter(filters, read, nulls))
+            steps.append(RowFilter(filters, nulls))
     if arguments.predicate is not None:
         predicate = PredicateFilter(arguments.predicate, schema, batched)
         selection["predicate"] = described_predicate(arguments.predicate)

@@ -113,23 +113,21 @@ class RowFilter:
     ----------
     filters : Filters
         The conditions.
-    schema : Schema
-        The columns that are read, including those that the conditions use.
     nulls : NullPolicy
-        How the nulls in matching rows are filled and masked.
+        How the nulls in matching rows are filled and masked. Its schema has all columns that are
+        read, including those that the conditions use.
 
     Attributes
     ----------
     columns : tuple of str
-        All columns that are read.
+        All columns that are read, and the masks.
     """
 
     handles_nulls = True
 
-    def __init__(self, filters: Filters, schema: Schema, nulls: NullPolicy) -> None:
+    def __init__(self, filters: Filters, nulls: NullPolicy) -> None:
         self.columns = nulls.columns
         self.filters = filters
-        self._schema = schema
         self._nulls = nulls
 
     def __call__(self, batch: Batch) -> Batch:
@@ -138,8 +136,8 @@ class RowFilter:
 
     def mask(self, batch: Batch) -> Mask:
         """Return a mask of the matching rows in a batch that was read with exact nulls."""
-        fields = self.filters.fields
-        arrays = {name: _comparable(batch[name], self._schema[name]) for name in fields}
+        schema, fields = self._nulls.schema, self.filters.fields
+        arrays = {name: _comparable(batch[name], schema[name]) for name in fields}
         return self.filters.holds(lambda term: term.holds(arrays[term.column]))
 
 

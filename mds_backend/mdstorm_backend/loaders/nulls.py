@@ -87,14 +87,14 @@ class NullPolicy:
                 f"null_masks={list(self.masks)} would replace the existing columns {taken}: rename "
                 "them, or leave them out"
             )
-        self._schema = schema
+        self.schema = schema
         for name, value in self.fill.items():
             _check_fill(schema[name], value)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns in a treated batch, including masks."""
-        return (*self._schema.names, *(name + MASK_SUFFIX for name in self.masks))
+        return (*self.schema.names, *(name + MASK_SUFFIX for name in self.masks))
 
     @property
     def is_trivial(self) -> bool:
@@ -112,7 +112,7 @@ class NullPolicy:
 
     def __call__(self, batch: Batch) -> Batch:
         """Fill and mask nulls in a batch, which must have been read with exact nulls."""
-        result = {column.name: self._treat(batch[column.name], column) for column in self._schema}
+        result = {column.name: self._treat(batch[column.name], column) for column in self.schema}
         for name in self.masks:
             result[name + MASK_SUFFIX] = are_null(batch[name])
         return result

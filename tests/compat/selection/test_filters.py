@@ -47,7 +47,7 @@ def kept(filters: Any, dataset: ParquetDataset) -> list[int]:
     left, done = prune_by_filters(dataset, parsed)
     if done:
         return column(left, "id")
-    row_filter = RowFilter(parsed, left.schema, NullPolicy(left.schema))
+    row_filter = RowFilter(parsed, NullPolicy(left.schema))
     assert row_filter.columns == left.schema.names
     batches = read_all(left, exact_nulls=True)
     return [i for batch in batches for i in row_filter(batch)["id"].tolist()]
@@ -202,7 +202,7 @@ def test_filtered_rows_equal_pyarrows(table: pa.Table, filters: Any) -> None:
 def test_filters_compare_object_arrays() -> None:
     batch, schema = batch_of(pa.table({"id": [0, 1], "s": ["a", "b"]}))
     batch["s"] = np.array(["a", "b"], object)  # decoded fields are stored as objects
-    row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), schema, NullPolicy(schema))
+    row_filter = RowFilter(Filters.of([("s", "=", "b")], schema), NullPolicy(schema))
     assert row_filter(batch)["id"].tolist() == [1]
 
 
@@ -211,7 +211,7 @@ def test_filters_find_nulls_among_arrays_of_different_shapes(operator: str, kept
     batch, schema = batch_of(pa.table({"id": [0, 1, 2], "m": [[1], None, [2, 3]]}))
     batch["m"] = objects([np.ones((1, 2)), None, np.ones((2, 2))])
     parsed = Filters.of([("m", operator, None)], schema)
-    row_filter = RowFilter(parsed, schema, NullPolicy(schema))
+    row_filter = RowFilter(parsed, NullPolicy(schema))
     assert row_filter(batch)["id"].tolist() == kept
 
 
