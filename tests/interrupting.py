@@ -21,16 +21,7 @@ def interrupts(
     timer : int
         The interval timer, which determines the signal.
     """
-    delayed_in = {*handing_over, "interrupt"}  # "interrupt" is the handler itself
-
-    def interrupt(number: int, frame: Any) -> None:
-        if frame is not None and (
-            frame.f_code.co_name in delayed_in or in_logging(frame) or _is_reporting(frame)
-        ):
-            # Long enough for the function to advance, even on a busy machine.
-            signal.setitimer(timer, 1e-3)
-            return
-        raise KeyboardInterrupt
+    interrupt = delayed_interrupt(handing_over, timer)
 
     def arm(seconds: float) -> None:
         signal.setitimer(timer, seconds)
@@ -46,7 +37,29 @@ def interrupts(
         signal.setitimer(timer, remaining)
 
 
-def in_logging(frame: Any) -> bool:
+def delayed_interrupt(
+    handing_over: Collection[str], timer: int = signal.ITIMER_REAL
+) -> Callable[[int, Any], None]:
+    """Return a signal handler that raises KeyboardInterrupt, but not in functions that must finish.
+
+    These are functions named in `handing_over`, which hand over a batch, logging, and pytest's own
+    hook. If one of them is running, `timer` sends the timer's signal later.
+    """
+    delayed_in = {*handing_over, "interrupt"}  # "interrupt" is the handler itself
+
+    def interrupt(number: int, frame: Any) -> None:
+        if frame is not None and (
+            frame.f_code.co_name in delayed_in or _in_logging(frame) or _is_reporting(frame)
+        ):
+            # Long enough for the function to advance, even on a busy machine.
+            signal.setitimer(timer, 1e-3)
+            return
+        raise KeyboardInterrupt
+
+    return interrupt
+
+
+def _in_logging(frame: Any) -> bool:
     """Whether the frame is in `logging`, where an exception could leave all loggers locked.
 
     Later calls in other threads would then block forever. Python 3.13 no longer has this gap.

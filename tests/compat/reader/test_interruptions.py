@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.compat.readers import write_parquet
-from tests.interrupting import in_logging
+from tests.interrupting import delayed_interrupt
 
 from mdstorm import TransformSpec
 from mdstorm.predicates import PredicateBase
@@ -41,15 +41,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def _ctrl_c(ctrl_c_raises: None) -> None:
-    """Make SIGINT raise KeyboardInterrupt once no `HANDING_OVER` function and no logging runs."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        if frame is not None and (frame.f_code.co_name in HANDING_OVER or in_logging(frame)):
-            # Long enough for the function to advance, even on a busy machine.
-            signal.setitimer(signal.ITIMER_REAL, 1e-3)
-            return
-        raise KeyboardInterrupt
-
+    """Make SIGINT raise KeyboardInterrupt, but not in functions that hand over a batch."""
+    interrupt = delayed_interrupt(HANDING_OVER)
     signal.signal(signal.SIGINT, interrupt)
     signal.signal(signal.SIGALRM, interrupt)
 
