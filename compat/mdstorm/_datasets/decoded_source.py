@@ -298,7 +298,7 @@ class DecodedShard(Shard):
                 raise
             raise DecodeFieldError(
                 f'Decoding field "{name}" failed: {self._url} holds {error}. If the file does not '
-                "have the schema in the dataset's metadata, remove it; otherwise write the "
+                "have the schema in the dataset's metadata, remove the file; otherwise write the "
                 "dataset again, or leave the field out with schema_fields=[…]"
             ) from error
 

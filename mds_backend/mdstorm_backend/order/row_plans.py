@@ -56,7 +56,7 @@ class RowGroupPlan(Plan):
     start: Position = Position()  # noqa: RUF009  # frozen
     has_equal_batches: ClassVar[bool] = False
     #: Why the number of batches is not known, for error messages.
-    unknown_because: ClassVar[str] = "batches are row groups"
+    unknown_because: ClassVar[str] = "batches are row groups, which differ in size"
 
     @cached_property
     def num_samples(self) -> int:
