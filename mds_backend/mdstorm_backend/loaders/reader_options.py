@@ -217,7 +217,7 @@ class ReaderOptions:
             "transform": self.transform,
             "prepare": None if nulls_stay or is_handled else self.nulls,
             "exact_nulls": is_handled or not nulls_stay,
-            "images": self.images and self.images.after(self.transform),
+            "images": self.images,
             "outputs": self.outputs,
             "on_corrupt": self.on_corrupt,
             "workers": self.workers,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Literal, TypeAlias
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base.recorder import count
 from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.format import num_rows, take_values
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.shard import SampleSource, Shard
 
@@ -66,9 +67,7 @@ class Damage:
             is_sound[places] = self._sound_in(owner, numbers[places])
         sound = numbers[is_sound]
         block.parts = [self._located(sound)] if len(sound) else []
-        until = np.concatenate([[0], np.cumsum(is_sound)])
-        ends = np.concatenate([[0], np.cumsum(block.sizes)])
-        block.sizes = np.diff(until[ends]).tolist()
+        block.sizes = _sizes_of(block.sizes, is_sound)
 
     def _sound_in(self, number: int, samples: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return a mask of the samples in a shard that can be read."""
@@ -97,6 +96,27 @@ class Damage:
         shards: list[Shard] = [self._dataset.shard(number) for number in located.shard_numbers]
         located.shards = shards
         return located
+
+
+def leave_out_rows(block: Block, damaged: Mapping[int, CorruptDatasetError]) -> None:
+    """Remove rows from a block that has been read, given the error of each.
+
+    Batches keep their positions, as in `Damage.leave_out`.
+    """
+    for error in damaged.values():
+        _skip(1, error)
+    is_sound = np.ones(num_rows(block.batch), np.bool_)
+    is_sound[list(damaged)] = False
+    rows = np.flatnonzero(is_sound)
+    block.batch = {name: take_values(values, rows) for name, values in block.batch.items()}
+    block.sizes = _sizes_of(block.sizes, is_sound)
+
+
+def _sizes_of(sizes: Sequence[int], is_kept: npt.NDArray[np.bool_]) -> list[int]:
+    """Return the number of rows that are kept in each batch, given the sizes of all batches."""
+    until = np.concatenate([[0], np.cumsum(is_kept)])
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    return np.diff(until[ends]).tolist()  # type: ignore[no-any-return]
 
 
 def _skip(samples: int, error: CorruptDatasetError) -> None:

@@ -152,6 +152,11 @@ class ImageDecoder:
                     columns={column.name: column.null_count},
                 )
 
+    def damaged(self, batch: Batch) -> Iterator[tuple[int, errors.CorruptDatasetError]]:
+        """Yield the row of each damaged image in a batch, and its error; nulls are ignored."""
+        for found in self._encoded(batch).values():
+            yield from found.damaged()
+
     def before(self, transform: Transform) -> Transform:
         """Wrap a transform so that it gets decoded images, unless it passes them all through."""
         return transform if self.after(transform) == self else _DecodedFirst(self, transform)
@@ -186,13 +191,15 @@ class ImageDecoder:
             If Pillow is needed and not installed.
         """
         with work(Cause.DECODING):
-            columns = [column for column in self.stored if column.name in batch]
-            threads = threads or default_workers()
-            images = {
-                c.name: _EncodedImages(c, batch, self.size, c.name in self.masked, self.most)
-                for c in columns
-            }
+            threads, images = threads or default_workers(), self._encoded(batch)
             return {**batch, **{name: found.decoded(threads) for name, found in images.items()}}
+
+    def _encoded(self, batch: Batch) -> dict[str, _EncodedImages]:
+        return {
+            c.name: _EncodedImages(c, batch, self.size, c.name in self.masked, self.most)
+            for c in self.stored
+            if c.name in batch
+        }
 
 
 class _EncodedImages:
@@ -233,6 +240,15 @@ class _EncodedImages:
         map_in_threads(fill, present[first is not None :], threads)
         return stack
 
+    def damaged(self) -> Iterator[tuple[int, errors.CorruptDatasetError]]:
+        """Decode all images, and yield the row and the error of each that is damaged."""
+        for row in self._present:
+            try:
+                if self._files[row] is not None:
+                    self._pixels(row)
+            except errors.CorruptDatasetError as error:
+                yield row, error
+
     def _pixels(self, row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
         """Return one image, in `out` if it has the image's shape."""
         file = self._files[row]
@@ -267,8 +283,11 @@ class _EncodedImages:
         rows, numbers = len(self._files), self._read_numbers()
         # If a filter has dropped rows, there are more sample numbers than rows, and they do not
         # match.
-        where = f"sample {numbers[row]}" if len(numbers) == rows else f"row {row} of {rows}"
-        return f"column {self._column.name!r} of {where} of {self._column.origin.url}"
+        is_known = len(numbers) == rows
+        where = (
+            f"sample {numbers[row]} of" if is_known else f"row {row} among {rows} rows read from"
+        )
+        return f"column {self._column.name!r} of {where} {self._column.origin.url}"
 
 
 def _instead(name: str) -> str:

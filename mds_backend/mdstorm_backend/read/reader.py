@@ -19,7 +19,7 @@ from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read.block import Block, Located, Opened, Transform
-from mdstorm_backend.read.damage import Damage, OnCorrupt
+from mdstorm_backend.read.damage import Damage, OnCorrupt, leave_out_rows
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.late import default_workers
@@ -58,7 +58,8 @@ class Reader:
     exact_nulls : bool
         Return nulls of floating-point columns as nulls, not as NaN.
     images : ImageDecoder, optional
-        Decodes images, after the transform and the shuffling.
+        Decodes images, after the transform and the shuffling; those that the transform changes are
+        decoded by the transform itself.
     outputs : sequence of Output, optional
         The entries of a batch, by default all columns.
     workers : int
@@ -115,8 +116,15 @@ class Reader:
     def _try(self, parts: Sequence[Located]) -> None:
         """Read samples and decode their images, only to check whether that fails."""
         batch = self._gather(parts)
-        if self.images is not None and self.transform is None:
-            self.images(batch, 1)
+        if self.images is not None:
+            with reading_samples(Block(parts=list(parts)).numbers):
+                for _, error in self.images.damaged(batch):
+                    raise error
+
+    @cached_property
+    def _images_left(self) -> ImageDecoder | None:
+        """Decodes the images that the transform leaves encoded."""
+        return self.images and self.images.after(self.transform)
 
     @cached_property
     def _only_copies(self) -> bool:
@@ -203,16 +211,8 @@ class Reader:
         def make() -> Batch:
             if not part.shards:
                 part.shards = [self.dataset.shard(number) for number in part.shard_numbers]
-            with work(Cause.DECODING):
-                try:
-                    self._gather_into(block)
-                except CorruptDatasetError:
-                    if self.on_corrupt == "raise":
-                        raise
-                    self._damage.leave_out(block)
-                    self._gather_into(block)
-            self._transform(block)
-            return block.batch
+            read, leave_out = self._gathered_and_transformed, self._damage.leave_out
+            return self._without_damage(block, read, leave_out).batch
 
         name = f"{part.chunk.start}+{len(part)}"
         return MemoryShard(make() if keep is None else keep(name, make))
@@ -223,7 +223,12 @@ class Reader:
         with work(Cause.DECODING):
             block.batch = joined(block, self.transform.columns)
         # It is unknown which samples the transformed rows came from.
-        return self._finished(block, tuple)
+        finish = partial(self._finished, numbers=tuple)
+        return self._without_damage(block, finish, self._leave_out_images)
+
+    def _leave_out_images(self, block: Block) -> None:
+        assert self._images_left is not None
+        leave_out_rows(block, dict(self._images_left.damaged(block.batch)))
 
     @property
     def _first_batches(self) -> int:
@@ -260,35 +265,39 @@ class Reader:
             batches, is_first = 2 * batches, False
 
     def _fill(self, block: Block, share_of: Callable[[int], int]) -> Block:
+        read = partial(self._filled, share_of=share_of)
+        return self._without_damage(block, read, self._damage.leave_out)
+
+    def _without_damage(
+        self, block: Block, read: Callable[[Block], Block], leave_out: Callable[[Block], None]
+    ) -> Block:
+        """Return ``read(block)``; with ``"skip"``, leave out what is damaged if that fails."""
         try:
-            return self._filled(block, share_of)
+            return read(block)
         except CorruptDatasetError:
             if self.on_corrupt == "raise":
                 raise
         with work(Cause.DECODING):
-            self._damage.leave_out(block)
-        return self._filled(block, share_of)
+            leave_out(block)
+        return read(block)
 
     def _filled(self, block: Block, share_of: Callable[[int], int]) -> Block:
-        with work(Cause.DECODING):
-            self._gather_into(block)
-        if self.transform is not None:
-            self._transform(block)
-            if len(block.sizes) == 1:
-                block.sizes = [num_rows(block.batch)]
+        self._gathered_and_transformed(block)
+        if self.transform is not None and len(block.sizes) == 1:
+            block.sizes = [num_rows(block.batch)]
         return self._finished(block, block.numbers, share_of)
 
     # The stages, each of which changes a block's batch
 
-    def _gather_into(self, block: Block) -> None:
-        block.batch = self._gather(block.parts)
-        if self.prepare is not None:
-            block.batch = self.prepare(block.batch)
-
-    def _transform(self, block: Block) -> None:
-        assert self.transform is not None
-        with reading_samples(block.numbers), work(Cause.TRANSFORMS):
-            block.batch = self.transform(block.batch)
+    def _gathered_and_transformed(self, block: Block) -> Block:
+        with work(Cause.DECODING):
+            block.batch = self._gather(block.parts)
+            if self.prepare is not None:
+                block.batch = self.prepare(block.batch)
+        if self.transform is not None:
+            with reading_samples(block.numbers), work(Cause.TRANSFORMS):
+                block.batch = self.transform(block.batch)
+        return block
 
     def _finished(
         self,
@@ -297,9 +306,9 @@ class Reader:
         share_of: Callable[[int], int] = int,
     ) -> Block:
         """Decode images and make matrices."""
-        if self.images is not None:
+        if self._images_left is not None:
             with reading_samples(numbers):
-                block.batch = self.images(block.batch, share_of(default_workers()))
+                block.batch = self._images_left(block.batch, share_of(default_workers()))
         if self.outputs:
             block.batch = arranged(block.batch, self.outputs)
         block.parts = []

@@ -140,7 +140,9 @@ def test_null_image_raises_error_unless_filled(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
     with pytest.raises(NullValueError, match=r"'image' holds 1 null, .* null_masks=\['image'\]"):
         torch_pixels(made, decode="image")
-    with pytest.raises(NullValueError, match=r"'image' of row 1 of 6 of .* is null: pass"):
+    with pytest.raises(
+        NullValueError, match=r"'image' of row 1 among 6 rows read from .* is null: pass"
+    ):
         torch_pixels(made, decode="image", schema_fields=["image"], filters=[("id", ">", -1)])
     filled = torch_pixels(made, decode="image", fill_nulls={"image": file(9)})
     assert filled[1].mean() == 9

@@ -206,8 +206,9 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             return DataLoader.__len__(self)
         if not self._mdstorm.has_length:
             raise TypeError(
-                "this loader has no length: it resumed with a different number of processes, so its "
-                "first epoch may have fewer batches than the others. Count the batches as you iterate"
+                "this loader has no length: it resumed with a different number of processes, so "
+                "its first epoch may have fewer batches than the others. Count the batches as you "
+                "iterate"
             )
         return self._mdstorm.of(self).length()
 

@@ -1,0 +1,161 @@
+"""`on_corrupt="skip"` with `decode=`: damaged images are skipped, also beside other row changes."""
+
+import logging
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from tests.compat.readers import write_parquet
+from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+
+from mdstorm import TransformSpec
+from mdstorm.errors import CorruptDatasetError
+from mdstorm.predicates import in_lambda
+from mdstorm.pytorch import DataLoader
+from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
+
+ROWS, DAMAGED, NULL = 12, 4, 7
+SOUND = [n for n in range(ROWS) if n != DAMAGED]
+DECODED: Any = {"on_corrupt": "skip", "decode": "image", "size": 4}
+
+
+def image_file() -> bytes:
+    file = BytesIO()
+    Image.new("RGB", (4, 4)).save(file, "PNG")
+    return file.getvalue()
+
+
+def images(*, with_null: bool = False) -> dict[str, Any]:
+    """Return the columns of a dataset with a damaged image."""
+    files: list[bytes | None] = [image_file() for _ in range(ROWS)]
+    files[DAMAGED] = b"not an image"
+    if with_null:
+        files[NULL] = None
+    return {"n": range(ROWS), "image": files}
+
+
+def in_mds(directory: Path, **options: Any) -> SparkDatasetConverter:
+    return converter_of(directory, images(**options), {"n": "long", "image": "binary"})
+
+
+def in_parquet(directory: Path, **options: Any) -> SparkDatasetConverter:
+    return make_spark_converter(write_parquet(directory, images(**options), row_group_size=6))
+
+
+with_both = pytest.mark.parametrize("write", [in_mds, in_parquet], ids=["mds", "parquet"])
+
+
+def same(frame: Any) -> Any:
+    return frame
+
+
+def numbers(batches: Any) -> list[int]:
+    return [n for batch in batches for n in batch["n"]]
+
+
+@with_either
+@with_both
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"transform_spec": TransformSpec(same)},
+        {"transform_spec": TransformSpec(selected_fields=["image", "n"])},
+        {"transform_spec": TransformSpec(same), "cur_shard": 0, "shard_count": 1},
+        {"transform_spec": TransformSpec(same), "reader_pool_type": "process"},
+        {"predicate": in_lambda(["n"], lambda n: n >= 0)},
+        {"filters": [("n", ">=", 0)]},
+    ],
+    ids=["plain", "function", "selection", "share", "process", "predicate", "filters"],
+)
+def test_only_the_damaged_image_is_skipped(
+    tmp_path: Path, write: Any, read: Read, arguments: Any
+) -> None:
+    batches = read(write(tmp_path / "data"), batch_size=5, **DECODED, **IN_ORDER, **arguments)
+    assert numbers(batches) == SOUND
+
+
+@with_either
+@with_both
+@pytest.mark.parametrize(
+    "arguments",
+    [{"fill_nulls": {"image": image_file()}}, {"null_masks": ["image"]}],
+    ids=["filled", "masked"],
+)
+@pytest.mark.parametrize("spec", [None, TransformSpec(same)], ids=["plain", "function"])
+def test_null_images_are_filled_beside_a_damaged_image(
+    tmp_path: Path, write: Any, read: Read, arguments: Any, spec: Any
+) -> None:
+    batches = read(
+        write(tmp_path / "data", with_null=True),
+        batch_size=ROWS,
+        transform_spec=spec,
+        **DECODED,
+        **IN_ORDER,
+        **arguments,
+    )
+    assert numbers(batches) == SOUND
+
+
+@with_either
+def test_damaged_image_that_replaces_nulls_raises_error(tmp_path: Path, read: Read) -> None:
+    converter = in_mds(tmp_path / "data", with_null=True)
+    with pytest.raises(Exception, match="cannot be decoded as an image") as raised:
+        read(converter, batch_size=ROWS, fill_nulls={"image": b"none"}, **DECODED, **IN_ORDER)
+    assert "CorruptDatasetError" in repr(raised.value) + str(raised.value)
+
+
+@pytest.mark.parametrize("make", [make_batch_reader, make_reader])
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"transform_spec": TransformSpec(same)}, {"filters": [("n", ">=", 0)]}],
+    ids=["plain", "function", "filters"],
+)
+@pytest.mark.filterwarnings("ignore:Currently make_reader supports")
+def test_loader_over_reader_counts_and_logs_the_damaged_image(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Any, arguments: Any
+) -> None:
+    url = in_mds(tmp_path / "data").cache_dir_url
+    reader = make(url, shuffle_row_groups=False, **DECODED, **arguments)
+    with caplog.at_level(logging.WARNING), DataLoader(reader, 4) as loader:
+        assert [n for batch in loader for n in batch["n"].tolist()] == SOUND
+        assert loader.statistics().skipped == 1  # type: ignore[attr-defined]
+    (line,) = [r.getMessage() for r in caplog.records if "were skipped" in r.getMessage()]
+    assert (f"sample {DAMAGED} of" in line) == ("filters" not in arguments)
+
+
+def test_damaged_image_before_a_function_raises_error_by_default(tmp_path: Path) -> None:
+    url = in_mds(tmp_path / "data").cache_dir_url
+    arguments = {**DECODED, "on_corrupt": "raise"}
+    with (
+        make_batch_reader(url, transform_spec=TransformSpec(same), **arguments) as reader,
+        pytest.raises(CorruptDatasetError, match=f"sample {DAMAGED} of"),
+    ):
+        list(reader)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"filters": [("n", ">=", 1)]}, {"transform_spec": TransformSpec(same)}],
+    ids=["filters", "function"],
+)
+@pytest.mark.parametrize("taken", [1, 2, 3])
+def test_state_after_damaged_image_resumes_with_next_row(
+    tmp_path: Path, arguments: Any, taken: int
+) -> None:
+    """The second batch has the damaged image."""
+    converter = in_parquet(tmp_path / "data")
+    options = {**DECODED, **IN_ORDER, **arguments, "batch_size": 3}
+    with converter.make_torch_dataloader(**options) as loader:
+        batches = [batch["n"].tolist() for batch in loader]
+    with converter.make_torch_dataloader(**options) as loader:
+        begun = [batch["n"].tolist() for batch in islice(loader, taken)]
+        state = loader.state_dict()
+    with converter.make_torch_dataloader(**options) as loader:
+        loader.load_state_dict(state)
+        rest = [batch["n"].tolist() for batch in loader]
+    assert begun + rest == batches
