@@ -202,7 +202,8 @@ def _check_for_spark(parquet: ParquetDataset, keep_row_groups: bool | None) -> N
     if parquet.table_version is not None:
         raise errors.UnsupportedTableError(
             f"{parquet.url} is a Delta or Iceberg table. Tables are converted without spark: "
-            "leave out spark, or read it with Spark and pass the DataFrame to make_spark_converter",
+            "leave out spark, or read the table with Spark and pass the DataFrame to "
+            "make_spark_converter",
             url=parquet.url,
         )
     if keep_row_groups:

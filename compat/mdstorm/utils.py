@@ -48,7 +48,8 @@ def decode_row(row: Mapping[str, Any], schema: Unischema) -> dict[str, Any]:
         except Exception as error:  # user-defined codecs may raise any error
             raise DecodeFieldError(
                 f'Decoding field "{name}" failed ({type(error).__name__}: {error}): its value was '
-                f"not written by {field.codec or field.numpy_dtype}"
+                f"not written by {field.codec or field.numpy_dtype}. Pass the schema that the row "
+                "was written with"
             ) from error
     return decoded
 

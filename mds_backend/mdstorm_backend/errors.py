@@ -131,7 +131,7 @@ class CorruptDatasetError(_UrlError, ValueError):
     @classmethod
     def of_file(cls, url: str, what: str) -> CorruptDatasetError:
         """Return the error for a file; `what` describes the damage."""
-        return cls(f"{url} {what}. Copy it again, or write the dataset again", url=url)
+        return cls(f"{url} {what}. Copy the file again, or write the dataset again", url=url)
 
 
 class CorruptIndexError(CorruptDatasetError, json.JSONDecodeError):

@@ -194,7 +194,10 @@ def rm(parent: str, unused: bool, older_than: timedelta, yes: bool) -> None:
         if not copy.is_in_use and now - copy.last_use >= older_than
     ]
     if not found:
-        click.echo("no copy has been unused for that long", err=True)
+        click.echo(
+            "no copies to remove: all are in use, or were used within the time of --older-than",
+            err=True,
+        )
         return
     if not yes:
         click.confirm(f"Remove {_copies_size(found)}?", abort=True, err=True)

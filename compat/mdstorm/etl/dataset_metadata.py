@@ -337,7 +337,7 @@ def _finish(
         raise errors.DatasetExistsError(
             f"{location.url} already holds an MDS dataset, and the block has not replaced it: "
             "write with mode('overwrite'), or to another directory. The rows that the block "
-            "wrote are left there as Parquet files"
+            "wrote are left there as Parquet files: remove them"
         )
     written = []
     try:

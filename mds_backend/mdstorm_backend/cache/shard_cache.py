@@ -404,7 +404,7 @@ class ShardCache:
         if present > size or download.mapped(part)[:present] != download.mapped(path):
             raise CorruptDatasetError(
                 f"{path} holds {present} bytes, but the index records {size}. The cache did not "
-                "create this file: remove it, or choose another directory",
+                "create this file: remove it, or pass a different directory as local=",
                 url=path,
             )
 

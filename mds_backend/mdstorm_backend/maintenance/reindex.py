@@ -141,8 +141,8 @@ def _shard_files(paths: list[str]) -> tuple[list[shard_info.ShardName], list[Pro
     twice = [path for path, count in forms.items() if count > 1]
     if twice:
         raise errors.WriteError(
-            f"there are several compressed versions of {', '.join(twice[:4])}: keep one of each, "
-            "and move the others elsewhere"
+            f"there are several compressed versions of {', '.join(twice[:4])}: keep one "
+            "version of each shard, and move the others elsewhere"
         )
     notes = [
         Problem(path, "was left out: its name is not a shard's")

@@ -25,8 +25,9 @@ def unsafe_type_error(column: str, url: str) -> UnsafeTypeError:
     """Return the error for a column of pickles that the caller did not allow."""
     return UnsafeTypeError(
         f"column {column!r} of {url} contains an unsafe type: it contains pickles, and unpickling "
-        "can execute code. If you trust whoever wrote the dataset, open it with "
-        "allow_unsafe_types=True; otherwise leave the column out with columns=[…]"
+        "can execute code. If you trust whoever wrote the dataset, pass "
+        "allow_unsafe_types=True to StreamingDataset or open_dataset. Otherwise list the other "
+        "columns in columns=[…] or, for converters and readers, in schema_fields=[…]"
     )
 
 

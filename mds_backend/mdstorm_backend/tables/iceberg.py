@@ -193,10 +193,11 @@ def _newest(location: Location) -> str:
         name for name in names if numbers.get(name, -1) == max(numbers.values(), default=-1)
     ]
     if len(newest) > 1:
-        raise _unsupported(
-            location.url,
-            f"has two newest metadata files, {newest[0]} and {newest[1]}, and only its catalog "
-            "records which is current",
+        raise errors.UnsupportedTableError(
+            f"{location.url} is an Iceberg table with two newest metadata files, {newest[0]} and "
+            f"{newest[1]}, and only its catalog records which is current: pass the URL of that "
+            "file, the catalog's metadata_location",
+            url=location.url,
         )
     return newest[0]
 

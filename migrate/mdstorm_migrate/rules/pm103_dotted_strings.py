@@ -131,7 +131,7 @@ def _why(module: PythonModule, string: ast.Constant, value: str) -> str | None:
         return f"needs review: {module.around.names}; --unsafe applies it"
     is_patch = function_of(module, call_with_first(module, string)) in PATCHING
     if is_patch and not (names.is_module(value) or _is_for_programs(value)):
-        return "mdstorm does not look it up there: check that your own code does"
+        return "mdstorm does not use this name, so patch it only if your own code uses it"
     return None
 
 

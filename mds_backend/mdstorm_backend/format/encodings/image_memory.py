@@ -25,7 +25,8 @@ def check_size(width: int, height: int, bits: int, most: int) -> None:
     if size > most:
         raise ValueError(
             f"{width} by {height} pixels would take {size} bytes, but only {most} are allowed: to "
-            "decode the image, pass max_image_bytes with decode, or give its field a shape"
+            "decode the image, pass a larger max_image_bytes= together with decode=, or declare a "
+            "large enough shape for its field in the Unischema"
         )
 
 
