@@ -18,8 +18,8 @@ from mdstorm.pytorch import DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 
-ROWS, DAMAGED, NULL = 12, 4, 7
-SOUND = [n for n in range(ROWS) if n != DAMAGED]
+ROWS, DAMAGED, NULL = 12, (4, 5), 7
+SOUND = [n for n in range(ROWS) if n not in DAMAGED]
 DECODED: Any = {"on_corrupt": "skip", "decode": "image", "size": 4}
 
 
@@ -30,9 +30,10 @@ def image_file() -> bytes:
 
 
 def images(*, with_null: bool = False) -> dict[str, Any]:
-    """Return the columns of a dataset with a damaged image."""
+    """Return the columns of a dataset with two damaged images."""
     files: list[bytes | None] = [image_file() for _ in range(ROWS)]
-    files[DAMAGED] = b"not an image"
+    for row in DAMAGED:
+        files[row] = b"not an image"
     if with_null:
         files[NULL] = None
     return {"n": range(ROWS), "image": files}
@@ -72,7 +73,7 @@ def numbers(batches: Any) -> list[int]:
     ],
     ids=["plain", "function", "selection", "share", "process", "predicate", "filters"],
 )
-def test_only_the_damaged_image_is_skipped(
+def test_only_the_damaged_images_are_skipped(
     tmp_path: Path, write: Any, read: Read, arguments: Any
 ) -> None:
     batches = read(write(tmp_path / "data"), batch_size=5, **DECODED, **IN_ORDER, **arguments)
@@ -87,7 +88,7 @@ def test_only_the_damaged_image_is_skipped(
     ids=["filled", "masked"],
 )
 @pytest.mark.parametrize("spec", [None, TransformSpec(same)], ids=["plain", "function"])
-def test_null_images_are_filled_beside_a_damaged_image(
+def test_null_images_are_filled_beside_damaged_images(
     tmp_path: Path, write: Any, read: Read, arguments: Any, spec: Any
 ) -> None:
     batches = read(
@@ -116,16 +117,19 @@ def test_damaged_image_that_replaces_nulls_raises_error(tmp_path: Path, read: Re
     ids=["plain", "function", "filters"],
 )
 @pytest.mark.filterwarnings("ignore:Currently make_reader supports")
-def test_loader_over_reader_counts_and_logs_the_damaged_image(
+def test_loader_over_reader_counts_and_logs_the_damaged_images(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, make: Any, arguments: Any
 ) -> None:
     url = in_mds(tmp_path / "data").cache_dir_url
     reader = make(url, shuffle_row_groups=False, **DECODED, **arguments)
     with caplog.at_level(logging.WARNING), DataLoader(reader, 4) as loader:
         assert [n for batch in loader for n in batch["n"].tolist()] == SOUND
-        assert loader.statistics().skipped == 1  # type: ignore[attr-defined]
-    (line,) = [r.getMessage() for r in caplog.records if "were skipped" in r.getMessage()]
-    assert (f"sample {DAMAGED} of" in line) == ("filters" not in arguments)
+        assert loader.statistics().skipped == 2  # type: ignore[attr-defined]
+    lines = [r.getMessage() for r in caplog.records if "were skipped" in r.getMessage()]
+    named = [row for row in range(ROWS) for line in lines if f"sample {row} of" in line]
+    assert len(lines) == 2
+    # Filters hide which samples the rows came from.
+    assert named == ([] if "filters" in arguments else list(DAMAGED))
 
 
 def test_damaged_image_before_a_function_raises_error_by_default(tmp_path: Path) -> None:
@@ -133,7 +137,7 @@ def test_damaged_image_before_a_function_raises_error_by_default(tmp_path: Path)
     arguments = {**DECODED, "on_corrupt": "raise"}
     with (
         make_batch_reader(url, transform_spec=TransformSpec(same), **arguments) as reader,
-        pytest.raises(CorruptDatasetError, match=f"sample {DAMAGED} of"),
+        pytest.raises(CorruptDatasetError, match=f"sample {DAMAGED[0]} of"),
     ):
         list(reader)
 
@@ -144,10 +148,10 @@ def test_damaged_image_before_a_function_raises_error_by_default(tmp_path: Path)
     ids=["filters", "function"],
 )
 @pytest.mark.parametrize("taken", [1, 2, 3])
-def test_state_after_damaged_image_resumes_with_next_row(
+def test_state_after_damaged_images_resumes_with_next_row(
     tmp_path: Path, arguments: Any, taken: int
 ) -> None:
-    """The second batch has the damaged image."""
+    """The second batch has the damaged images."""
     converter = in_parquet(tmp_path / "data")
     options = {**DECODED, **IN_ORDER, **arguments, "batch_size": 3}
     with converter.make_torch_dataloader(**options) as loader:
