@@ -118,8 +118,9 @@ class ScalarCodec(DataframeColumnCodec):
             kind == "BinaryType" and isinstance(value, (bytes, bytearray))
         ):
             raise EncodingTypeError(
-                f"Expected a scalar as a value for field {name!r}. Got a non-numpy type "
-                f"{type(value)}",
+                f"Expected a scalar as a value for field {name!r}. Got a value of type "
+                f"{type(value)}: pass a single value, or declare the field with a shape and "
+                "NdarrayCodec()",
                 column=name,
             )
         if kind == "StringType" and not isinstance(value, str):

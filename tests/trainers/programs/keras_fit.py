@@ -58,3 +58,11 @@ again.load_state_dict(state)
 with warnings.catch_warnings():  # the first epoch is incomplete, and Keras warns about it
     warnings.simplefilter("ignore")
     fit("resumed", again, epochs=2)
+
+fit("uninterrupted, endless", make(num_epochs=None, seed=3), steps_per_epoch=11)
+Recorder.part = "resumed, endless"
+# Stops in the second epoch of `fit`, in the same iteration over the dataset.
+state = fit_until_stopped(make_model(), make(num_epochs=None, seed=3), epochs=2, steps_per_epoch=3)
+again = make(num_epochs=None, seed=3)
+again.load_state_dict(state)
+fit("resumed, endless", again, steps_per_epoch=7)

@@ -70,18 +70,20 @@ class Checkpoint(keras.callbacks.Callback):
         super().__init__()
         self.dataset = dataset
         self.steps_per_batch = steps_per_batch
+        self.steps = 0
 
     def on_train_batch_end(self, batch, logs=None):
-        if batch == 3:
-            batches = (batch + 1) // self.steps_per_batch
+        self.steps += 1  # over all epochs
+        if self.steps == 4:
+            batches = self.steps // self.steps_per_batch
             self.state = json.dumps(self.dataset.state_dict(batches=batches))
             raise PreemptionError
 
 
-def fit_until_stopped(model, dataset, steps_per_batch=1):
+def fit_until_stopped(model, dataset, steps_per_batch=1, **arguments):
     """Train until the job is preempted, and return the dataset's state."""
     checkpoint = Checkpoint(dataset, steps_per_batch)
     try:
-        model.fit(dataset, verbose=0, shuffle=False, callbacks=[checkpoint])
+        model.fit(dataset, verbose=0, shuffle=False, callbacks=[checkpoint], **arguments)
     except PreemptionError:
         return json.loads(checkpoint.state)
