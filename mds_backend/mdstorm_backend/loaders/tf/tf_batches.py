@@ -6,13 +6,13 @@ which batches were read and requested.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.distribute import distribute_lib
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base.threads import OwnContext
@@ -69,7 +69,7 @@ def make_tf_dataset(
         # The pass does not log that it is endless: that would be too early, since TensorFlow reads
         # ahead, and needless if Keras counts steps.
         quiet = replace(options, logs_endless=False)
-        ahead = _REQUESTED_AHEAD if has_replicas() else 0
+        ahead = requested_ahead if tf.executing_eagerly() else int  # graph mode has no strategies
         return TFRuns(quiet, loaders.Batching(batch_size), ahead)
 
     def build() -> Any:
@@ -260,19 +260,28 @@ def v1_class() -> Any:
 
 
 _WORKERS = ("chief", "worker")
-#: Maximum number of batches that a strategy with several replicas requests ahead. Each of n
-#: replicas has two parts ready, and a thread holds one more, which makes 2n + 1 parts. A batch has
-#: n parts, so these are parts of at most 3 batches.
-_REQUESTED_AHEAD = 3
 
 
-def has_replicas() -> bool:
-    """Whether a strategy may divide batches among several devices in this process."""
-    if not tf.executing_eagerly():
-        return False
-    names = (tf.DeviceSpec.from_string(d.name) for d in tf.config.list_logical_devices())
-    alike = Counter((name.job, name.task, name.device_type) for name in names)
-    return max(alike.values(), default=1) > 1
+def requested_ahead() -> int:
+    """Return how many batches TensorFlow may request ahead of the one in use.
+
+    Under a strategy, Keras takes one batch to build the model, and then begins again. In the
+    meantime, other batches are requested. Each of n replicas has two parts of a batch ready, and a
+    thread holds one more. These are 2n + 1 parts of at most three batches, because a batch has n
+    parts. If the user adds a `map`, TensorFlow calls its function for up to 16 more batches.
+    """
+    return 19 if has_strategy() else 0
+
+
+def has_strategy() -> bool:
+    """Whether this process has created a strategy, which may read any dataset.
+
+    TensorFlow has no public function for this: `tf.distribute.has_strategy` is true only in a
+    strategy's scope, and datasets are often created and read outside of it. TensorFlow's own
+    monitoring records the latest strategy. Without this record, assume that there is a strategy.
+    """
+    gauge = getattr(distribute_lib, "distribution_strategy_gauge", None)
+    return gauge is None or any(gauge.get_cell(api).value() for api in ("V1", "V2"))
 
 
 def in_cluster() -> bool:

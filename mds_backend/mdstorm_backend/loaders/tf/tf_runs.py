@@ -18,7 +18,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
 from typing import Any
@@ -174,11 +174,13 @@ class TFRuns:
         The data to read, and how.
     batching : Batching
         How batches are made.
-    ahead : int
-        Number of batches that TensorFlow may request ahead of the one in use.
+    ahead : callable
+        Returns how many batches TensorFlow may request ahead of the one in use.
     """
 
-    def __init__(self, options: ReaderOptions, batching: Batching, ahead: int = 0) -> None:
+    def __init__(
+        self, options: ReaderOptions, batching: Batching, ahead: Callable[[], int] = int
+    ) -> None:
         self.loader = Loader(options, batching)
         self._ahead = ahead
         self._run: TFRun | None = None
@@ -259,7 +261,7 @@ class TFRuns:
             under_way.reach()
         self._run = run
         # A peek by Python code takes one batch; TensorFlow may request further batches ahead.
-        run.current = self.loader.next_pass(Consumer(peek=1 if is_announced else 1 + self._ahead))
+        run.current = self.loader.next_pass(Consumer(peek=1 if is_announced else 1 + self._ahead()))
         self._check_claim()
         return run
 

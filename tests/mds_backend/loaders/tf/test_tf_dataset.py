@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -496,7 +497,7 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
 def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     numbers: Dataset, taken_ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tf_batches, "has_replicas", lambda: True)
+    monkeypatch.setattr(tf_batches, "requested_ahead", lambda: 3)
     first, second = made_in("exact", numbers), made_in("exact", numbers)
     whole = column(islice(first, 4)) and column(made_in("exact", numbers))
     second.load_state_dict(first.state_dict())
@@ -506,6 +507,31 @@ def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     second.load_state_dict(first.state_dict())
     assert column(second.take(5)) == whole[4:9]
     assert column(second.take(1)) != whole[4:5]
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # the first epoch is incomplete
+@pytest.mark.parametrize("name", ["MirroredStrategy", "OneDeviceStrategy"])
+def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
+    numbers: Dataset, name: str
+) -> None:
+    """Keras takes a batch first, and the strategy and `map` request others ahead."""
+    devices: Any = "/cpu:0" if name == "OneDeviceStrategy" else ["/cpu:0"]
+    strategy = getattr(tf.distribute, name)(devices)
+    first, second = made_in("exact", numbers), made_in("exact", numbers)
+    whole = column(islice(first, 4)) and column(made_in("exact", numbers))
+    second.load_state_dict(first.state_dict())
+    trained: list[list[int]] = []
+
+    class Recorder(keras.layers.Layer):
+        def call(self, numbers: Any) -> Any:  # Keras has converted them to float32
+            tf.numpy_function(lambda rows: trained.append(rows.tolist()), [numbers], [])
+            return tf.expand_dims(tf.cast(numbers, tf.float32), 1)
+
+    with strategy.scope():
+        model = keras.Sequential([Recorder(), keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+    model.fit(second.map(lambda batch: (batch.number, batch.number)), shuffle=False, verbose=0)
+    assert trained == whole[4:]
 
 
 @pytest.mark.parametrize("read", [column, lambda dataset: column(dataset.map(lambda batch: batch))])
