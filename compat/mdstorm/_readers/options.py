@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-import pyarrow as pa
-
 from mdstorm._datasets.decoded_source import DecodedSource
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
@@ -28,7 +26,7 @@ from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
-from mdstorm_backend.format import Batch, Schema, holds_decimals, num_rows
+from mdstorm_backend.format import Batch, Schema, holds_decimals
 from mdstorm_backend.loaders import NullPolicy, ReaderOptions
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
@@ -270,15 +268,11 @@ class Steps:
         self.keeps_rows = keeps_rows and not self._filters
 
     def __call__(self, batch: Batch) -> Batch:
-        """Filter and change a batch; the user's function is not called for an empty batch."""
+        """Filter and change a batch."""
         for step in self._filters:
             batch = step(batch)
         batch = {name: batch[name] for name in self._read}
-        if self._change is None:
-            return batch
-        if num_rows(batch) == 0:
-            return {name: batch.get(name, pa.nulls(0)) for name in self.columns}
-        return self._change(batch)
+        return batch if self._change is None else self._change(batch)
 
 
 def _warn_of_whole_passes(_epoch: int) -> None:

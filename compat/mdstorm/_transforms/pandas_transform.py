@@ -43,6 +43,8 @@ class PandasTransform(row_transform.DeclaredTransform):
         TransformError
             If the function returns undeclared columns or arrays with undeclared shapes.
         """
+        if not mds.num_rows(batch):
+            return self.without_rows(batch)
         frame = batch_to_frame(batch, self.schema)
         if self.spec.func is not None:
             frame = self.spec.func(frame)

@@ -16,7 +16,7 @@ from mdstorm._rows import cells
 from mdstorm.errors import NoMatchingFieldsError, RowTransformError, TransformError
 from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
 from mdstorm_backend.base import choose_among
-from mdstorm_backend.format import Batch, Schema, Values
+from mdstorm_backend.format import Batch, Schema, Values, num_rows
 from mdstorm_backend.read import objects
 
 _NUMBERS = "biuf"
@@ -69,6 +69,13 @@ class DeclaredTransform:
                 "one with selected_fields, or list fewer in removed_fields"
             )
 
+    def without_rows(self, batch: Batch) -> Batch:
+        """Transform a batch without rows, for which the user's function is not called."""
+        return {
+            name: _no_values(self.edited[name]) if name in self.edited else batch[name]
+            for name in self.columns
+        }
+
     def enforce(self, name: str, values: Values) -> Values:
         """Convert a declared column with `as_declared`; return other columns unchanged."""
         field = self.edited.get(name)
@@ -82,6 +89,15 @@ def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
     except TypeError:
         return np.dtype(object)
     return dtype
+
+
+def _no_values(field: EditedField) -> Values:
+    """Return the values of a declared column in a batch without rows."""
+    _, numpy_type, shape, _ = field
+    dtype = declared_dtype(numpy_type)
+    if dtype.kind not in _NUMBERS:
+        return pa.nulls(0)
+    return np.empty((0, *(size or 0 for size in shape)), dtype)
 
 
 def as_declared(values: Values, field: EditedField) -> Values:
@@ -222,6 +238,8 @@ class RowTransform(DeclaredTransform):
         TransformError
             If a field's type or shape differs from the declared one.
         """
+        if not num_rows(batch):
+            return self.without_rows(batch)
         if self.spec.func is None:
             kept = {name: self._decoded(name, batch[name]) for name in self.columns}
             return {name: self.enforce(name, values) for name, values in kept.items()}

@@ -165,9 +165,13 @@ class ImageDecoder:
         """Return a decoder for images that a transform leaves encoded; None if it leaves none."""
         if transform is None:
             return self
-        unchanged = getattr(transform, "unchanged", ())
-        left = tuple(column for column in self.stored if column.name in unchanged)
+        unchanged = frozenset(getattr(transform, "unchanged", ()))
+        left = tuple(c for c in self.stored if unchanged >= self._needed(c.name))
         return replace(self, stored=left) if left else None
+
+    def _needed(self, name: str) -> set[str]:
+        """Return the columns that decoding a column needs: itself, and its mask if it has one."""
+        return {name, name + MASK_SUFFIX} if name in self.masked else {name}
 
     def __call__(self, batch: Batch, threads: int | None = None) -> Batch:
         """Decode the images in a batch, each directly into its position in the column's array.

@@ -161,3 +161,15 @@ def test_empty_image_is_reported_as_corrupt_and_not_as_null(tmp_path: Path) -> N
     assert not torch_pixels(empty, decode="image", size=16, null_masks=["image"]).any()
     with pytest.raises(InvalidArgumentError, match=r"'image' is null in all rows .* pass size="):
         torch_pixels(empty, decode="image", null_masks=["image"])
+
+
+@FRAMEWORKS
+@pytest.mark.parametrize("selected", [["image"], ["image", "image_is_null"]])
+def test_selection_may_leave_out_the_mask_of_images(
+    tmp_path: Path, pixels: Callable[..., Any], selected: list[str]
+) -> None:
+    made = converter(tmp_path, [file(9), None, *map(file, range(2, ROWS))])
+    spec = TransformSpec(selected_fields=selected)
+    found = pixels(made, decode="image", null_masks=["image"], transform_spec=spec)
+    assert found[1].max() == 0
+    assert found[0].max() == 9

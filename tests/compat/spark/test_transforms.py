@@ -249,3 +249,23 @@ def test_unknown_type_in_edit_fields_raises_error(two: SparkDatasetConverter, dt
     spec = returning([1, 2], dtype)
     with pytest.raises(InvalidArgumentError, match="Unknown mapping of numpy"):
         two.make_tf_dataset(transform_spec=spec)
+
+
+@with_either
+@pytest.mark.parametrize("shape", [(3,), (None,), (2, 2)], ids=str)
+def test_batches_without_rows_have_the_declared_columns(
+    tmp_path: Path, read: Read, shape: tuple[int | None, ...]
+) -> None:
+    """In the elastic order, filters may leave a batch without rows."""
+    made = converter_of(tmp_path, {"n": range(6)}, {"n": "long"})
+
+    def add(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.assign(added=[np.full([size or 3 for size in shape], n) for n in frame["n"]])
+
+    spec = TransformSpec(add, edit_fields=[("added", np.int64, shape, False)])
+    arguments = {**IN_ORDER, "batch_size": 3, "order": "elastic", "filters": [("n", "<", 2)]}
+    batches = read(made, transform_spec=spec, **arguments)
+    assert [batch["n"] for batch in batches] == [[0, 1], []]
+    assert batches[1]["added"] == []
+    *_, last = made.make_torch_dataloader(transform_spec=spec, **arguments)
+    assert last["added"].shape == (0, *(size or 0 for size in shape))
