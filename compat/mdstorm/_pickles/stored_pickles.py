@@ -266,7 +266,7 @@ class _Allowance:
     def take(self, count: int) -> None:
         self._left -= count
         if self._left < 0:
-            raise unpickler.refused("values share their row groups")
+            raise unpickler.refused("its row group index has more entries than its size allows")
 
 
 def _stored_index(node: Any, allowance: _Allowance) -> StoredIndex:

@@ -131,8 +131,8 @@ class Conversion:
         matches = [match for match in map(_NAME.fullmatch, sizes) if match]
         if any(match["job"] != self.job for match in matches):
             raise errors.DatasetExistsError(
-                f"{self.location.url} holds part of an interrupted conversion of another source, "
-                "of a source that has changed since, or with other options. Run that conversion "
+                f"{self.location.url} holds part of an interrupted conversion, but its source or "
+                "its options were different, or the source has changed since. Run that conversion "
                 "again to finish it, choose another directory, or start over with resume=False "
                 "(--no-resume)"
             )

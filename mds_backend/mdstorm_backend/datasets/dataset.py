@@ -348,8 +348,8 @@ def _check_nulls(shard: MDSShard) -> None:
     if any(not schema[name].is_floating for name in hidden):
         raise CorruptDatasetError(
             f"{shard.url} holds nulls in {sorted(hidden)} that the index does not record: another "
-            "program has rewritten it. Restore the index with `mdstorm reindex`, or "
-            "merge the datasets with mdstorm_backend.merge_index",
+            "program has rewritten the index. Rebuild it with `mdstorm reindex --force` or, if the "
+            "program merged several datasets, with mdstorm_backend.merge_index",
             url=shard.url,
         )
 

@@ -369,9 +369,10 @@ class OpenedDataset:
         """Raise StateMismatchError if `samples` samples end within a batch of a worker process."""
         if samples % whole:
             raise StateMismatchError(
-                f"{samples} samples on this rank end in the middle of the batches of "
-                f"{self._samples_at_a_time} that worker processes read, so it is not known which "
-                "samples were yielded: pass the batch_size of the DataLoader to the dataset"
+                f"worker processes read {self._samples_at_a_time} samples at a time, and "
+                f"{samples} samples on this rank are not a whole number of such reads by all "
+                "workers, so it is not known which samples were yielded: pass the batch_size of "
+                "the DataLoader to the dataset"
             )
 
     def load_state_dict(self, obj: dict[str, Any]) -> None:
