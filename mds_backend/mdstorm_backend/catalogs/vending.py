@@ -197,8 +197,8 @@ def lease_of_iceberg(config: Mapping[str, str], whose: str) -> Lease:
         return Lease({"token": token}, _seconds(config, "gcs.oauth2.token-expires-at"))
     raise errors.StorageError(
         f"{whose}: the catalog returned no supported credentials. Check that "
-        "it is allowed to issue credentials, or pass them as storage_options with the table's "
-        "metadata file"
+        "it is allowed to issue credentials. Or open the table by the URL of its metadata file "
+        "instead of its name, and pass your own credentials in storage_options"
     )
 
 
