@@ -5,6 +5,7 @@ import logging
 import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from multiprocessing import queues
 from typing import Any
 
 
@@ -42,14 +43,18 @@ def delayed_interrupt(
 ) -> Callable[[int, Any], None]:
     """Return a signal handler that raises KeyboardInterrupt, but not in functions that must finish.
 
-    These are functions named in `handing_over`, which hand over a batch, logging, and pytest's own
-    hook. If one of them is running, `timer` sends the timer's signal later.
+    These are functions named in `handing_over`, which hand over a batch, logging, putting an item
+    into a queue of processes, and pytest's own hook. If one of them is running, `timer` sends the
+    timer's signal later.
     """
     delayed_in = {*handing_over, "interrupt"}  # "interrupt" is the handler itself
 
     def interrupt(number: int, frame: Any) -> None:
         if frame is not None and (
-            frame.f_code.co_name in delayed_in or _in_logging(frame) or _is_reporting(frame)
+            frame.f_code.co_name in delayed_in
+            or _in_logging(frame)
+            or _is_in(frame, "put", queues.__file__)
+            or _is_in(frame, "unraisable_hook")
         ):
             # Long enough for the function to advance, even on a busy machine.
             signal.setitimer(timer, 1e-3)
@@ -67,11 +72,19 @@ def _in_logging(frame: Any) -> bool:
     return bool(frame.f_code.co_filename == logging.__file__)
 
 
-def _is_reporting(frame: Any) -> bool:
-    """Whether pytest's hook for finalizer errors is running, which must not be interrupted."""
-    while frame is not None and frame.f_code.co_name != "unraisable_hook":
+def _is_in(frame: Any, name: str, file: str = "") -> bool:
+    """Whether a function that must not be interrupted is running in this frame or calls it.
+
+    This is pytest's hook for errors in finalizers, and `put` of the queues in which PyTorch sends
+    numbers to worker processes: an exception just after it has acquired its lock, but before its
+    ``with`` block begins, would leave the queue locked, and its next `put` would wait forever.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == name and code.co_filename.endswith(file):
+            return True
         frame = frame.f_back
-    return frame is not None
+    return False
 
 
 class CtrlC:

@@ -83,4 +83,5 @@ def numbers(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Numbers:
 
 def epochs(output: str) -> list[str]:
     """Return the row counts that a program prints for its epochs."""
-    return re.findall(r"^(?:\[.*\])?epoch \d: (.*)", output, re.MULTILINE)
+    # Ray may write a line of its own log after the text, without a line break in between.
+    return re.findall(r"^(?:\[.*\])?epoch \d: ([^\x1b\n]*)", output, re.MULTILINE)

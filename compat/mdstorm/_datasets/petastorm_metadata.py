@@ -393,8 +393,8 @@ def _check_same_schema(
         f"{source.url} has {len(described)} files with the schema {stored._name!r}, and new files "
         f"with {unischema._name!r}, which differs in the fields {differing}. The metadata is for "
         f"{stored._name!r}. Remove the new files, {sorted(files - described)}, and write their "
-        "rows to another directory, or replace all files with mode('overwrite'); if one schema fits all files, store "
-        "it with generate_petastorm_metadata"
+        "rows to another directory, or replace all files with mode('overwrite'); if one schema "
+        "fits all files, store it with generate_petastorm_metadata"
     )
 
 
