@@ -317,10 +317,10 @@ def databricks_path(path: str) -> str:
         return path
     if path.startswith("dbfs:///") or (path.startswith("dbfs:/") and path[6:7] != "/"):
         return "file:/dbfs/" + path.removeprefix("dbfs:").lstrip("/")
-    prefix = f"Write it as file:{path}. " if path.startswith("/dbfs/") else ""
+    remedy = f"Write it as file:{path}. " if path.startswith("/dbfs/") else ""
     raise errors.UnsupportedURLError(
         "On databricks runtime, if `df` is a string, it must be a dbfs fuse path like "
-        f"file:/dbfs/xx or dbfs:/xx, found {path!r}. {prefix}Read other URLs with "
+        f"file:/dbfs/xx or dbfs:/xx, found {path!r}. {remedy}Read other URLs with "
         "mdstorm.make_batch_reader, or create the converter with SparkDatasetConverter(url, "
         f"file_urls, number_of_rows){hint_of_parts(path)}"
     )

@@ -126,6 +126,8 @@ def test_dbfs_urls_map_to_mount_on_databricks(monkeypatch: pytest.MonkeyPatch) -
     for path in ("dbfs://x/y", "/dbfs/x", "s3://bucket/x", "/Volumes/a/b", "file:/dbfs", "dbfs:x"):
         with pytest.raises(UnsupportedURLError, match="must be a dbfs fuse path like"):
             databricks_path(path)
+    with pytest.raises(UnsupportedURLError, match="Write it as file:/dbfs/x"):
+        databricks_path("/dbfs/x")
 
 
 def test_directory_name_with_glob_characters_is_read_literally(tmp_path: Path) -> None:
