@@ -257,5 +257,5 @@ def test_len_of_training_data_raises_error_after_loading_state_from_different_wo
     if world_size == 1:
         assert len(module.train_dataloader()) == ROWS // 100 + 1
     else:
-        with pytest.raises(TypeError, match="a different world"):
+        with pytest.raises(TypeError, match="a different number of processes"):
             len(module.train_dataloader())
