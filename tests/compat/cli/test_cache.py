@@ -121,7 +121,7 @@ class TestCopies:
         assert [one.url for one in list_copies(str(tmp_path))] == copies[2:]
         nothing = self.remove(tmp_path, "--yes")
         assert (nothing.exit_code, nothing.stdout) == (0, "")
-        assert "no copy has been unused" in nothing.stderr
+        assert "no copies to remove" in nothing.stderr
         assert (tmp_path / "elsewhere" / f"{NAME}1" / "index.json").exists()
 
     def test_rm_asks_for_confirmation(

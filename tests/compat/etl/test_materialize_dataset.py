@@ -123,7 +123,7 @@ def test_reader_error_names_files_from_earlier_failed_block(tmp_path: Path) -> N
         ):
             pq.write_table(pa.table({"vec": [value]}), tmp_path / f"{name}.parquet")
     message = (
-        r"/b.parquet holds an array of shape \(3,\), but the schema declares \(2,\).* remove it"
+        r"/b.parquet holds an array of shape \(3,\), but the schema declares \(2,\).* remove the"
     )
     unnamed = r"files that its metadata does not list: \['b.parquet'\], 1 in all.* schema 'a'"
     with pytest.warns(UserWarning, match=unnamed), pytest.warns(match="make_reader"):
