@@ -30,6 +30,12 @@ _DECADE = (WIDTH - LABELS - VALUES) / math.log10(_MOST / _LEAST)
 _NAMES = {
     "the same over ten epochs": "torch in order over ten epochs, against BatchedDataLoader",
     "the same epoch again, from the cache": "one epoch from S3 again, now from the cache",
+    "torch in order after tf.data in the same process, against without": (
+        "torch in order, in a process that has used tf.data, against torch alone"
+    ),
+    "torch shuffled after tf.data in the same process, against without": (
+        "torch shuffled, in a process that has used tf.data, against torch alone"
+    ),
     "dataset[i] of 3 KB bytes": "dataset[i], samples of 3 KB one at a time",
     "dataset[i] of 26 numbers": "dataset[i], rows of 26 numbers one at a time",
 }
@@ -79,7 +85,9 @@ smaller with larger batches.
 
 ## Samples, against MosaicML Streaming
 
-Both libraries read the same files, with 0 or 2 workers, whichever is faster.
+Both libraries read the same files. mdstorm's loaders have no worker processes. MosaicML Streaming's
+run with none and with two, and the better figure counts; images are decoded in two of them, and in
+two threads in mdstorm.
 
 {samples}
 
