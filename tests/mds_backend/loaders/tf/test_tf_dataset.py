@@ -509,29 +509,54 @@ def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     assert column(second.take(1)) != whole[4:5]
 
 
-@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # the first epoch is incomplete
-@pytest.mark.parametrize("name", ["MirroredStrategy", "OneDeviceStrategy"])
-def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
-    numbers: Dataset, name: str
-) -> None:
-    """Keras takes a batch first, and the strategy and `map` request others ahead."""
-    devices: Any = "/cpu:0" if name == "OneDeviceStrategy" else ["/cpu:0"]
-    strategy = getattr(tf.distribute, name)(devices)
-    first, second = made_in("exact", numbers), made_in("exact", numbers)
-    whole = column(islice(first, 4)) and column(made_in("exact", numbers))
-    second.load_state_dict(first.state_dict())
-    trained: list[list[int]] = []
+def strategy_called(name: str) -> Any:
+    """Return a strategy with one replica."""
+    return getattr(tf.distribute, name)("/cpu:0" if name == "OneDeviceStrategy" else ["/cpu:0"])
+
+
+def recording_model(trained: list[list[int]]) -> Any:
+    """Return a model that appends the numbers in each batch to `trained`."""
 
     class Recorder(keras.layers.Layer):
         def call(self, numbers: Any) -> Any:  # Keras has converted them to float32
             tf.numpy_function(lambda rows: trained.append(rows.tolist()), [numbers], [])
             return tf.expand_dims(tf.cast(numbers, tf.float32), 1)
 
-    with strategy.scope():
-        model = keras.Sequential([Recorder(), keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
+    model = keras.Sequential([Recorder(), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:Your input ran out of data")  # the first epoch is incomplete
+@pytest.mark.parametrize("name", ["MirroredStrategy", "OneDeviceStrategy"])
+def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
+    numbers: Dataset, name: str
+) -> None:
+    """Keras takes a batch first, and the strategy and `map` request others ahead."""
+    first, second = made_in("exact", numbers), made_in("exact", numbers)
+    whole = column(islice(first, 4)) and column(made_in("exact", numbers))
+    second.load_state_dict(first.state_dict())
+    trained: list[list[int]] = []
+    with strategy_called(name).scope():
+        model = recording_model(trained)
     model.fit(second.map(lambda batch: (batch.number, batch.number)), shuffle=False, verbose=0)
     assert trained == whole[4:]
+
+
+@pytest.mark.parametrize("name", ["MirroredStrategy", "OneDeviceStrategy"])
+def test_repeated_fit_calls_of_few_steps_under_strategy_begin_new_epochs(
+    numbers: Dataset, name: str
+) -> None:
+    dataset, again = (made_in("exact", numbers, num_epochs=None) for _ in range(2))
+    epochs = [column(islice(again, 2)) for _ in range(6)]
+    trained: list[list[int]] = []
+    with strategy_called(name).scope():
+        model = recording_model(trained)
+    pairs = dataset.map(lambda batch: (batch.number, batch.number))
+    for _ in range(3):
+        model.fit(pairs, steps_per_epoch=2, shuffle=False, verbose=0)
+    read = [epochs.index(trained[begin : begin + 2]) for begin in (0, 2, 4)]
+    assert read == sorted(set(read))
 
 
 @pytest.mark.parametrize("read", [column, lambda dataset: column(dataset.map(lambda batch: batch))])
