@@ -376,8 +376,9 @@ def test_workers_end_if_an_error_leaves_their_loader_in_a_cycle(
         except ValueError as error:
             in_cycle = error  # its traceback refers to this frame and the loader
             assert in_cycle
-        return [process.pid for process in multiprocessing.active_children()]
+        return [process.pid for process in set(multiprocessing.active_children()) - before]
 
+    before = set(multiprocessing.active_children())  # of loaders interrupted while they started
     killed: list[Any] = []
     kill = BaseProcess.terminate
 
