@@ -273,8 +273,7 @@ class ExactPlan(Plan):
         begin, epoch = self.begin, done // max(self.num_samples, 1)
         is_begun = epoch + begin.pass_epoch == begin.epoch
         lanes = (begin.lanes if is_begun else ()) or (self._own_lanes,)
-        stop = self._stop if self._own_lanes.padded_to else None
-        return EpochLanes(self.num_samples, epoch * self.num_samples, stop, lanes)
+        return EpochLanes(self.num_samples, epoch * self.num_samples, self._stop, lanes)
 
     def _chunks(self) -> Iterator[Chunk]:
         done, rank = self._first, self.order.rank

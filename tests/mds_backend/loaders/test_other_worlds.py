@@ -95,6 +95,13 @@ def test_each_row_is_read_once_per_epoch_over_any_chain_of_worlds(
     assert Counter(seen) == Counter(dict.fromkeys(range(ROWS), epochs))
 
 
+def test_state_of_padded_world_resumes_in_one_process_without_padding(numbers: Dataset) -> None:
+    before = Ranks(numbers, 2, 4, padded=True)
+    seen = before.take(1)
+    seen += Ranks(numbers, 1, 7, before.loaders[1].state_dict()).take(None)
+    assert Counter(seen) == Counter(range(ROWS))
+
+
 def test_rank_of_a_padded_world_may_have_no_remaining_rows(numbers: Dataset) -> None:
     before = Ranks(numbers, 1, ROWS - 2)
     seen = before.take(1)
