@@ -59,6 +59,15 @@ with warnings.catch_warnings():  # the first epoch is incomplete, and Keras warn
     warnings.simplefilter("ignore")
     fit("resumed", again, epochs=2)
 
+Recorder.part = "resumed, class weights"
+state = fit_until_stopped(make_model(), make())
+again = make()
+again.load_state_dict(state)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    # Keras adds a `map`, which requests batches ahead when PyTorch or JAX builds the model.
+    fit("resumed, class weights", again, class_weight={0: 1.0, 1: 2.0})
+
 fit("uninterrupted, endless", make(num_epochs=None, seed=3), steps_per_epoch=11)
 Recorder.part = "resumed, endless"
 # Stops in the second epoch of `fit`, in the same iteration over the dataset.
