@@ -6,6 +6,8 @@ which batches were read and requested.
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +21,7 @@ from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.tf import tf_columns, tf_pipeline
 from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
-from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
+from mdstorm_backend.loaders.tf.tf_runs import Peeks, TFRun, TFRuns
 from mdstorm_backend.read.reader import check_batch_size
 
 
@@ -69,8 +71,9 @@ def make_tf_dataset(
         # The pass does not log that it is endless: that would be too early, since TensorFlow reads
         # ahead, and needless if Keras counts steps.
         quiet = replace(options, logs_endless=False)
-        ahead = requested_ahead if tf.executing_eagerly() else int  # graph mode has no strategies
-        return TFRuns(quiet, loaders.Batching(batch_size), ahead)
+        # Graph mode has no strategies, and no iterators in Python.
+        peeks = most_peeked if tf.executing_eagerly() else Peeks
+        return TFRuns(quiet, loaders.Batching(batch_size), peeks)
 
     def build() -> Any:
         runs = opened()
@@ -125,12 +128,8 @@ class ContextDataset(Described, OwnContext):
         return self if here is self._home else type(self)(self._build, self._runs)
 
     def __iter__(self) -> Any:
-        runs = self._runs()
-        run = runs.announce()
-        iterator: Any = super().__iter__()  # type: ignore[misc]
-        kind: Any = type(iterator)
-        iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
-        iterator.__class__ = _counting_class(kind)
+        run = self._runs().announce(reads_ahead=False)
+        iterator = _announced(self, self._runs(), run, _counting_class)
         run.loop.begun()
         return iterator
 
@@ -192,6 +191,40 @@ def _dataset_class() -> Any:
     return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
+def _announced(dataset: Any, runs: TFRuns, run: TFRun, class_of: Callable[[Any], Any]) -> Any:
+    """Return TensorFlow's iterator over a dataset, as an instance of a subclass of its class."""
+    iterator: Any = tf.data.Dataset.__iter__(dataset)
+    iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
+    iterator.__class__ = class_of(type(iterator))
+    run.iterator = weakref.ref(iterator)
+    return iterator
+
+
+@lru_cache(maxsize=8)
+def _reporting_class(iterator_class: Any) -> Any:
+    """Return a subclass of TensorFlow's iterator class that reports requests by Python code."""
+
+    class ReportingIterator(iterator_class):  # type: ignore[misc]
+        """An iterator over a dataset that was made with `map` and similar methods."""
+
+        _mdstorm_run: TFRun
+        _mdstorm_runs: TFRuns
+
+        def __next__(self) -> Any:
+            self._mdstorm_report()
+            return super().__next__()
+
+        def get_next(self) -> Any:
+            self._mdstorm_report()
+            return super().get_next()
+
+        def _mdstorm_report(self) -> None:
+            if tf.executing_eagerly():  # a tf.function that is being traced requests nothing
+                self._mdstorm_runs.want(self._mdstorm_run)
+
+    return ReportingIterator
+
+
 @lru_cache(maxsize=8)
 def _counting_class(iterator_class: Any) -> Any:
     """Return a subclass of TensorFlow's iterator class that counts the batches taken."""
@@ -214,10 +247,11 @@ def _counting_class(iterator_class: Any) -> Any:
             return self._mdstorm_take(super().get_next)
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
+            if not tf.executing_eagerly():  # a tf.function that is being traced takes nothing
+                return take()
             run = self._mdstorm_run
             run.record_request()
-            if run.current is None:
-                self._mdstorm_runs.begin_next(run)
+            self._mdstorm_runs.want(run)
             try:
                 batch = take()
             except (StopIteration, tf.errors.OutOfRangeError):
@@ -230,19 +264,42 @@ def _counting_class(iterator_class: Any) -> Any:
     return CountingIterator
 
 
-_KEPT_BY = ("cache", "map", "prefetch", "repeat", "shuffle", "skip", "take", "with_options")
+#: Methods that make a dataset from another one, whose iterators report requests by Python code.
+_DERIVING = (
+    "batch",
+    "cache",
+    "enumerate",
+    "filter",
+    "map",
+    "prefetch",
+    "repeat",
+    "shuffle",
+    "skip",
+    "take",
+    "unbatch",
+    "with_options",
+)
 
 
 def v1_class() -> Any:
-    """Return a subclass of TensorFlow's version 1 datasets whose ``map`` keeps the cardinality.
+    """Return a subclass of TensorFlow's version 1 datasets for datasets made by `_DERIVING`.
 
     In version 1, ``map`` drops the cardinality, and Keras then reads until the data run out, with a
-    warning.
+    warning. These methods are therefore those of version 2.
     """
     adapter = type(tf.compat.v1.data.Dataset.from_tensors(0))
 
     class V1Dataset(adapter):  # type: ignore[misc, valid-type]
         """A version 1 dataset that keeps its cardinality, like a version 2 dataset."""
+
+        #: Returns the iterations of the dataset from which this one was made, if it is only one.
+        _runs: Callable[[], TFRuns] | None = None
+
+        def __iter__(self) -> Any:
+            if self._runs is None:
+                return super().__iter__()
+            runs = self._runs()
+            return _announced(self, runs, runs.announce(reads_ahead=True), _reporting_class)
 
         def concatenate(self, dataset: Any, name: str | None = None) -> Any:
             first, second = (tf_pipeline.with_known_shapes(part) for part in (self, dataset))
@@ -250,11 +307,13 @@ def v1_class() -> Any:
 
     def as_in_version_2(method: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
-            return V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))
+            made = V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))
+            made._runs = self._runs
+            return made
 
         return call
 
-    for method in _KEPT_BY:
+    for method in _DERIVING:
         setattr(V1Dataset, method, as_in_version_2(method))
     return V1Dataset
 
@@ -262,15 +321,20 @@ def v1_class() -> Any:
 _WORKERS = ("chief", "worker")
 
 
-def requested_ahead() -> int:
-    """Return how many batches TensorFlow may request ahead of the one in use.
+def most_peeked() -> Peeks:
+    """Return how many batches Keras may take, or TensorFlow request, before Keras trains.
 
-    Under a strategy, Keras takes one batch to build the model, and then begins again. In the
-    meantime, other batches are requested. Each of n replicas has two parts of a batch ready, and a
-    thread holds one more. These are 2n + 1 parts of at most three batches, because a batch has n
-    parts. If the user adds a `map`, TensorFlow calls its function for up to 16 more batches.
+    To build a model with PyTorch or JAX, and under a strategy in each `fit`, Keras takes one batch,
+    and then begins again. With JAX, it takes two, because it reads one ahead for the GPU.
+
+    Under a strategy, other batches are requested in the meantime. Each of n replicas has two parts
+    of a batch ready, and a thread holds one more. These are 2n + 1 parts of at most three batches,
+    because a batch has n parts. If the user adds a `map`, TensorFlow calls its function for up to
+    16 more batches.
     """
-    return 19 if has_strategy() else 0
+    keras = sys.modules.get("keras")
+    is_jax = keras is not None and keras.backend.backend() == "jax"
+    return Peeks(python=2 if is_jax else 1, tensorflow=20 if has_strategy() else 1)
 
 
 def has_strategy() -> bool:

@@ -4,7 +4,9 @@ TensorFlow calls the generators of `TFRuns` in its own threads. `TFRuns.iteratio
 iteration when its first batch is requested. `TFRuns.segments` reads its blocks ahead of use.
 `TFRuns.request` is called after the last stage that reads ahead, so it observes the requests of the
 consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves the beginning of the next
-one when its second batch or its end is requested.
+one when its second batch or its end is requested. Datasets made with `map` and similar methods may
+request batches ahead of use. So if Python code iterates over one of these, it also has to request a
+second batch or the end: see `TFRuns.want`.
 
 A `TFRun` has the queue of batches that were read (`ReadAhead`), from which it computes the position
 after a number of batches. The dataset's Python iterator, if there is one, counts the batches.
@@ -21,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
@@ -40,6 +42,21 @@ INFINITE = -1
 _of_parent: list[list[Any]] = []
 
 
+class Peeks(NamedTuple):
+    """How many batches may be requested without using up an iteration.
+
+    Attributes
+    ----------
+    python : int
+        Requested by Python code.
+    tensorflow : int
+        Requested by TensorFlow, which may request batches ahead of use.
+    """
+
+    python: int = 1
+    tensorflow: int = 1
+
+
 class TFRun:
     """One iteration over a dataset.
 
@@ -49,9 +66,20 @@ class TFRun:
         URL of the dataset, for messages.
     batches_per_epoch : float
         Number of batches after which to log that the iteration never ends; infinite if it ends.
+    peek : int
+        How many batches TensorFlow may request without using up the iteration.
 
     Attributes
     ----------
+    peek : int
+        As given.
+    wanted : int or None
+        Number of batches that Python code has requested, from this dataset or from one that was
+        made with `map` and similar methods; None if TensorFlow takes the batches.
+    ends_ahead : bool
+        Whether TensorFlow has requested the end of what may still be a peek by Python code.
+    iterator : callable
+        Returns Python's iterator, or None if there is none.
     current : Pass or None
         The pass, at a requested batch; None before the first request.
     is_counted : bool
@@ -70,8 +98,14 @@ class TFRun:
         Set unless the iteration is reading.
     """
 
-    def __init__(self, url: str = "", batches_per_epoch: float = math.inf) -> None:
+    def __init__(
+        self, url: str = "", batches_per_epoch: float = math.inf, *, peek: int = 1
+    ) -> None:
         self.current: Pass | None = None
+        self.peek = peek
+        self.wanted: int | None = None
+        self.ends_ahead = False
+        self.iterator: Callable[[], Any] = lambda: None
         self.is_counted, self.taken = False, 0
         self.loop = Recorder()
         self.pipeline: Recorder | None = None
@@ -81,6 +115,13 @@ class TFRun:
         self._process = os.getpid()
         self.queue = ReadAhead()
         self.requested, self._following = 0, 1
+
+    @property
+    def is_peek(self) -> bool:
+        """Whether Python code has requested too few batches for the pass to count."""
+        if self.wanted is None or self.current is None:
+            return False
+        return not self.current.has_counted and self.wanted < self.current.counts_from
 
     def request(self) -> int:
         """Record a request for a batch; return how many batches to yield before the next call.
@@ -100,10 +141,13 @@ class TFRun:
     def reach(self) -> int:
         """Advance the pass to the batch that was requested last, and return its number.
 
-        If that batch has not been read yet, advance to the last batch that has been read.
+        If that batch has not been read yet, advance to the last batch that has been read. During a
+        peek, only the batches that Python code has requested count.
         """
         assert self.current is not None
         latest = min(self.requested, self.queue.num_read)
+        if self.is_peek:
+            latest = min(latest, self.wanted or 0)
         if (found := self.queue.latest(latest)) is not None:
             self.current.record_offset(*found)
         return latest
@@ -174,15 +218,15 @@ class TFRuns:
         The data to read, and how.
     batching : Batching
         How batches are made.
-    ahead : callable
-        Returns how many batches TensorFlow may request ahead of the one in use.
+    peeks : callable
+        Returns how many batches are a peek.
     """
 
     def __init__(
-        self, options: ReaderOptions, batching: Batching, ahead: Callable[[], int] = int
+        self, options: ReaderOptions, batching: Batching, peeks: Callable[[], Peeks] = Peeks
     ) -> None:
         self.loader = Loader(options, batching)
-        self._ahead = ahead
+        self._peeks = peeks
         self._run: TFRun | None = None
         #: Running iterations, by the numbers that identify them in TensorFlow.
         self._open: dict[int, TFRun] = {}
@@ -221,19 +265,42 @@ class TFRuns:
                 "dataset after the processes that read it have started"
             )
 
-    def announce(self) -> TFRun:
-        """Return a new run, for an iterator that Python code is about to use."""
+    def announce(self, *, reads_ahead: bool) -> TFRun:
+        """Return a new run, for an iterator that Python code has created.
+
+        Parameters
+        ----------
+        reads_ahead : bool
+            Whether the iterator may request batches ahead of use.
+        """
         options, batching, batches_per_epoch = self.loader.options, self.loader.batching, math.inf
         if options.num_epochs is None:
             rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
             batches_per_epoch = rows / batching.batch_size
-        run = TFRun(options.dataset.url, batches_per_epoch)
+        peek = self._peeks().tensorflow if reads_ahead else 1
+        run = TFRun(options.dataset.url, batches_per_epoch, peek=peek)
         self._announced.append(weakref.ref(run))
         return run
 
-    def begin_next(self, run: TFRun) -> None:
-        """Use `run` for the next iteration, whose first batch Python code is requesting."""
-        self._announced.appendleft(weakref.ref(run))
+    def want(self, run: TFRun) -> None:
+        """Record that Python code requests a batch or the end.
+
+        If that makes the iteration more than a peek, what TensorFlow has requested ahead counts.
+        """
+        if run.current is None:  # the next iteration to begin is this one
+            self._announced.appendleft(weakref.ref(run))
+        with self._lock:
+            was_peek, run.wanted = run.is_peek, (run.wanted or 0) + 1
+            if was_peek and not run.is_peek:
+                self._count_requested(run)
+
+    def _count_requested(self, run: TFRun) -> None:
+        """Count what was requested during a peek. The caller holds the lock."""
+        assert run.current is not None
+        if run.ends_ahead:
+            self._end(run, run.current)
+        else:
+            self.loader.take(run.current, run.reach())
 
     def iterations(self) -> Iterator[int]:
         """Begin an iteration and yield its number; TensorFlow resumes the generator at the end."""
@@ -244,7 +311,7 @@ class TFRuns:
             yield number
             self.end(run)
         finally:
-            if run.current is not None:
+            if run.current is not None and not run.ends_ahead:
                 run.reach()
                 run.current.leave()
             del self._open[number]
@@ -255,13 +322,18 @@ class TFRuns:
         while self._announced and (run is None or run.current is not None):
             run = self._announced.popleft()()
         is_announced = run is not None and run.current is None
+        peeks = self._peeks()
         if run is None or not is_announced:
-            run = TFRun()
+            run = TFRun(peek=peeks.tensorflow)
+            # `repeat` may begin the next iteration ahead of use, for the same iterator in Python.
+            if (last := self._run) and last.is_peek and last.iterator():
+                last.wanted = None
+                self._count_requested(last)
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
-        # A peek by Python code takes one batch; TensorFlow may request further batches ahead.
-        run.current = self.loader.next_pass(Consumer(peek=1 if is_announced else 1 + self._ahead()))
+        peek = run.peek if run.wanted is None else peeks.python
+        run.current = self.loader.next_pass(Consumer(peek=peek))
         self._check_claim()
         return run
 
@@ -308,18 +380,26 @@ class TFRuns:
         assert run.current is not None
         with self._lock:
             following = run.request()
-            self.loader.take(run.current, run.requested)
+            if not run.is_peek:
+                self.loader.take(run.current, run.requested)
         return following
 
     def end(self, run: TFRun) -> None:
         """Record that the end of an iteration is requested."""
         run.queue.is_over = True
         if run.current is not None:
-            if run.current.compared is not None:
-                run.current.compared.batches = run.queue.num_read
             with self._lock:
-                self.loader.count(run.current)
-                run.current.finish()
+                if run.is_peek and run.queue.num_read:
+                    run.ends_ahead = True
+                else:
+                    self._end(run, run.current)
+
+    def _end(self, run: TFRun, current: Pass) -> None:
+        """Count an iteration whose end was requested. The caller holds the lock."""
+        if current.compared is not None:
+            current.compared.batches = run.queue.num_read
+        self.loader.count(current)
+        current.finish()
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""

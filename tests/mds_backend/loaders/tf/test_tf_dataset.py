@@ -497,16 +497,122 @@ def test_peek_after_load_keeps_rest_of_epoch(numbers: Dataset, num_epochs: int |
 def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     numbers: Dataset, taken_ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tf_batches, "requested_ahead", lambda: 3)
+    monkeypatch.setattr(tf_batches, "most_peeked", lambda: tf_runs.Peeks(tensorflow=4))
     first, second = made_in("exact", numbers), made_in("exact", numbers)
     whole = column(islice(first, 4)) and column(made_in("exact", numbers))
     second.load_state_dict(first.state_dict())
-    assert column(second.take(1 + taken_ahead))[:1] == whole[4:5]
+    assert column(taken_by_tensorflow(second, 1 + taken_ahead))[:1] == whole[4:5]
     assert column(second.map(lambda batch: batch)) == whole[4:]
     # An iteration of five batches without an earlier peek is more than a peek.
     second.load_state_dict(first.state_dict())
-    assert column(second.take(5)) == whole[4:9]
+    assert column(taken_by_tensorflow(second, 5)) == whole[4:9]
     assert column(second.take(1)) != whole[4:5]
+
+
+def taken_by_tensorflow(dataset: Any, batches: int) -> Any:
+    """Return the first batches as a dataset whose iterators do not report requests by Python."""
+    return tf.data.Dataset.take(dataset, batches)
+
+
+def mapped(dataset: Any) -> Any:
+    """Return a dataset for which TensorFlow calls a function ahead of use."""
+    return dataset.map(lambda batch: batch)
+
+
+AHEAD = {
+    "map": mapped,
+    "prefetch": lambda dataset: dataset.prefetch(8),
+    "map and prefetch": lambda dataset: mapped(dataset).prefetch(tf.data.AUTOTUNE),
+    "shuffle": lambda dataset: dataset.shuffle(3, seed=1),
+    "batch": lambda dataset: dataset.unbatch().batch(BATCH).enumerate().map(lambda _, batch: batch),
+    "filter": lambda dataset: dataset.filter(lambda batch: True).prefetch(8),
+}
+
+
+@pytest.mark.parametrize("done", [1, 10])  # with 3 batches left, the end is also requested ahead
+@pytest.mark.parametrize("made", AHEAD.values(), ids=AHEAD)
+def test_peek_at_dataset_that_reads_ahead_keeps_rest_of_epoch(
+    numbers: Dataset, made: Any, done: int
+) -> None:
+    first, second = made_in("exact", numbers), made_in("exact", numbers)
+    whole = column(islice(first, done)) and column(made_in("exact", numbers))
+    second.load_state_dict(first.state_dict())
+    next(iter(made(second)))
+    assert sorted(column(made(second))) == sorted(whole[done:])
+    assert len(column(made(second))) == len(whole)
+
+
+@with_either_order
+def test_peek_that_requests_second_epoch_ahead_keeps_the_first(
+    numbers: Dataset, order: str
+) -> None:
+    first, second = (made_in(order, numbers, num_epochs=2) for _ in range(2))
+    whole = column(islice(first, 10)) and column(made_in(order, numbers, num_epochs=2))
+    second.load_state_dict(first.state_dict())
+    next(iter(mapped(second).prefetch(8)))
+    assert column(second) == whole[10:]
+
+
+@pytest.mark.parametrize("done", [0, 1, 10])
+def test_iterator_that_reads_ahead_uses_up_epoch_from_second_batch(
+    numbers: Dataset, done: int
+) -> None:
+    first, second, third = (made_in("exact", numbers) for _ in range(3))
+    column(islice(first, done))
+    for dataset in (second, third):
+        dataset.load_state_dict(first.state_dict())
+    epochs = [column(third), column(third)]
+    kept = iter(mapped(second))
+    assert column([next(kept), next(kept)]) == epochs[0][:2]
+    assert column(second) == epochs[1]
+
+
+@pytest.mark.parametrize("made", [lambda dataset: dataset, mapped], ids=["itself", "map"])
+def test_iterator_in_a_tf_function_uses_up_epoch_from_second_batch(
+    numbers: Dataset, made: Any
+) -> None:
+    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
+    epochs = [column(again), column(again)]
+    iterator = iter(made(dataset))
+
+    @tf.function
+    def step() -> Any:
+        return next(iterator)
+
+    assert column([step(), step(), step()]) == epochs[0][:3]
+    with pytest.raises(StateMismatchError, match="not counted"):
+        dataset.state_dict()
+    assert column(dataset) == epochs[1]
+
+
+def test_epochs_of_dataset_that_reads_ahead_follow_each_other(numbers: Dataset) -> None:
+    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
+    epochs = [column(again) for _ in range(4)]
+    assert [column(mapped(dataset)) for _ in range(2)] == epochs[:2]
+    assert column(mapped(dataset).repeat(2)) == epochs[2] + epochs[3]
+
+
+@pytest.mark.parametrize("done", [0, 12])
+def test_repeated_dataset_begins_next_epoch_ahead_of_use(numbers: Dataset, done: int) -> None:
+    first, second, third = (made_in("exact", numbers) for _ in range(3))
+    column(islice(first, done))
+    for dataset in (second, third):
+        dataset.load_state_dict(first.state_dict())
+    epochs = column(third) + column(third)
+    assert column(second.repeat(2).prefetch(64)) == epochs
+
+
+@pytest.mark.parametrize("left", [1, 5])
+def test_two_batches_that_keras_takes_on_jax_keep_rest_of_epoch(
+    numbers: Dataset, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    first, second = made_in("exact", numbers), made_in("exact", numbers)
+    whole = column(made_in("exact", numbers))
+    column(islice(first, len(whole) - left))
+    second.load_state_dict(first.state_dict())
+    column(islice(second, 2))
+    assert column(second) == whole[-left:]
 
 
 def strategy_called(name: str) -> Any:
