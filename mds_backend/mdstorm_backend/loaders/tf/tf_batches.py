@@ -128,9 +128,10 @@ class ContextDataset(Described, OwnContext):
         return self if here is self._home else type(self)(self._build, self._runs)
 
     def __iter__(self) -> Any:
-        run = self._runs().announce(reads_ahead=False)
-        iterator = _announced(self, self._runs(), run, _counting_class)
-        run.loop.begun()
+        runs = self._runs()
+        iterator = _tracked(self, runs, _counting_class)
+        runs.announce(iterator._mdstorm_run)
+        iterator._mdstorm_run.loop.begun()
         return iterator
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
@@ -191,67 +192,83 @@ def _dataset_class() -> Any:
     return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
-def _announced(dataset: Any, runs: TFRuns, run: TFRun, class_of: Callable[[Any], Any]) -> Any:
+def _tracked(dataset: Any, runs: TFRuns, class_of: Callable[[Any], Any]) -> Any:
     """Return TensorFlow's iterator over a dataset, as an instance of a subclass of its class."""
+    run = runs.new_run()  # first, because it measures how long the iterator takes
     iterator: Any = tf.data.Dataset.__iter__(dataset)
     iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
     iterator.__class__ = class_of(type(iterator))
-    run.iterator = weakref.ref(iterator)
     return iterator
 
 
 @lru_cache(maxsize=8)
-def _reporting_class(iterator_class: Any) -> Any:
-    """Return a subclass of TensorFlow's iterator class that reports requests by Python code."""
+def _tracking_class(iterator_class: Any) -> Any:
+    """Return a subclass of TensorFlow's iterator class that reports who takes its batches."""
 
-    class ReportingIterator(iterator_class):  # type: ignore[misc]
+    class TrackingIterator(iterator_class):  # type: ignore[misc]
         """An iterator over a dataset that was made with `map` and similar methods."""
 
         _mdstorm_run: TFRun
         _mdstorm_runs: TFRuns
 
         def __next__(self) -> Any:
-            self._mdstorm_report()
-            return super().__next__()
+            return self._mdstorm_take_if_eager(super().__next__)
 
         def get_next(self) -> Any:
-            self._mdstorm_report()
-            return super().get_next()
+            return self._mdstorm_take_if_eager(super().get_next)
 
-        def _mdstorm_report(self) -> None:
-            if tf.executing_eagerly():  # a tf.function that is being traced requests nothing
-                self._mdstorm_runs.want(self._mdstorm_run)
+        def get_next_as_optional(self) -> Any:
+            self._mdstorm_runs.share(self._mdstorm_run)
+            return super().get_next_as_optional()
 
-    return ReportingIterator
+        @property
+        def _type_spec(self) -> Any:
+            # TensorFlow reads this when the iterator is passed to a tf.function.
+            self._mdstorm_runs.share(self._mdstorm_run)
+            return super()._type_spec
+
+        def _mdstorm_take_if_eager(self, take: Callable[[], Any]) -> Any:
+            if tf.executing_eagerly():
+                return self._mdstorm_take(take)
+            self._mdstorm_runs.share(self._mdstorm_run)  # a tf.function is being traced
+            return take()
+
+        def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
+            runs, run = self._mdstorm_runs, self._mdstorm_run
+            if run.is_shared:
+                return take()
+            if run.received is None and run.current is None:
+                run.received = 0
+                runs.begin_next(run)
+            try:
+                batch = take()
+            except (StopIteration, tf.errors.OutOfRangeError):
+                runs.receive_end(run)
+                raise
+            runs.receive(run)
+            return batch
+
+    return TrackingIterator
 
 
 @lru_cache(maxsize=8)
 def _counting_class(iterator_class: Any) -> Any:
     """Return a subclass of TensorFlow's iterator class that counts the batches taken."""
 
-    class CountingIterator(iterator_class):  # type: ignore[misc]
-        """An iterator that reports the number of batches taken to its `TFRun`."""
+    class CountingIterator(_tracking_class(iterator_class)):  # type: ignore[misc]
+        """An iterator over the dataset of batches itself, which requests none ahead of use."""
 
-        _mdstorm_run: TFRun
-        _mdstorm_runs: TFRuns
         _iterator_resource: Any
 
         def __del__(self) -> None:
             resources, self._iterator_resource = [self._iterator_resource], None
             self._mdstorm_run.release(resources)
 
-        def __next__(self) -> Any:
-            return self._mdstorm_take(super().__next__)
-
-        def get_next(self) -> Any:
-            return self._mdstorm_take(super().get_next)
-
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
-            if not tf.executing_eagerly():  # a tf.function that is being traced takes nothing
-                return take()
             run = self._mdstorm_run
             run.record_request()
-            self._mdstorm_runs.want(run)
+            if run.current is None:
+                self._mdstorm_runs.begin_next(run)
             try:
                 batch = take()
             except (StopIteration, tf.errors.OutOfRangeError):
@@ -264,7 +281,7 @@ def _counting_class(iterator_class: Any) -> Any:
     return CountingIterator
 
 
-#: Methods that make a dataset from another one, whose iterators report requests by Python code.
+#: Methods that make a dataset from another one, whose iterators report what Python code receives.
 _DERIVING = (
     "batch",
     "cache",
@@ -294,12 +311,16 @@ def v1_class() -> Any:
 
         #: Returns the iterations of the dataset from which this one was made, if it is only one.
         _runs: Callable[[], TFRuns] | None = None
+        #: Whether one iteration may consist of several iterations of that dataset.
+        _repeats = False
 
         def __iter__(self) -> Any:
             if self._runs is None:
                 return super().__iter__()
-            runs = self._runs()
-            return _announced(self, runs, runs.announce(reads_ahead=True), _reporting_class)
+            iterator = _tracked(self, self._runs(), _tracking_class)
+            if self._repeats:
+                iterator._mdstorm_run.repeater = weakref.ref(iterator)
+            return iterator
 
         def concatenate(self, dataset: Any, name: str | None = None) -> Any:
             first, second = (tf_pipeline.with_known_shapes(part) for part in (self, dataset))
@@ -309,6 +330,7 @@ def v1_class() -> Any:
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
             made = V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))
             made._runs = self._runs
+            made._repeats = self._repeats or method == "repeat"
             return made
 
         return call

@@ -5,8 +5,8 @@ iteration when its first batch is requested. `TFRuns.segments` reads its blocks 
 `TFRuns.request` is called after the last stage that reads ahead, so it observes the requests of the
 consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves the beginning of the next
 one when its second batch or its end is requested. Datasets made with `map` and similar methods may
-request batches ahead of use. So if Python code iterates over one of these, it also has to request a
-second batch or the end: see `TFRuns.want`.
+request batches ahead of use. So if Python code iterates over one of these, it also has to receive a
+second batch or the end: see `TFRuns.receive`.
 
 A `TFRun` has the queue of batches that were read (`ReadAhead`), from which it computes the position
 after a number of batches. The dataset's Python iterator, if there is one, counts the batches.
@@ -66,20 +66,17 @@ class TFRun:
         URL of the dataset, for messages.
     batches_per_epoch : float
         Number of batches after which to log that the iteration never ends; infinite if it ends.
-    peek : int
-        How many batches TensorFlow may request without using up the iteration.
 
     Attributes
     ----------
-    peek : int
-        As given.
-    wanted : int or None
-        Number of batches that Python code has requested, from this dataset or from one that was
-        made with `map` and similar methods; None if TensorFlow takes the batches.
-    ends_ahead : bool
-        Whether TensorFlow has requested the end of what may still be a peek by Python code.
-    iterator : callable
-        Returns Python's iterator, or None if there is none.
+    received : int or None
+        Number of batches that Python code has received from a dataset made with `map` and similar
+        methods; None if other code takes the batches, or may take some of them.
+    repeater : callable
+        Returns Python's iterator if it begins further iterations by itself, as with `repeat`, or
+        None.
+    is_shared : bool
+        Whether TensorFlow takes batches from Python's iterator, as in a `tf.function`.
     current : Pass or None
         The pass, at a requested batch; None before the first request.
     is_counted : bool
@@ -98,14 +95,11 @@ class TFRun:
         Set unless the iteration is reading.
     """
 
-    def __init__(
-        self, url: str = "", batches_per_epoch: float = math.inf, *, peek: int = 1
-    ) -> None:
+    def __init__(self, url: str = "", batches_per_epoch: float = math.inf) -> None:
         self.current: Pass | None = None
-        self.peek = peek
-        self.wanted: int | None = None
-        self.ends_ahead = False
-        self.iterator: Callable[[], Any] = lambda: None
+        self.received: int | None = None
+        self.repeater: Callable[[], Any] = lambda: None
+        self.is_shared = False
         self.is_counted, self.taken = False, 0
         self.loop = Recorder()
         self.pipeline: Recorder | None = None
@@ -118,10 +112,11 @@ class TFRun:
 
     @property
     def is_peek(self) -> bool:
-        """Whether Python code has requested too few batches for the pass to count."""
-        if self.wanted is None or self.current is None:
+        """Whether Python code has received too few batches for the pass to count."""
+        current, received = self.current, self.received
+        if current is None or received is None or current.has_counted:
             return False
-        return not self.current.has_counted and self.wanted < self.current.counts_from
+        return 1 < current.counts_from > received
 
     def request(self) -> int:
         """Record a request for a batch; return how many batches to yield before the next call.
@@ -142,19 +137,19 @@ class TFRun:
         """Advance the pass to the batch that was requested last, and return its number.
 
         If that batch has not been read yet, advance to the last batch that has been read. During a
-        peek, only the batches that Python code has requested count.
+        peek, only the batches that Python code has received count.
         """
         assert self.current is not None
         latest = min(self.requested, self.queue.num_read)
         if self.is_peek:
-            latest = min(latest, self.wanted or 0)
+            latest = min(latest, self.received or 0)
         if (found := self.queue.latest(latest)) is not None:
             self.current.record_offset(*found)
         return latest
 
     def record_request(self) -> None:
         """Record that Python code requests a batch."""
-        self.is_counted = True
+        self.is_counted = not self.is_shared
         self.loop.record_request()
 
     def take(self) -> None:
@@ -193,7 +188,7 @@ class TFRun:
         StateMismatchError
             If the number of batches is not known, or the position is no longer kept.
         """
-        if batches is None and self.queue.is_over and not self.is_counted:
+        if batches is None and self.queue.is_over and not (self.is_counted or self.is_peek):
             batches = self.queue.num_read
         elif batches is None:
             if self.queue.num_read and not self.is_counted:
@@ -265,42 +260,61 @@ class TFRuns:
                 "dataset after the processes that read it have started"
             )
 
-    def announce(self, *, reads_ahead: bool) -> TFRun:
-        """Return a new run, for an iterator that Python code has created.
-
-        Parameters
-        ----------
-        reads_ahead : bool
-            Whether the iterator may request batches ahead of use.
-        """
+    def new_run(self) -> TFRun:
+        """Return the run for an iterator that Python code has created."""
         options, batching, batches_per_epoch = self.loader.options, self.loader.batching, math.inf
         if options.num_epochs is None:
             rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
             batches_per_epoch = rows / batching.batch_size
-        peek = self._peeks().tensorflow if reads_ahead else 1
-        run = TFRun(options.dataset.url, batches_per_epoch, peek=peek)
+        return TFRun(options.dataset.url, batches_per_epoch)
+
+    def announce(self, run: TFRun) -> None:
+        """Use `run` for an iteration that begins later."""
         self._announced.append(weakref.ref(run))
-        return run
 
-    def want(self, run: TFRun) -> None:
-        """Record that Python code requests a batch or the end.
+    def begin_next(self, run: TFRun) -> None:
+        """Use `run` for the next iteration, whose first batch Python code is requesting."""
+        self._announced.appendleft(weakref.ref(run))
 
-        If that makes the iteration more than a peek, what TensorFlow has requested ahead counts.
+    def receive(self, run: TFRun) -> None:
+        """Record that Python code has received a batch of a dataset that requests others ahead.
+
+        If that makes the iteration more than a peek, what was requested ahead counts.
         """
-        if run.current is None:  # the next iteration to begin is this one
-            self._announced.appendleft(weakref.ref(run))
         with self._lock:
-            was_peek, run.wanted = run.is_peek, (run.wanted or 0) + 1
+            was_peek, run.received = run.is_peek, (run.received or 0) + 1
             if was_peek and not run.is_peek:
+                self._count_requested(run)
+
+    def receive_end(self, run: TFRun) -> None:
+        """Record that Python code has received the end of a dataset that requests it ahead.
+
+        The end counts like another batch. An iteration without batches is not a peek.
+        """
+        with self._lock:
+            received = run.received
+            if run.is_peek and run.queue.is_over:
+                assert run.current is not None
+                if not received or received + 1 >= run.current.counts_from:
+                    run.received = None
+                    self._count_requested(run)
+
+    def share(self, run: TFRun) -> None:
+        """Record that TensorFlow itself takes batches from Python's iterator from now on."""
+        with self._lock:
+            was_peek, run.received = run.is_peek, None
+            run.is_shared, run.is_counted = True, False
+            if was_peek:
                 self._count_requested(run)
 
     def _count_requested(self, run: TFRun) -> None:
         """Count what was requested during a peek. The caller holds the lock."""
         assert run.current is not None
-        if run.ends_ahead:
+        latest = run.reach()
+        if run.queue.is_over:
             self._end(run, run.current)
         else:
-            self.loader.take(run.current, run.reach())
+            self.loader.take(run.current, latest)
 
     def iterations(self) -> Iterator[int]:
         """Begin an iteration and yield its number; TensorFlow resumes the generator at the end."""
@@ -311,7 +325,7 @@ class TFRuns:
             yield number
             self.end(run)
         finally:
-            if run.current is not None and not run.ends_ahead:
+            if run.current is not None:
                 run.reach()
                 run.current.leave()
             del self._open[number]
@@ -324,15 +338,15 @@ class TFRuns:
         is_announced = run is not None and run.current is None
         peeks = self._peeks()
         if run is None or not is_announced:
-            run = TFRun(peek=peeks.tensorflow)
+            run = TFRun()
             # `repeat` may begin the next iteration ahead of use, for the same iterator in Python.
-            if (last := self._run) and last.is_peek and last.iterator():
-                last.wanted = None
+            if (last := self._run) and last.is_peek and last.repeater():
+                last.received = None
                 self._count_requested(last)
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
-        peek = run.peek if run.wanted is None else peeks.python
+        peek = peeks.python if is_announced else peeks.tensorflow
         run.current = self.loader.next_pass(Consumer(peek=peek))
         self._check_claim()
         return run
@@ -389,9 +403,9 @@ class TFRuns:
         run.queue.is_over = True
         if run.current is not None:
             with self._lock:
-                if run.is_peek and run.queue.num_read:
-                    run.ends_ahead = True
-                else:
+                # With JAX, Keras may take one batch and request the end before it trains.
+                may_be_peek = 0 < run.queue.num_read < run.current.counts_from - 1
+                if not run.is_peek and not (run.is_counted and may_be_peek):
                     self._end(run, run.current)
 
     def _end(self, run: TFRun, current: Pass) -> None:

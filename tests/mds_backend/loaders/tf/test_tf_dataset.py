@@ -519,6 +519,11 @@ def mapped(dataset: Any) -> Any:
     return dataset.map(lambda batch: batch)
 
 
+def read_at_once(dataset: Any) -> Any:
+    """Return a dataset that reads all batches and requests the end before the first batch."""
+    return dataset.shuffle(ROWS)
+
+
 AHEAD = {
     "map": mapped,
     "prefetch": lambda dataset: dataset.prefetch(8),
@@ -549,13 +554,8 @@ def test_peek_that_requests_second_epoch_ahead_keeps_the_first(
     first, second = (made_in(order, numbers, num_epochs=2) for _ in range(2))
     whole = column(islice(first, 10)) and column(made_in(order, numbers, num_epochs=2))
     second.load_state_dict(first.state_dict())
-    next(iter(mapped(second).prefetch(8)))
+    next(iter(read_at_once(second)))
     assert column(second) == whole[10:]
-
-
-def read_at_once(dataset: Any) -> Any:
-    """Return a dataset that reads all batches and requests the end before the first batch."""
-    return dataset.shuffle(ROWS)
 
 
 @pytest.mark.parametrize("made", [mapped, read_at_once])
@@ -597,6 +597,112 @@ def test_iterator_in_a_tf_function_uses_up_epoch_from_second_batch(
     with pytest.raises(StateMismatchError, match="not counted"):
         dataset.state_dict()
     assert column(dataset) == epochs[1]
+
+
+def rest_of_graph(iterator: Any) -> None:
+    """Take the remaining batches in a tf.function."""
+
+    @tf.function
+    def take_rest(iterator: Any) -> Any:
+        count = tf.constant(0)
+        for _ in iterator:
+            count += 1
+        return count
+
+    take_rest(iterator)
+
+
+def rest_by_optionals(iterator: Any) -> None:
+    """Take the remaining batches without exceptions."""
+    while iterator.get_next_as_optional().has_value():
+        pass
+
+
+@pytest.mark.parametrize("rest", [rest_of_graph, rest_by_optionals])
+@pytest.mark.parametrize("made", [lambda dataset: dataset, mapped], ids=["itself", "map"])
+def test_iterator_used_by_python_and_then_by_tensorflow_uses_up_epoch(
+    numbers: Dataset, made: Any, rest: Any
+) -> None:
+    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
+    epochs = [column(again), column(again)]
+    iterator = iter(made(dataset))
+    assert column([next(iterator)]) == epochs[0][:1]
+    rest(iterator)
+    assert column(dataset) == epochs[1]
+
+
+def test_state_after_python_and_tensorflow_took_batches_requires_their_number(
+    numbers: Dataset,
+) -> None:
+    dataset = made_in("exact", numbers)
+    iterator = iter(dataset)
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        return next(iterator)
+
+    next(iterator), step(iterator), step(iterator), next(iterator)
+    with pytest.raises(StateMismatchError, match="not counted"):
+        dataset.state_dict()
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda dataset: dataset.filter(lambda batch: False),
+        lambda dataset: dataset.skip(5),
+        lambda dataset: dataset.unbatch().batch(ROWS, drop_remainder=True),
+    ],
+    ids=["filter", "skip", "batch"],
+)
+def test_end_without_batches_uses_up_rest_of_epoch(numbers: Dataset, made: Any) -> None:
+    first, second, third = (made_in("exact", numbers) for _ in range(3))
+    column(islice(first, 10))
+    for dataset in (second, third):
+        dataset.load_state_dict(first.state_dict())
+    _, following = column(third), column(third)
+    assert list(made(second)) == []
+    assert column(second) == following
+
+
+def test_two_epochs_read_at_once_use_up_both(numbers: Dataset) -> None:
+    dataset, again = (made_in("elastic", numbers, num_epochs=2) for _ in range(2))
+    _, following = column(again), column(again)
+    column(read_at_once(dataset))
+    assert column(dataset) == following
+
+
+def test_unused_iterator_does_not_replace_repeated_one(numbers: Dataset) -> None:
+    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
+    epochs = column(again) + column(again)
+    unused = iter(mapped(dataset))
+    assert sorted(column(read_at_once(dataset.repeat(2)))) == sorted(epochs)
+    del unused
+
+
+def test_kept_peek_does_not_count_if_tensorflow_reads_rest_of_epoch(numbers: Dataset) -> None:
+    first, second = made_in("exact", numbers), made_in("exact", numbers)
+    whole = column(islice(first, 10)) and column(made_in("exact", numbers))
+    second.load_state_dict(first.state_dict())
+    kept = iter(read_at_once(second))
+    next(kept)
+    assert column(taken_by_tensorflow(second, ROWS)) == whole[10:]
+    del kept
+
+
+def test_state_after_peek_that_requests_end_ahead_requires_number_of_batches(
+    numbers: Dataset,
+) -> None:
+    dataset = made_in("exact", numbers)
+    next(iter(read_at_once(dataset)))
+    with pytest.raises(StateMismatchError, match="not counted"):
+        dataset.state_dict()
+
+
+def test_take_of_one_batch_is_a_peek_even_if_others_are_requested_ahead(numbers: Dataset) -> None:
+    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
+    column(dataset.prefetch(2).take(1))
+    assert column(dataset) == column(again)
 
 
 def test_epochs_of_dataset_that_reads_ahead_follow_each_other(numbers: Dataset) -> None:
@@ -663,6 +769,7 @@ def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
     assert trained == whole[4:]
 
 
+@pytest.mark.newest  # Keras 2 takes no batch before it trains
 @pytest.mark.parametrize("name", ["MirroredStrategy", "OneDeviceStrategy"])
 def test_repeated_fit_calls_of_few_steps_under_strategy_begin_new_epochs(
     numbers: Dataset, name: str
