@@ -344,7 +344,7 @@ _WORKERS = ("chief", "worker")
 
 
 def most_peeked() -> Peeks:
-    """Return how many batches Keras may take, or TensorFlow request, before Keras trains.
+    """Return how many batches Keras may take, and TensorFlow request, before Keras trains.
 
     To build a model with PyTorch or JAX, and under a strategy in each `fit`, Keras takes one batch,
     and then begins again. With JAX, it takes two, because it reads one ahead for the GPU.

@@ -43,12 +43,12 @@ _of_parent: list[list[Any]] = []
 
 
 class Peeks(NamedTuple):
-    """How many batches may be requested without using up an iteration.
+    """How many batches of an iteration may be taken or requested without using it up.
 
     Attributes
     ----------
     python : int
-        Requested by Python code.
+        Taken by Python code.
     tensorflow : int
         Requested by TensorFlow, which may request batches ahead of use.
     """
@@ -282,7 +282,9 @@ class TFRuns:
         If that makes the iteration more than a peek, what was requested ahead counts.
         """
         with self._lock:
-            was_peek, run.received = run.is_peek, (run.received or 0) + 1
+            if run.received is None:
+                return
+            was_peek, run.received = run.is_peek, run.received + 1
             if was_peek and not run.is_peek:
                 self._count_requested(run)
 
