@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -21,6 +20,9 @@ OnCorrupt: TypeAlias = Literal["raise", "skip"]
 ON_CORRUPT = ("raise", "skip")
 
 _logger = logging.getLogger(__name__)
+
+#: The errors that this process has logged, each with an object of the thread that logged it.
+_logged: dict[str, object] = {}
 
 
 class Damage:
@@ -124,7 +126,8 @@ def _skip(samples: int, error: CorruptDatasetError) -> None:
     _warn(str(error))
 
 
-@cache
 def _warn(error: str) -> None:
     """Log a message about damaged data, unless this process has logged it before."""
-    _logger.warning('Samples were skipped because on_corrupt="skip": %s', error)
+    mine = object()
+    if _logged.setdefault(error, mine) is mine:  # several threads may find the same damage
+        _logger.warning('Samples were skipped because on_corrupt="skip": %s', error)

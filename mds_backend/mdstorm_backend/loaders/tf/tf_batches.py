@@ -128,9 +128,7 @@ class ContextDataset(Described, OwnContext):
         return self if here is self._home else type(self)(self._build, self._runs)
 
     def __iter__(self) -> Any:
-        runs = self._runs()
-        iterator = _tracked(self, runs, _counting_class)
-        runs.announce(iterator._mdstorm_run)
+        iterator = _tracked(self, self._runs(), _counting_class)
         iterator._mdstorm_run.loop.begun()
         return iterator
 
@@ -218,20 +216,23 @@ def _tracking_class(iterator_class: Any) -> Any:
             return self._mdstorm_take_if_eager(super().get_next)
 
         def get_next_as_optional(self) -> Any:
-            self._mdstorm_runs.share(self._mdstorm_run)
+            self._mdstorm_share()
             return super().get_next_as_optional()
 
         @property
         def _type_spec(self) -> Any:
             # TensorFlow reads this when the iterator is passed to a tf.function.
-            self._mdstorm_runs.share(self._mdstorm_run)
+            self._mdstorm_share()
             return super()._type_spec
 
         def _mdstorm_take_if_eager(self, take: Callable[[], Any]) -> Any:
             if tf.executing_eagerly():
                 return self._mdstorm_take(take)
-            self._mdstorm_runs.share(self._mdstorm_run)  # a tf.function is being traced
+            self._mdstorm_share()  # a tf.function is being traced
             return take()
+
+        def _mdstorm_share(self) -> None:
+            self._mdstorm_runs.share(self._mdstorm_run)
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
             runs, run = self._mdstorm_runs, self._mdstorm_run
@@ -245,6 +246,8 @@ def _tracking_class(iterator_class: Any) -> Any:
             except (StopIteration, tf.errors.OutOfRangeError):
                 runs.receive_end(run)
                 raise
+            finally:
+                runs.withdraw(run)
             runs.receive(run)
             return batch
 
@@ -263,6 +266,12 @@ def _counting_class(iterator_class: Any) -> Any:
         def __del__(self) -> None:
             resources, self._iterator_resource = [self._iterator_resource], None
             self._mdstorm_run.release(resources)
+
+        def _mdstorm_share(self) -> None:
+            run = self._mdstorm_run
+            if run.current is None and not run.is_shared:
+                self._mdstorm_runs.begin_next(run)
+            super()._mdstorm_share()
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
             run = self._mdstorm_run

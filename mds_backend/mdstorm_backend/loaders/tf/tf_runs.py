@@ -226,7 +226,7 @@ class TFRuns:
         #: Running iterations, by the numbers that identify them in TensorFlow.
         self._open: dict[int, TFRun] = {}
         self._numbers = count()
-        #: Runs of iterators that Python code holds, some of which have begun.
+        #: Runs of iterators that Python code holds, for the next iterations.
         self._announced: deque[weakref.ref[TFRun]] = deque()
         #: The cardinality declared to TensorFlow: the maximum number of batches in any iteration.
         self._claimed: int | None = None
@@ -268,13 +268,15 @@ class TFRuns:
             batches_per_epoch = rows / batching.batch_size
         return TFRun(options.dataset.url, batches_per_epoch)
 
-    def announce(self, run: TFRun) -> None:
-        """Use `run` for an iteration that begins later."""
-        self._announced.append(weakref.ref(run))
-
     def begin_next(self, run: TFRun) -> None:
-        """Use `run` for the next iteration, whose first batch Python code is requesting."""
+        """Use `run` for the next iteration, whose first batch is about to be requested."""
         self._announced.appendleft(weakref.ref(run))
+
+    def withdraw(self, run: TFRun) -> None:
+        """Undo `begin_next` if no iteration has begun, as with a dataset that `cache` has read."""
+        if run.current is None:
+            with suppress(ValueError):
+                self._announced.remove(weakref.ref(run))
 
     def receive(self, run: TFRun) -> None:
         """Record that Python code has received a batch of a dataset that requests others ahead.
@@ -348,7 +350,8 @@ class TFRuns:
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
-        peek = peeks.python if is_announced else peeks.tensorflow
+        by_python = 1 if run.is_shared else peeks.python
+        peek = by_python if is_announced else peeks.tensorflow
         run.current = self.loader.next_pass(Consumer(peek=peek))
         self._check_claim()
         return run

@@ -672,12 +672,22 @@ def test_two_epochs_read_at_once_use_up_both(numbers: Dataset) -> None:
     assert column(dataset) == following
 
 
-def test_unused_iterator_does_not_replace_repeated_one(numbers: Dataset) -> None:
+@pytest.mark.parametrize("made", [lambda dataset: dataset, mapped], ids=["itself", "map"])
+def test_unused_iterator_does_not_replace_repeated_one(numbers: Dataset, made: Any) -> None:
     dataset, again = made_in("exact", numbers), made_in("exact", numbers)
     epochs = column(again) + column(again)
-    unused = iter(mapped(dataset))
+    unused = iter(made(dataset))
     assert sorted(column(read_at_once(dataset.repeat(2)))) == sorted(epochs)
     del unused
+
+
+def test_iterator_that_began_no_iteration_does_not_replace_a_later_one(numbers: Dataset) -> None:
+    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
+    epochs = [column(again) for _ in range(2)]
+    kept = iter(dataset.take(0))
+    assert next(kept, None) is None
+    assert [column(taken_by_tensorflow(dataset, ROWS)) for _ in range(2)] == epochs
+    del kept
 
 
 def test_kept_peek_does_not_count_if_tensorflow_reads_rest_of_epoch(numbers: Dataset) -> None:
@@ -720,6 +730,22 @@ def test_repeated_dataset_begins_next_epoch_ahead_of_use(numbers: Dataset, done:
         dataset.load_state_dict(first.state_dict())
     epochs = column(third) + column(third)
     assert sorted(column(read_at_once(second.repeat(2)))) == sorted(epochs)
+
+
+def test_tf_function_in_a_process_with_keras_on_jax_peeks_at_one_batch(
+    numbers: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
+    dataset, again = made_in("exact", numbers), made_in("exact", numbers)
+    _, following = column(again), column(again)
+
+    @tf.function
+    def step(iterator: Any) -> Any:
+        return next(iterator)
+
+    kept = iter(dataset)
+    step(kept), step(kept)
+    assert column(dataset) == following
 
 
 @pytest.mark.parametrize("left", [1, 5])
