@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.compat.readers import write_parquet
-from tests.interrupting import delayed_interrupt
+from tests.interrupting import interrupts
 
 from mdstorm import TransformSpec
 from mdstorm.predicates import PredicateBase
@@ -44,13 +44,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(autouse=True)
 def _ctrl_c(ctrl_c_raises: None) -> Iterator[None]:
     """Make SIGINT raise KeyboardInterrupt, but not in functions that hand over a batch."""
-    timer = signal.ITIMER_VIRTUAL  # the real timer is the time limit of the test
-    interrupt = delayed_interrupt(HANDING_OVER, timer)
-    signal.signal(signal.SIGINT, interrupt)
-    before = signal.signal(signal.SIGVTALRM, interrupt)
-    yield
-    signal.setitimer(timer, 0)
-    signal.signal(signal.SIGVTALRM, before)
+    with interrupts(HANDING_OVER, signal.ITIMER_VIRTUAL):  # the real timer limits the test's time
+        signal.signal(signal.SIGINT, signal.getsignal(signal.SIGVTALRM))
+        yield
 
 
 @dataclass

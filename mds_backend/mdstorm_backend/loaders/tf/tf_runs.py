@@ -118,6 +118,15 @@ class TFRun:
             return False
         return 1 < current.counts_from > received
 
+    def ends_as_peek(self, batches: int) -> bool:
+        """Whether an iteration that ends after this many batches is still a peek.
+
+        The end counts like another batch: with JAX, Keras may take one batch and request the end
+        before it trains. An iteration without batches is not a peek.
+        """
+        assert self.current is not None
+        return 0 < batches < self.current.counts_from - 1
+
     def request(self) -> int:
         """Record a request for a batch; return how many batches to yield before the next call.
 
@@ -291,17 +300,11 @@ class TFRuns:
                 self._count_requested(run)
 
     def receive_end(self, run: TFRun) -> None:
-        """Record that Python code has received the end of a dataset that requests it ahead.
-
-        The end counts like another batch. An iteration without batches is not a peek.
-        """
+        """Record that Python code has received the end of a dataset that requests it ahead."""
         with self._lock:
-            received = run.received
-            if run.is_peek and run.queue.is_over:
-                assert run.current is not None
-                if not received or received + 1 >= run.current.counts_from:
-                    run.received = None
-                    self._count_requested(run)
+            if run.is_peek and run.queue.is_over and not run.ends_as_peek(run.received or 0):
+                run.received = None
+                self._count_requested(run)
 
     def share(self, run: TFRun) -> None:
         """Record that TensorFlow itself takes batches from Python's iterator from now on."""
@@ -408,9 +411,8 @@ class TFRuns:
         run.queue.is_over = True
         if run.current is not None:
             with self._lock:
-                # With JAX, Keras may take one batch and request the end before it trains.
-                may_be_peek = 0 < run.queue.num_read < run.current.counts_from - 1
-                if not run.is_peek and not (run.is_counted and may_be_peek):
+                is_peek = run.is_counted and run.ends_as_peek(run.queue.num_read)
+                if not (is_peek or run.is_peek):
                     self._end(run, run.current)
 
     def _end(self, run: TFRun, current: Pass) -> None:

@@ -309,6 +309,14 @@ def made_in(order: str, dataset: Dataset, **options: Any) -> Any:
     return make_tf_dataset(lambda: read, batch_size=BATCH)
 
 
+def resumed(dataset: Dataset, done: int, order: str = "exact", **options: Any) -> Any:
+    """Make a dataset that resumes after `done` batches."""
+    first, second = (made_in(order, dataset, **options) for _ in range(2))
+    column(islice(first, done))
+    second.load_state_dict(first.state_dict())
+    return second
+
+
 def torch_loader(dataset: Dataset, order: str, **options: Any) -> StreamingDataLoader:
     source = StreamingDataset(local=dataset.url, order=ORDERS[order], **options)
     return StreamingDataLoader(source, batch_size=BATCH)
@@ -502,7 +510,7 @@ def test_peek_by_replicas_that_request_ahead_keeps_rest_of_epoch(
     whole = column(islice(first, 4)) and column(made_in("exact", numbers))
     second.load_state_dict(first.state_dict())
     assert column(taken_by_tensorflow(second, 1 + taken_ahead))[:1] == whole[4:5]
-    assert column(second.map(lambda batch: batch)) == whole[4:]
+    assert column(mapped(second)) == whole[4:]
     # An iteration of five batches without an earlier peek is more than a peek.
     second.load_state_dict(first.state_dict())
     assert column(taken_by_tensorflow(second, 5)) == whole[4:9]
@@ -539,23 +547,20 @@ AHEAD = {
 def test_peek_at_dataset_that_reads_ahead_keeps_rest_of_epoch(
     numbers: Dataset, made: Any, done: int
 ) -> None:
-    first, second = made_in("exact", numbers), made_in("exact", numbers)
-    whole = column(islice(first, done)) and column(made_in("exact", numbers))
-    second.load_state_dict(first.state_dict())
-    next(iter(made(second)))
-    assert sorted(column(made(second))) == sorted(whole[done:])
-    assert len(column(made(second))) == len(whole)
+    dataset, whole = resumed(numbers, done), column(made_in("exact", numbers))
+    next(iter(made(dataset)))
+    assert sorted(column(made(dataset))) == sorted(whole[done:])
+    assert len(column(made(dataset))) == len(whole)
 
 
 @with_either_order
 def test_peek_that_requests_second_epoch_ahead_keeps_the_first(
     numbers: Dataset, order: str
 ) -> None:
-    first, second = (made_in(order, numbers, num_epochs=2) for _ in range(2))
-    whole = column(islice(first, 10)) and column(made_in(order, numbers, num_epochs=2))
-    second.load_state_dict(first.state_dict())
-    next(iter(read_at_once(second)))
-    assert column(second) == whole[10:]
+    dataset = resumed(numbers, 10, order, num_epochs=2)
+    whole = column(made_in(order, numbers, num_epochs=2))
+    next(iter(read_at_once(dataset)))
+    assert column(dataset) == whole[10:]
 
 
 @pytest.mark.parametrize("made", [mapped, read_at_once])
@@ -563,22 +568,17 @@ def test_peek_that_requests_second_epoch_ahead_keeps_the_first(
 def test_iterator_that_reads_ahead_uses_up_epoch_from_second_batch(
     numbers: Dataset, made: Any, done: int
 ) -> None:
-    first, second, third = (made_in("exact", numbers) for _ in range(3))
-    column(islice(first, done))
-    for dataset in (second, third):
-        dataset.load_state_dict(first.state_dict())
-    _, following = column(third), column(third)
-    kept = iter(made(second))
+    dataset, again = resumed(numbers, done), resumed(numbers, done)
+    _, following = column(again), column(again)
+    kept = iter(made(dataset))
     next(kept), next(kept)
-    assert column(second) == following
+    assert column(dataset) == following
 
 
 def test_iteration_by_tensorflow_after_dropped_peek_keeps_rest_of_epoch(numbers: Dataset) -> None:
-    first, second = made_in("exact", numbers), made_in("exact", numbers)
-    whole = column(islice(first, 10)) and column(made_in("exact", numbers))
-    second.load_state_dict(first.state_dict())
-    next(iter(read_at_once(second)))
-    assert column(taken_by_tensorflow(second, ROWS)) == whole[10:]
+    dataset, whole = resumed(numbers, 10), column(made_in("exact", numbers))
+    next(iter(read_at_once(dataset)))
+    assert column(taken_by_tensorflow(dataset, ROWS)) == whole[10:]
 
 
 @pytest.mark.parametrize("made", [lambda dataset: dataset, mapped], ids=["itself", "map"])
@@ -656,13 +656,10 @@ def test_state_after_python_and_tensorflow_took_batches_requires_their_number(
     ids=["filter", "skip", "batch"],
 )
 def test_end_without_batches_uses_up_rest_of_epoch(numbers: Dataset, made: Any) -> None:
-    first, second, third = (made_in("exact", numbers) for _ in range(3))
-    column(islice(first, 10))
-    for dataset in (second, third):
-        dataset.load_state_dict(first.state_dict())
-    _, following = column(third), column(third)
-    assert list(made(second)) == []
-    assert column(second) == following
+    dataset, again = resumed(numbers, 10), resumed(numbers, 10)
+    _, following = column(again), column(again)
+    assert list(made(dataset)) == []
+    assert column(dataset) == following
 
 
 def test_two_epochs_read_at_once_use_up_both(numbers: Dataset) -> None:
@@ -691,21 +688,17 @@ def test_iterator_that_began_no_iteration_does_not_replace_a_later_one(numbers: 
 
 
 def test_kept_peek_does_not_count_if_tensorflow_reads_rest_of_epoch(numbers: Dataset) -> None:
-    first, second = made_in("exact", numbers), made_in("exact", numbers)
-    whole = column(islice(first, 10)) and column(made_in("exact", numbers))
-    second.load_state_dict(first.state_dict())
-    kept = iter(read_at_once(second))
+    dataset, whole = resumed(numbers, 10), column(made_in("exact", numbers))
+    kept = iter(read_at_once(dataset))
     next(kept)
-    assert column(taken_by_tensorflow(second, ROWS)) == whole[10:]
+    assert column(taken_by_tensorflow(dataset, ROWS)) == whole[10:]
     del kept
 
 
 def test_state_after_peek_that_requests_end_ahead_requires_number_of_batches(
     numbers: Dataset,
 ) -> None:
-    first, dataset = made_in("exact", numbers), made_in("exact", numbers)
-    column(islice(first, 10))
-    dataset.load_state_dict(first.state_dict())
+    dataset = resumed(numbers, 10)
     next(iter(read_at_once(dataset)))
     with pytest.raises(StateMismatchError, match="not counted"):
         dataset.state_dict()
@@ -726,12 +719,9 @@ def test_epochs_of_dataset_that_reads_ahead_follow_each_other(numbers: Dataset) 
 
 @pytest.mark.parametrize("done", [0, 12])
 def test_repeated_dataset_begins_next_epoch_ahead_of_use(numbers: Dataset, done: int) -> None:
-    first, second, third = (made_in("exact", numbers) for _ in range(3))
-    column(islice(first, done))
-    for dataset in (second, third):
-        dataset.load_state_dict(first.state_dict())
-    epochs = column(third) + column(third)
-    assert sorted(column(read_at_once(second.repeat(2)))) == sorted(epochs)
+    dataset, again = resumed(numbers, done), resumed(numbers, done)
+    epochs = column(again) + column(again)
+    assert sorted(column(read_at_once(dataset.repeat(2)))) == sorted(epochs)
 
 
 def test_iterator_in_a_tf_function_peeks_at_one_batch_in_any_process(
@@ -756,12 +746,10 @@ def test_two_batches_that_keras_takes_on_jax_keep_rest_of_epoch(
     numbers: Dataset, left: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    first, second = made_in("exact", numbers), made_in("exact", numbers)
     whole = column(made_in("exact", numbers))
-    column(islice(first, len(whole) - left))
-    second.load_state_dict(first.state_dict())
-    column(islice(second, 2))
-    assert column(second) == whole[-left:]
+    dataset = resumed(numbers, len(whole) - left)
+    column(islice(dataset, 2))
+    assert column(dataset) == whole[-left:]
 
 
 def strategy_called(name: str) -> Any:
@@ -788,13 +776,11 @@ def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
     numbers: Dataset, name: str
 ) -> None:
     """Keras takes a batch first, and the strategy and `map` request others ahead."""
-    first, second = made_in("exact", numbers), made_in("exact", numbers)
-    whole = column(islice(first, 4)) and column(made_in("exact", numbers))
-    second.load_state_dict(first.state_dict())
+    dataset, whole = resumed(numbers, 4), column(made_in("exact", numbers))
     trained: list[list[int]] = []
     with strategy_called(name).scope():
         model = recording_model(trained)
-    model.fit(second.map(lambda batch: (batch.number, batch.number)), shuffle=False, verbose=0)
+    model.fit(dataset.map(lambda batch: (batch.number, batch.number)), shuffle=False, verbose=0)
     assert trained == whole[4:]
 
 
@@ -815,7 +801,7 @@ def test_repeated_fit_calls_of_few_steps_under_strategy_begin_new_epochs(
     assert read == sorted(set(read))
 
 
-@pytest.mark.parametrize("read", [column, lambda dataset: column(dataset.map(lambda batch: batch))])
+@pytest.mark.parametrize("read", [column, lambda dataset: column(mapped(dataset))])
 def test_epoch_of_one_batch_is_no_peek_if_its_end_is_requested(numbers: Dataset, read: Any) -> None:
     shuffle = {"seed": 3, "shuffle_rows": True}
     dataset = make(numbers, 1000, shuffle=shuffle)
