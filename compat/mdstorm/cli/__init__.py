@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
+from io import TextIOWrapper
 from typing import Any, TypeVar
 
 import click
@@ -79,7 +80,8 @@ class CommandGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, printing an error as one line and exiting with its exit code."""
         # Text that cannot be encoded, such as a path that is not valid UTF-8, is escaped.
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        if isinstance(sys.stdout, TextIOWrapper):  # a replaced one may have no encoding
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -255,7 +257,8 @@ def write_table(
     for row in rows:
         found.add_row(*(Text("" if cell is None else str(cell)) for cell in row))
     # Without a terminal, rich would assume 80 columns.
-    has_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    out = Console(file=sys.stdout, highlight=False, width=None if has_width else _WIDTH)
+    out = Console(file=sys.stdout, highlight=False)
+    if not out.is_terminal and "COLUMNS" not in os.environ:
+        out.width = _WIDTH
     out.print(Text(title, style="bold"), soft_wrap=True)
     out.print(found)

@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import click
@@ -39,6 +40,33 @@ def test_every_command_has_a_section_in_the_manual() -> None:
     manual = (Path(__file__).parents[3] / "docs" / "commands.md").read_text("utf-8")
     sections = [line.split()[-1] for line in manual.splitlines() if line.startswith("## mdstorm ")]
     assert sorted(sections) == commands()
+
+
+class Writer:
+    """A standard output as logging tools make it, which is not a file."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def write(self, text: str) -> int:
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("options", [[], ["--format", "json"]])
+def test_command_writes_to_a_replaced_stdout(
+    dataset: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    text, writer = StringIO(), Writer()
+    for stdout in (text, writer, None):
+        monkeypatch.setattr("sys.stdout", stdout)
+        main(["inspect", str(dataset), *options], standalone_mode=False)
+        main(["head", str(dataset), *options], standalone_mode=False)
+    assert "text" in text.getvalue()
+    assert writer.text == text.getvalue()
 
 
 def test_storage_option_values_are_parsed_as_json_or_text(monkeypatch: pytest.MonkeyPatch) -> None:
