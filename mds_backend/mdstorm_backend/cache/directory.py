@@ -17,11 +17,11 @@ import stat
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from typing import Any
 
 from mdstorm_backend import errors
-from mdstorm_backend.base.checks import check_integer, check_seconds, parse_json
+from mdstorm_backend.base.checks import check_integer, check_seconds, is_integer, parse_json
 from mdstorm_backend.base.locks import NO_LOCKS, FileLock, wait_for_lock
 from mdstorm_backend.format.compression import check_hashes
 from mdstorm_backend.format.shard_info import INDEX_NAME, parse_size
@@ -180,8 +180,7 @@ class CacheDirectory:
         CorruptDatasetError
             If the name points outside the directory, or to the cache's bookkeeping files.
         """
-        parts = basename.replace("\\", "/").split("/")
-        if os.path.isabs(basename) or ".." in parts or parts[0] in (NOTES, ""):
+        if not _is_inside(basename):
             raise errors.CorruptDatasetError(
                 f"the index lists a file {basename!r}, which would be outside the dataset's "
                 "directory. Do not trust this dataset; write it again"
@@ -267,7 +266,7 @@ class CacheDirectory:
         """Return the URL and fingerprint of the dataset last cached here, or {} if unknown."""
         try:
             with open(self.descriptor, "rb") as file:
-                value = json.load(file)
+                value = parse_json(file.read())
             return {"url": str(value["url"]), "fingerprint": str(value["fingerprint"])}
         except (OSError, KeyError, TypeError, ValueError):
             return {}
@@ -354,8 +353,18 @@ class CacheDirectory:
 
 _RECORD_SUFFIX = ".shard"
 _VERSION = 1
-#: Errors for a path that does not exist, leads through a file, or is a link to itself.
-_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+#: Errors for a path that does not exist, leads through a file, is a link to itself or too long.
+_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+
+
+def _is_inside(basename: str) -> bool:
+    """Whether a name is that of a file in the cache directory, but not among the notes.
+
+    Raises ValueError for text that cannot be encoded.
+    """
+    parts = basename.replace("\\", "/").split("/")
+    is_inside = not os.path.isabs(basename) and ".." not in parts and parts[0] not in (NOTES, "")
+    return is_inside and b"\0" not in os.fsencode(basename)
 
 
 @dataclass(frozen=True)
@@ -370,6 +379,14 @@ class FileIdentity:
     def of(cls, stat: os.stat_result) -> FileIdentity:
         """Return the identity for an `os.stat` result."""
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+    @classmethod
+    def from_json(cls, value: Any) -> FileIdentity:
+        """Parse an identity; raise TypeError or ValueError if `value` is anything else."""
+        identity = cls(**value)
+        if not all(is_integer(number) for number in astuple(identity)) or identity.size < 0:
+            raise ValueError(f"{value!r} is not the identity of a file")
+        return identity
 
     @classmethod
     def at(cls, path: str) -> FileIdentity | None:
@@ -423,19 +440,23 @@ class Record:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Record:
-        """Parse the output of `to_bytes`; return an empty record for unreadable data."""
+        """Parse the output of `to_bytes`; return an empty record for any other data."""
         try:
             value = parse_json(data.partition(b"\n")[0])
             if value["version"] != _VERSION:
                 return cls()
-            return cls(
-                dataset=str(value["dataset"]),
+            source = value["source"]
+            found = cls(
+                dataset=value["dataset"],
                 files=_identities(value["files"]),
                 checked=_identities(value["checked"]),
-                source=FileIdentity(**value["source"]) if value["source"] else None,
-                reserved=int(value["reserved"]),
+                source=None if source is None else FileIdentity.from_json(source),
+                reserved=value["reserved"],
             )
-        except (KeyError, TypeError, ValueError):
+            is_valid = isinstance(found.dataset, str) and is_integer(found.reserved)
+            is_valid = is_valid and found.reserved >= 0 and all(map(_is_inside, found.files))
+            return found if is_valid else cls()
+        except (AttributeError, KeyError, TypeError, ValueError):
             return cls()
 
     @classmethod
@@ -449,4 +470,4 @@ class Record:
 
 
 def _identities(value: dict[str, Any]) -> dict[str, FileIdentity]:
-    return {str(name): FileIdentity(**identity) for name, identity in value.items()}
+    return {name: FileIdentity.from_json(identity) for name, identity in value.items()}
