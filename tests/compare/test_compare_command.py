@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from tests.compare.made_up import compare_loaders, loader_at, recording, run, write
 
 from mdstorm._compare import recorder
-from mdstorm.cli import main
 
 PROGRAM = """
 import sys
@@ -166,44 +165,6 @@ def test_program_without_required_arguments_prints_hint_and_exits_with_2(tmp_pat
         "error: train.recording.mdstorm.json: the program ended with exit code 2, so the recording "
         "is incomplete. Does it need arguments? Let it run to the end, and record it again"
     )
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    found = CliRunner().invoke(main, ["compare", *map(str, arguments)])
-    return found.exit_code, found.output
-
-
-def loader_at(call: int, **changed: Any) -> dict[str, Any]:
-    column = {"dtypes": ["float32"], "shapes": ["[]"], "nulls": 0}
-    digests = dict.fromkeys(("digest", "ordered", "rest"), "0" * 32)
-    data = {"rows": 8, "sizes": {"4": 2}, "digest": "1", "columns": {"id": {**column, **digests}}}
-    return {
-        "kind": "DataLoader",
-        "file": "train.py",
-        "function": "main",
-        "call": call,
-        "arguments": {},
-        "passes": [[2, 8, True]],
-        "data": data,
-        **changed,
-    }
-
-
-def recording(*loaders: dict[str, Any], **changed: Any) -> dict[str, Any]:
-    return {
-        "recording": 1,
-        "program": "train.py",
-        "rank": 0,
-        "ranks": 1,
-        "libraries": {"petastorm": "0.13.1"},
-        "runs": [{"ended": None, "loaders": list(loaders)}],
-        **changed,
-    }
-
-
-def write(path: Path, value: Any) -> Path:
-    path.write_text(value if isinstance(value, str) else json.dumps(value))
-    return path
 
 
 @pytest.mark.parametrize(

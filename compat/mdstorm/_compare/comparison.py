@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, repeat
+
+import numpy as np
 
 from mdstorm._compare.documented import Case, section_of
 from mdstorm._compare.recorder import SEVERAL
-from mdstorm._compare.recordings import Column, Data, Loader, Recording
+from mdstorm._compare.recordings import UNPROJECTED, Column, Data, Loader, Recording
 from mdstorm.errors import InvalidArgumentError
 
 EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
@@ -15,6 +18,17 @@ EQUAL, DIFFERENT, NOT_COMPARABLE = "equal", "different", "not comparable"
 #: Arguments that take a user function that computes values.
 _FUNCTIONS = ("transform_spec", "transform_fn", "collate_fn", "data_loader_fn", "batch_map")
 _FLOATS = ("float16", "float32", "float64", "float")
+#: The dtypes of times that are Python objects.
+_TIMES = {
+    "date": "datetime64[ns]",
+    "datetime": "datetime64[ns]",
+    "Timestamp": "datetime64[ns]",
+    "timedelta": "timedelta64[ns]",
+}
+_NOT_PROJECTED = (
+    "is from an older recorder, which did not record the positions of numbers in their rows: write "
+    "a new recorder with `mdstorm compare --recorder`, and record the program again"
+)
 #: Relative tolerance for computed floats, keyed by whether they may be narrower than float64.
 _TOLERANCE = {False: 1e-12, True: 3e-7}
 
@@ -272,32 +286,63 @@ def _of_values(
             continue
         elif is_computed and _is_close(column, other):
             verdict.rounded.add(name)
-            verdict.remarks.append(
-                f"{name}: computed numbers differ by rounding; compared by sum, minimum, maximum"
-            )
+            if column.is_projected and other.is_projected:
+                verdict.remarks.append(
+                    f"{name}: computed numbers differ by rounding; compared by sums, minimum, "
+                    "maximum"
+                )
+            else:
+                side = "this run" if column.is_projected else "the recording"
+                verdict.reason = f"column {name}: {side} {_NOT_PROJECTED}"
         else:
             yield Difference("values", name, _summaries(column, other))
 
 
 def _is_close(one: Column, other: Column) -> bool:
-    """Whether the sums, minimum and maximum of computed floats agree up to rounding."""
-    if one.numbers is None or other.numbers is None or not one.dtypes <= {*_FLOATS}:
+    """Whether the minimum, maximum and all recorded sums of floats agree up to rounding."""
+    dtypes = one.dtypes | other.dtypes
+    if one.numbers is None or other.numbers is None or not dtypes <= {*_FLOATS}:
         return False
-    tolerance = _TOLERANCE[bool(one.dtypes & {"float16", "float32"})]
-    least, greatest, _, magnitude, squares = one.numbers
+    tolerance = _TOLERANCE[bool(dtypes & {"float16", "float32"})]
+    least, greatest, _, magnitude, squares, *_ = one.numbers
     largest = max(abs(least), abs(greatest))
-    allowed = [largest, largest, magnitude, magnitude, squares]
+    # Relative errors of the elements change the sums of projections at most four times as much as
+    # the sum of magnitudes.
+    allowed = chain([largest, largest, magnitude, magnitude, squares], repeat(4 * magnitude))
     return all(
         abs(a - b) <= tolerance * scale
-        for a, b, scale in zip(one.numbers, other.numbers, allowed, strict=True)
+        for a, b, scale in zip(one.numbers, other.numbers, allowed, strict=False)
     )
 
 
 def _summaries(one: Column, other: Column) -> str:
-    if one.numbers is None or other.numbers is None or one.numbers == other.numbers:
+    """Describe the values on both sides, with as many digits as they need to look different."""
+    if one.numbers is None or other.numbers is None:
         return "different values"
-    (low, high, total, *_), (low2, high2, total2, *_) = one.numbers, other.numbers
-    return f"{low:g} … {high:g}, sum {total:.12g}, then {low2:g} … {high2:g}, sum {total2:.12g}"
+    if _is_close(replace(one, numbers=one.numbers[: len(UNPROJECTED)]), other):
+        return "almost the same numbers, at different positions in their rows"
+    for digits in (6, 12, 17):
+        texts = _summary(one, one.numbers, digits), _summary(other, other.numbers, digits)
+        if texts[0] != texts[1]:
+            return ", then ".join(texts)
+    return "different values"
+
+
+def _summary(column: Column, numbers: Sequence[float], digits: int) -> str:
+    low, high, total, *_ = numbers
+    units = [_TIMES.get(name, name) for name in column.dtypes]
+    if any(unit.startswith(("datetime64", "timedelta64")) for unit in units):
+        return f"{_time(low, units)} … {_time(high, units)}"
+    if all(unit.startswith(("int", "uint", "bool")) for unit in units):
+        return f"{low:.0f} … {high:.0f}, sum {total:.0f}"
+    return f"{low:.{digits}g} … {high:.{digits}g}, sum {total:.{digits}g}"
+
+
+def _time(number: float, units: Sequence[str]) -> str:
+    """Return a time or duration, which recordings contain as a number in the unit of its dtype."""
+    unit = next(unit for unit in units if "64[" in unit)
+    value = np.array(int(number)).astype(unit).astype(f"{unit.partition('[')[0]}[us]")
+    return str(value.item()).removesuffix(" 00:00:00")
 
 
 def _of_rows(old: Data, new: Data, changed: set[str], verdict: Verdict) -> Iterator[Difference]:

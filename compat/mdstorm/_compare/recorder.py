@@ -58,6 +58,8 @@ SEVERAL = "several"
 ROWS_TOGETHER = 512
 #: Maximum size, in bytes, of the words that are hashed at once.
 BYTES_TOGETHER = 1 << 23
+#: Number of projections of each row of floats.
+PROJECTIONS = 3
 
 # --- 1. Digests ----------------------------------------------------------------------------------
 #
@@ -71,6 +73,14 @@ BYTES_TOGETHER = 1 << 23
 #   array, list, tensor       the numbers in it, and its shape
 #
 # So the digest of a column does not depend on its dtype, which is compared separately.
+#
+# Computed floats may differ by rounding, which changes every digest. Rows of floats are therefore
+# also projected: a projection is the sum of a row's elements, each multiplied by a pseudo-random
+# weight from -1 to 1 for its position. Rounding changes a projection p at most as much as the
+# row's magnitudes, but elements that move within a row change it. The sum of all projections shows
+# only whether the mean row has changed. If all rows are cyclic shifts of one row, for example, the
+# mean row is constant, and mirroring does not change it. So the sum of |x| sin(2 p / |x| + 1) is
+# recorded as well, with the row's norm |x|.
 
 _U64 = np.uint64
 _NULL = _U64(0x7FF8_0000_0000_DEAD)  # the bits of one NaN
@@ -141,6 +151,40 @@ def _words_of(array: Any, is_null: Any) -> Any:
     return np.where(is_null, _NULL, words) if is_null.any() else words
 
 
+@functools.lru_cache(maxsize=8)
+def _weights(count: int) -> Any:
+    """Return a weight for each position in a row and each projection."""
+    keys = [_keys(count, lane) >> _U64(11) for lane in range(PROJECTIONS)]
+    return np.stack(keys, axis=1).astype(np.float64) / 2.0**52 - 1.0
+
+
+def _projected(values: Any) -> Any:
+    """Return the projections of rows of numbers, and the squares of their norms, in columns."""
+    with np.errstate(all="ignore"):
+        squares = np.square(values).sum(axis=1, keepdims=True)
+        return np.concatenate([values @ _weights(values.shape[1]), squares], axis=1)
+
+
+def _projections_of_parts(parts: Any) -> Any:
+    """Return the projections of a row, given those of its parts."""
+    # Each projection of the row uses another projection of the parts. Otherwise a matrix and its
+    # transpose would have the same weights.
+    turned = np.roll(parts[:, :-1], 1, axis=1) * _weights(len(parts))
+    return np.concatenate([turned, parts[:, -1:]], axis=1).sum(axis=0)[None]
+
+
+def _sums_of(projected: Any) -> list[float]:
+    """Return the sums of rows' projections, and of a function of each that is not linear."""
+    projections, norms = projected[:, :-1], np.sqrt(projected[:, -1:])
+    angles = 2 * projections / np.maximum(norms, np.finfo(float).tiny) + 1
+    return [*projections.sum(axis=0), *(norms * np.sin(angles)).sum(axis=0)]
+
+
+def _by_row(array: Any) -> Any:
+    """Return an array with all values of a row in one dimension."""
+    return array.reshape(len(array), int(np.prod(array.shape[1:])))
+
+
 @dataclass
 class Rows:
     """The hashes and properties of one column's values in several rows."""
@@ -150,6 +194,8 @@ class Rows:
     shapes: set[str]
     nulls: int
     numbers: Any
+    #: The projections and squared norm of each row; zeros if it contains no floats.
+    projected: Any
 
 
 def rows_of(values: Any) -> Rows:
@@ -194,7 +240,12 @@ def _joined(parts: list[Rows]) -> Rows:
         {shape for part in parts for shape in part.shapes},
         sum(part.nulls for part in parts),
         np.concatenate([np.empty(0), *(part.numbers for part in parts)]),
+        np.concatenate([_not_projected(0), *(part.projected for part in parts)]),
     )
+
+
+def _not_projected(rows: int) -> Any:
+    return np.zeros((rows, PROJECTIONS + 1))
 
 
 def _rows_of_numbers(array: Any) -> Rows:
@@ -204,10 +255,14 @@ def _rows_of_numbers(array: Any) -> Rows:
     shape = array.shape[1:]
     is_null = _is_null(array)
     words = _words_of(array, is_null)
-    hashes = _hashed(words.reshape(len(array), -1), shape)
-    numbers = array.astype(np.int64) if array.dtype.kind in "mM" else array
-    numbers = (numbers[~is_null] if is_null.any() else numbers.ravel()).astype(np.float64)
-    return Rows(hashes, {dtype}, {str([*shape])}, int(is_null.sum()), numbers)
+    hashes = _hashed(_by_row(words), shape)
+    numbers = (array.astype(np.int64) if array.dtype.kind in "mM" else array).astype(np.float64)
+    nulls = int(is_null.sum())
+    projected = _not_projected(len(array))
+    if array.dtype.kind == "f":
+        projected = _projected(_by_row(np.where(is_null, 0.0, numbers) if nulls else numbers))
+    numbers = numbers[~is_null] if nulls else numbers.ravel()
+    return Rows(hashes, {dtype}, {str([*shape])}, nulls, numbers, projected)
 
 
 def _rows_of_texts(values: list[Any]) -> Rows:
@@ -219,7 +274,11 @@ def _rows_of_texts(values: list[Any]) -> Rows:
     ]
     hashes = np.frombuffer(b"".join(each), "<u8").astype(np.uint64).reshape(-1, 2)
     dtypes = {_name_of_type(value) for value in values if value is not None}
-    return Rows(hashes, dtypes, {"[]"} if values else set(), values.count(None), np.empty(0))
+    shapes = {"[]"} if values else set()
+    decimals = [value for value in values if isinstance(value, decimal.Decimal)]
+    numbers = np.array([float(value) for value in decimals if not value.is_nan()], np.float64)
+    projected = _not_projected(len(values))
+    return Rows(hashes, dtypes, shapes, values.count(None), numbers, projected)
 
 
 def _row_of(value: Any) -> Rows:
@@ -283,7 +342,9 @@ def _row_of_parts(parts: list[Any]) -> Rows:
     """Return a row of nested values, hashed from the hashes of its parts."""
     inner = _joined([_row_of(part) for part in parts])
     hashes = _hashed(inner.hashes.reshape(1, -1), (len(parts),))
-    return replace(inner, hashes=hashes, shapes={str([len(parts)])})
+    with np.errstate(all="ignore"):
+        projected = _projections_of_parts(inner.projected)
+    return replace(inner, hashes=hashes, shapes={str([len(parts)])}, projected=projected)
 
 
 class NotRecordedError(Exception):
@@ -302,7 +363,8 @@ class Column:
         self.shapes: set[str] = set()
         self.nulls = self.digest = self.ordered = self.rest = 0
         self._least, self._greatest = math.inf, -math.inf
-        self._sums = [0.0, 0.0, 0.0]
+        #: Of the numbers, their magnitudes, their squares, and the projections of rows.
+        self._sums = np.zeros(3 + 2 * PROJECTIONS)
 
     def add(self, rows: Rows) -> None:
         """Add rows."""
@@ -315,8 +377,8 @@ class Column:
             self._least = min(self._least, float(numbers.min()))
             self._greatest = max(self._greatest, float(numbers.max()))
             with np.errstate(all="ignore"):
-                added = (numbers.sum(), np.abs(numbers).sum(), np.square(numbers).sum())
-            self._sums = [old + float(new) for old, new in zip(self._sums, added)]
+                sums = numbers.sum(), np.abs(numbers).sum(), np.square(numbers).sum()
+                self._sums += [*sums, *_sums_of(rows.projected)]
 
     def to_json(self) -> dict[str, Any]:
         """Return the column as JSON values."""
@@ -328,9 +390,11 @@ class Column:
         for name in ("digest", "ordered", "rest"):
             found[name] = "{:032x}".format(getattr(self, name))
         if self._least <= self._greatest:
-            numbers = (self._least, self._greatest, *self._sums)
+            numbers = [
+                _as_json(each) for each in (self._least, self._greatest, *self._sums.tolist())
+            ]
             names = ("minimum", "maximum", "sum", "magnitude", "squares")
-            found.update(zip(names, map(_as_json, numbers)))
+            found.update(zip(names, numbers), projected=numbers[len(names) :])
         return found
 
 

@@ -13,6 +13,8 @@ from mdstorm._compare.recorder import FORMAT, SEVERAL
 from mdstorm.errors import InvalidArgumentError
 
 _MODULUS = 2**128
+#: The numbers of a column in a recording without projections.
+UNPROJECTED = ("minimum", "maximum", "sum", "magnitude", "squares")
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,16 @@ class Column:
     ordered: int | None
     #: The digest of whole rows without this column.
     rest: int
-    #: Minimum, maximum, sum, sum of magnitudes, sum of squares; None for non-numeric values.
-    numbers: tuple[float, float, float, float, float] | None
+    #: Minimum, maximum, sum, sum of magnitudes, sum of squares, and the sums of the projections of
+    #: rows, which older recorders did not write; None for non-numeric values.
+    numbers: tuple[float, ...] | None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Column:
         """Read a column from a recording."""
-        keys = ("minimum", "maximum", "sum", "magnitude", "squares")
+        numbers = None
+        if "sum" in value:
+            numbers = *(value[key] for key in UNPROJECTED), *value.get("projected", ())
         return cls(
             frozenset(value["dtypes"]),
             frozenset(value["shapes"]),
@@ -41,16 +46,20 @@ class Column:
             int(value["digest"], 16),
             int(value["ordered"], 16),
             int(value["rest"], 16),
-            tuple(float(value[key]) for key in keys) if "sum" in value else None,  # type: ignore[arg-type]
+            None if numbers is None else tuple(map(float, numbers)),
         )
+
+    @property
+    def is_projected(self) -> bool:
+        """Whether the sums show where in a row numbers stand, which they need not for scalars."""
+        return self.shapes <= {"[]"} or len(self.numbers or ()) > len(UNPROJECTED)
 
     def repeated(self, times: int) -> Column:
         """Return this column as if its rows had been read several times."""
         numbers = self.numbers
         if numbers is not None:
             low, high, *sums = numbers
-            one, two, three = (each * times for each in sums)
-            numbers = (low, high, one, two, three)
+            numbers = (low, high, *(each * times for each in sums))
         return replace(
             self,
             nulls=self.nulls * times,
@@ -65,8 +74,9 @@ class Column:
         numbers = self.numbers or other.numbers
         if self.numbers and other.numbers:
             (low, high, *sums), (low2, high2, *sums2) = self.numbers, other.numbers
-            one, two, three = (a + b for a, b in zip(sums, sums2, strict=True))
-            numbers = (min(low, low2), max(high, high2), one, two, three)
+            # Projections are left out if only one side has them.
+            sums = [a + b for a, b in zip(sums, sums2, strict=False)]
+            numbers = (min(low, low2), max(high, high2), *sums)
         return Column(
             self.dtypes | other.dtypes,
             self.shapes | other.shapes,
