@@ -150,6 +150,17 @@ def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
     assert [one["data"]["rows"] for one in run["loaders"]] == [20, 20]
 
 
+def test_killed_program_keeps_its_earlier_recording(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+    write(tmp_path / "train.recording.json", recording(loader_at(0)))
+    earlier = write(tmp_path / "train.recording.mdstorm.json", recording(loader_at(0)))
+    before = earlier.read_text()
+    code, out, err = compare("train.recording.json", "--", "train.py", cwd=tmp_path)
+    assert (code, out) == (2, "")
+    assert "train.py ended with exit code -9, and wrote no recording" in err
+    assert earlier.read_text() == before
+
+
 def test_program_without_required_arguments_prints_hint_and_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "from argparse import ArgumentParser\n"

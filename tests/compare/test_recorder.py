@@ -482,6 +482,28 @@ raise KeyboardInterrupt
     assert run["ended"] == "KeyboardInterrupt"
 
 
+_KILLS = "import os, signal\nos.kill({process}, signal.SIGKILL)\n"
+
+
+@pytest.mark.parametrize(
+    ("runs", "process"), [("1", "os.getpid()"), ("2", "os.getpid()"), ("2", "os.getppid()")]
+)
+def test_killed_recording_keeps_the_earlier_one(runs: str, process: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(SOURCE), "--runs", runs, "train.py"]
+    path = tmp_path / "train.recording.json"
+    (tmp_path / "train.py").touch()
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    earlier = path.read_text()
+    (tmp_path / "train.py").write_text(_KILLS.format(process=process))
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert done.returncode
+    assert path.read_text() == earlier
+    (tmp_path / "train.py").write_text("")
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    assert [*json.loads(path.read_text())] == [*json.loads(earlier)]
+    assert not [*tmp_path.glob("*unfinished*")]
+
+
 @pytest.mark.parametrize(
     "names",
     [

@@ -1138,13 +1138,15 @@ def main(arguments: list[str]) -> int:
     path = _path_of_rank(options.output or _default_output(command[0]))
     if options.append:
         return record_to(path, command, options)
-    if os.path.exists(path):
-        os.remove(path)
     runs = options.runs or (1 if rank_and_count()[1] > 1 else 2)
+    unfinished = _unfinished(path)
+    if os.path.exists(unfinished):
+        os.remove(unfinished)
     code = record_to(path, command, options) if runs == 1 else record_in_children(arguments, runs)
-    if not os.path.exists(path):
+    if not os.path.exists(unfinished):
         _print("the program ended before anything was written")
         return code or 1
+    os.replace(unfinished, path)
     run = _read(path)["runs"][-1]
     _print("wrote {}, number of loaders: {}".format(path, len(run["loaders"])))
     if run["ended"]:
@@ -1202,6 +1204,11 @@ def _path_of_rank(path: str) -> str:
     return "{}.rank-{}{}".format(stem, rank, suffix) if count > 1 else path
 
 
+def _unfinished(path: str) -> str:
+    """Return the file that collects the runs, so that a killed recording keeps an earlier one."""
+    return path + ".unfinished"
+
+
 def record_in_children(arguments: list[str], runs: int) -> int:
     """Record several runs, each in its own process; return the exit code of the last one."""
     code = 0
@@ -1214,8 +1221,12 @@ def record_in_children(arguments: list[str], runs: int) -> int:
 
 
 def record_to(path: str, command: list[str], options: Any) -> int:
-    """Run the program in this process, append its run to the file, and return the exit code."""
+    """Run the program in this process, append its run to the unfinished file of a recording.
+
+    Return the exit code of the program.
+    """
     code, recording = record(command, bool(options.module), options)
+    path = _unfinished(path)
     before = _read(path)["runs"] if os.path.exists(path) else []
     with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(dict(recording, runs=before + recording["runs"]), file, indent=1, allow_nan=False)

@@ -161,14 +161,21 @@ def _run(
         "written again",
         err=True,
     )
-    if os.path.exists(path):
-        os.remove(path)
+    before = _written(path)
     command = [sys.executable, "-m", "mdstorm", "run", str(_RECORDER), "--runs", "1"]
     command += ["--output", path, *options, *program]
     # Standard output is reserved for the report.
     code = subprocess.run(command, stdout=sys.stderr, check=False).returncode
-    if not os.path.exists(path):
+    if _written(path) == before:
         raise InvalidArgumentError(f"{target} ended with exit code {code}, and wrote no recording")
     new = _compare.read_recording(path)
     _check_ended(new)
     return new
+
+
+def _written(path: str) -> tuple[int, int] | None:
+    """Return what changes whenever a file is replaced; None if it does not exist."""
+    if not os.path.exists(path):
+        return None
+    status = os.stat(path)
+    return status.st_ino, status.st_mtime_ns
