@@ -577,3 +577,68 @@ def test_different_number_of_passes_or_calls_is_reported(tmp_path: Path) -> None
     assert code == 1
     assert "passes: 1 passes, then 2" in output
     assert "calls: call 2 of this function is not in" in output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ({"seed": 3}, {"seed": 4}, "other arguments: seed 3, then 4"),
+        ({}, {"shard_seed": 4}, "other arguments: shard_seed None, then 4"),
+        (
+            {"seed": 3, "shuffle_rows": True},
+            {"seed": 4, "shuffle_rows": False},
+            "other arguments: seed 3, then 4; shuffle_rows True, then False",
+        ),
+        ({"seed": 3}, {"seed": 3}, ""),
+        ({"reader_pool_type": None}, {}, ""),
+    ],
+)
+def test_different_arguments_are_printed_with_an_equal_result(
+    old: dict[str, Any], new: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    loaders = (loader_at(0, arguments=arguments) for arguments in (old, new))
+    code, output = compare_loaders(tmp_path, *loaders)
+    assert (code, "equal" in output) == (0, True), output
+    assert says in output
+    assert ("other arguments" in output) == bool(says)
+
+
+#: A loader with a difference that docs/differences.md describes.
+_FILTERED = {"filters": "list"}
+
+
+def filtered(rows: int, **changed: Any) -> dict[str, Any]:
+    value = loader_at(0, arguments=_FILTERED, passes=[[2, rows, True]], **changed)
+    value["data"]["rows"] = rows
+    return value
+
+
+@pytest.mark.parametrize(
+    ("others", "code"),
+    [
+        ([], 0),
+        ([(loader_at(1), loader_at(1))], 0),
+        ([(loader_at(1), loader_at(1, passes=[]))], 1),
+        ([(loader_at(1), loader_at(1, data=None, note="none"))], 2),
+    ],
+)
+def test_documented_differences_are_printed_without_failing(
+    others: list[tuple[dict[str, Any], dict[str, Any]]], code: int, tmp_path: Path
+) -> None:
+    pairs = [(filtered(8), filtered(7)), *others]
+    paths = (
+        write(tmp_path / f"{side}.json", recording(*(pair[side] for pair in pairs)))
+        for side in (0, 1)
+    )
+    found, output = run(*paths)
+    assert found == code, output
+    assert "rows: 8 rows, then 7; documented: Petastorm applies filters only to" in output
+    assert output.splitlines()[-1].endswith("different only as docs/differences.md documents")
+
+
+def test_documented_difference_of_loader_without_data_is_not_comparable(tmp_path: Path) -> None:
+    note = {"data": None, "note": "its items are sets"}
+    code, output = compare_loaders(tmp_path, filtered(8) | note, filtered(7) | note)
+    assert code == 2, output
+    assert "documented: Petastorm applies filters" in output
+    assert "the recording: its items are sets" in output

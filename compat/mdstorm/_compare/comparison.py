@@ -65,6 +65,11 @@ class Verdict:
     examples: dict[str, list[dict[str, str]]] = field(default_factory=dict)
 
     @property
+    def is_documented(self) -> bool:
+        """Whether docs/differences.md documents all differences; also true if there are none."""
+        return all(difference.section for difference in self.differences)
+
+    @property
     def outcome(self) -> str:
         """One of `EQUAL`, `DIFFERENT` and `NOT_COMPARABLE`."""
         if self.differences:
@@ -119,6 +124,7 @@ def _unmatched(
 def _verdict(old: Loader, again: Loader | None, new: Loader) -> Verdict:
     verdict = Verdict(old)
     verdict.reason = _not_comparable(old, new)
+    verdict.remarks = _of_arguments(old.arguments, new.arguments)
     if new.missing_shards and not old.missing_shards:
         shards = ", ".join(map(str, new.missing_shards))
         verdict.differences = [Difference("shards", "", f"shard {shards} is no longer read")]
@@ -133,6 +139,13 @@ def _verdict(old: Loader, again: Loader | None, new: Loader) -> Verdict:
         if verdict.differences:
             verdict.examples = _examples(old.data, new.data)
     return verdict
+
+
+def _of_arguments(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    """Return a remark on the arguments that differ, such as seeds, if there are any."""
+    names = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    texts = [f"{name} {old.get(name)}, then {new.get(name)}" for name in names]
+    return [f"other arguments: {'; '.join(texts)}"] if texts else []
 
 
 def _documented(difference: Difference, old: Loader, new: Loader) -> Difference:

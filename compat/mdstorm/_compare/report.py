@@ -24,17 +24,19 @@ def lines_of(verdicts: Sequence[Verdict], old: Recording, new: Recording) -> Ite
     names = [_name(verdict.loader) for verdict in verdicts]
     width = max(map(len, names), default=0)
     for name, verdict in zip(names, verdicts, strict=True):
-        yield f"{name:<{width}}  {verdict.outcome:<14}  {_result(verdict)}".rstrip()
-        for difference in verdict.differences[1:]:
-            yield f"{'':{width}}  {'':14}  {_text(difference)}"
-        for remark in verdict.remarks:
-            yield f"{'':{width}}  {'':14}  {remark}"
+        first, *others = _results(verdict)
+        yield f"{name:<{width}}  {verdict.outcome:<14}  {first}".rstrip()
+        for text in [*others, *verdict.remarks]:
+            yield f"{'':{width}}  {'':14}  {text}"
         for side, rows in verdict.examples.items():
             for row in rows:
                 yield f"{'':{width}}  {'':14}  only {side}: {row}"
     yield ""
     counts = counts_of(verdicts)
     yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    documented = sum(verdict.is_documented for verdict in verdicts if verdict.differences)
+    if documented:
+        yield f"{documented} of {counts[DIFFERENT]} different only as {_PAGE} documents"
 
 
 def _name(loader: Loader) -> str:
@@ -42,14 +44,13 @@ def _name(loader: Loader) -> str:
     return f"{loader.file}{function} {loader.kind} #{loader.call + 1}"
 
 
-def _result(verdict: Verdict) -> str:
-    if verdict.differences:
-        return _text(verdict.differences[0])
+def _results(verdict: Verdict) -> list[str]:
+    found = [_text(difference) for difference in verdict.differences]
     if verdict.reason:
-        return verdict.reason
+        found.append(verdict.reason)
     columns = len(verdict.loader.data.columns) if verdict.loader.data else 0
     order = "" if verdict.no_order else ", in the same order"
-    return f"{verdict.rows} rows, {columns} columns{order}"
+    return found or [f"{verdict.rows} rows, {columns} columns{order}"]
 
 
 def _text(difference: Difference) -> str:
