@@ -16,7 +16,7 @@ from mdstorm.errors import NullValueError, UnsupportedTypeError
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import num_rows
 from mdstorm_backend.loaders import null_error
-from mdstorm_backend.loaders.torch import to_torch
+from mdstorm_backend.loaders.torch import are_alike, to_torch
 
 #: Columns as tensors, arrays or lists of the same length.
 Columns: TypeAlias = dict[str, Any]
@@ -261,13 +261,16 @@ def sanitize_pytorch_types(row_as_dict: dict[str, Any]) -> None:
 
 def collate_rows(rows: Sequence[Row]) -> dict[Any, Any]:
     """Collate rows into tensors, or into lists for values that PyTorch has no type for."""
-    return {name: _collated([row[name] for row in rows], name) for name in rows[0]}
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    return {
+        # The offsets of an n-gram are integers, and their values are rows.
+        name: collate_rows(values) if isinstance(name, int) else _collated(values, name)
+        for name, values in columns.items()
+    }
 
 
 def _collated(values: list[Any], name: str) -> Any:
     first = values[0]
-    if isinstance(first, Mapping):
-        return collate_rows(values)
     if isinstance(first, np.ndarray):
         if len({value.shape for value in values}) == 1:
             return column_to_torch(np.stack(values), name)
@@ -276,7 +279,7 @@ def _collated(values: list[Any], name: str) -> Any:
         return column_to_torch(np.array(values), name)
     if isinstance(first, datetime.date):
         return values
-    return decimal_friendly_collate(values)
+    return _collate_objects(values)
 
 
 def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
@@ -287,6 +290,8 @@ def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
     batch : sequence
         The samples. The type of the first sample determines the result: mappings are collated by
         key, sequences by position, and decimals, strings and bytes are returned as they are.
+        Mappings and sequences in the samples are also returned as they are if they differ in keys,
+        lengths, types or shapes.
 
     Returns
     -------
@@ -304,7 +309,13 @@ def decimal_friendly_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (decimal.Decimal, str, bytes)):
         return batch
     if isinstance(first, Mapping):
-        return {key: decimal_friendly_collate([sample[key] for sample in batch]) for key in first}
+        return {key: _collate_objects([sample[key] for sample in batch]) for key in first}
     if isinstance(first, Sequence):
-        return [decimal_friendly_collate(samples) for samples in zip(*batch, strict=False)]
+        return [_collate_objects(samples) for samples in zip(*batch, strict=False)]
     return default_collate(list(batch))
+
+
+def _collate_objects(values: Sequence[Any]) -> Any:
+    """Collate one value of each sample, or return them as a list if they are unlike objects."""
+    is_object = isinstance(values[0], (Mapping, list, tuple))
+    return list(values) if is_object and not are_alike(values) else decimal_friendly_collate(values)

@@ -26,7 +26,7 @@ from mdstorm.errors import (
     UnsupportedArgumentError,
 )
 from mdstorm.ngram import NGram
-from mdstorm.pytorch import BatchedDataLoader, DataLoader
+from mdstorm.pytorch import BatchedDataLoader, DataLoader, decimal_friendly_collate
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 
 with_each = pytest.mark.parametrize("class_", [DataLoader, BatchedDataLoader])
@@ -56,6 +56,36 @@ class TestBatches:
         first, second = DataLoader(reader, 3)
         assert [array.tolist() for array in first["a"]] == [[1.0], [1.0], [1.0, 1.0, 1.0]]
         assert second["a"].tolist() == [[1.0, 1.0, 1.0]]
+
+    @pytest.mark.parametrize("kind", ["rows", "n-grams", "own collate_fn"])
+    @pytest.mark.parametrize(
+        "values",
+        [
+            [{"a": 1}, {"a": 2, "b": 3}],
+            [{}, {"a": 1}],
+            [{"a": {"b": 1}}, {"a": {"c": 1}}],
+            [{"a": 1}, {"a": 2.5}],
+            [[1, 2], [3]],
+            [[{"a": 1}], [{"b": 1}]],
+        ],
+        ids=repr,
+    )
+    def test_objects_that_differ_remain_a_list(self, values: list[Any], kind: str) -> None:
+        rows = items(a=values, n=[np.int64(0), np.int64(1)])
+        if kind == "n-grams":
+            reader = ItemReader([{0: row} for row in rows], batched=False)
+            batch = next(iter(DataLoader(reader, 2)))[0]
+        else:
+            reader = ItemReader(rows, batched=False)
+            own = {"collate_fn": lambda rows: decimal_friendly_collate(rows)}
+            (batch,) = DataLoader(reader, 2, **(own if kind == "own collate_fn" else {}))
+        assert batch["a"] == values
+        assert batch["n"].tolist() == [0, 1]
+
+    def test_objects_that_are_alike_are_collated(self) -> None:
+        reader = ItemReader(items(a=[{"b": [1, 2]}, {"b": [3, 4]}]), batched=False)
+        (batch,) = DataLoader(reader, 2)
+        assert [values.tolist() for values in batch["a"]["b"]] == [[1, 3], [2, 4]]
 
     def test_collate_fn_and_transform_fn_build_batches(self) -> None:
         seen: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.loaders.torch.collation import are_alike
 from mdstorm_backend.loaders.torch.opened_dataset import OpenedDataset
 from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset
@@ -21,6 +22,7 @@ __all__ = [
     "StreamingDataset",
     "TorchBatch",
     "TorchValues",
+    "are_alike",
     "check_columns",
     "tensor_batches",
     "to_torch",

@@ -18,6 +18,7 @@ from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.loaders import Loader, Statistics, describe_data
 from mdstorm_backend.loaders.torch import loader_passes, moved_batches, torch_batches
+from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.streaming_dataset import (
     StreamingDataset,
     check_items_are_samples,
@@ -153,6 +154,8 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         )
         if not reads_blocks and batch_map is not None:
             options = {**options, "collate_fn": partial(torch_batches.mapped_collate, batch_map)}
+        elif batch_size is not None and options.get("collate_fn") is None:
+            options = {**options, "collate_fn": collate_samples}
         # PyTorch does not accept NumPy integers.
         rows = None if batch_size is None else int(batch_size)
         super().__init__(dataset, batch_size=rows, **options)

@@ -20,6 +20,7 @@ from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment
+from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.moved_batches import packed, same, unpacked
 from mdstorm_backend.loaders.torch.samples import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
@@ -122,8 +123,8 @@ def _collated(
         for offset, size in zip(block.offsets, block.sizes, strict=True):
             if size == 0 and pads:
                 yield None, offset, size
-            elif size == 0 and collate is default_collate:
-                # `default_collate` needs a sample to determine the columns.
+            elif size == 0 and collate in (collate_samples, default_collate):
+                # Both need a sample to determine the columns.
                 yield _without_rows(collate([source[0]])), offset, size
             else:
                 yield collated(made(islice(samples, size))), offset, size
@@ -159,19 +160,19 @@ def _pads(source: StreamingDataset) -> bool:
 
 
 def _without_rows(batch: Any) -> Any:
-    """Return an empty batch with the structure of `batch`, which `default_collate` has made."""
+    """Return an empty batch with the structure of `batch`, which has been collated."""
     if isinstance(batch, torch.Tensor):
         return batch[:0]
     if isinstance(batch, Mapping):
         return {key: _without_rows(values) for key, values in batch.items()}
-    if isinstance(batch, (list, tuple)) and not isinstance(batch[0], (str, bytes)):
+    if isinstance(batch, (list, tuple)) and not isinstance(next(iter(batch), ""), (str, bytes)):
         return [_without_rows(values) for values in batch]
     return []
 
 
 def mapped_collate(batch_map: BatchMap, samples: list[Any]) -> Any:
-    """Apply `batch_map` to PyTorch's default collation of a list of samples."""
-    return mapped(batch_map, default_collate(samples))
+    """Apply `batch_map` to the default collation of a list of samples."""
+    return mapped(batch_map, collate_samples(samples))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
-from torch.utils.data import default_collate, get_worker_info
+from torch.utils.data import get_worker_info
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import Prefetcher
@@ -17,6 +17,7 @@ from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
 from mdstorm_backend.loaders.nulls import check_exact, check_nulls, nanoseconds, null_error
+from mdstorm_backend.loaders.torch.collation import collate_objects
 from mdstorm_backend.read import Block, LateDecoder, scalars_to_numpy
 
 #: A batch column: a tensor, or a list if PyTorch has no type for it.
@@ -122,7 +123,7 @@ def to_collated(values: Values, column: Column | None, name: str) -> TorchValues
 
     This affects unsigned integers, JSON, pickles and values with user-defined encodings, which then
     match MosaicML Streaming's batches. `split_values` collates each batch separately. Objects that
-    cannot be collated remain a list, and so do columns with a Spark type.
+    differ or cannot be collated remain a list, and so do columns with a Spark type.
     """
     if column is None or column.spark_type is not None:
         return to_torch(values, column, name)
@@ -177,7 +178,7 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
     ends = np.cumsum(sizes)
     cut: Callable[[list[Any]], Collated] = list
     if isinstance(values, (_Alike, _Objects)):
-        cut = _stacked if isinstance(values, _Alike) else _collated
+        cut = _stacked if isinstance(values, _Alike) else collate_objects
     return [cut(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
@@ -187,16 +188,6 @@ class _Alike(list[Any]):
 
 class _Objects(list[Any]):
     """Python objects, to be collated separately for each batch."""
-
-
-def _collated(objects: list[Any]) -> Collated:
-    if not objects:
-        return objects
-    try:
-        collated: Collated = default_collate(objects)
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError):
-        return list(objects)  # different shapes or keys, or some are None
-    return collated
 
 
 def _stacked(tensors: list[Any]) -> TorchValues:
