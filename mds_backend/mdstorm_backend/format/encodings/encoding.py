@@ -234,8 +234,8 @@ class Encoding(ABC):
     def encoder(self) -> Encode:
         """Return the function that encodes one value. A writer calls `encoder` once per column.
 
-        ``bytes`` are stored unchanged in any encoding, as by MosaicML Streaming's writer, so that
-        a JPEG file can be written to a ``jpeg`` column.
+        ``bytes`` are stored unchanged in any encoding except those of numbers, as by MosaicML
+        Streaming's writer, so that a JPEG file can be written to a ``jpeg`` column.
         """
         return passing_bytes(self.encode, self.size)
 

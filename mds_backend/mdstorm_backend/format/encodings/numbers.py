@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
+from mdstorm_backend.format.encodings.encoding import Encode, EncodedColumn, Encoding
 from mdstorm_backend.format.values import arrow_types
 
 #: dtype → its code, a byte in arrays that state their own dtype, and its `struct` format
@@ -32,6 +32,8 @@ _CODES = {
 }
 DTYPE_CODES = {name: code for name, (code, _) in _CODES.items()}
 STRUCT_CODES = {name: code for name, (_, code) in _CODES.items()}
+
+_TEXT = (str, bytes, bytearray, memoryview)
 
 #: Code → name of the dtype.
 ARRAY_CODES = {code: name for name, code in DTYPE_CODES.items()}
@@ -96,7 +98,7 @@ class Number(Encoding):
         return STRUCT_CODES[self.stored.name]
 
     def encode(self, value: Any) -> bytes:
-        """Encode a number, a numeric string, or a one-element array.
+        """Encode a number or a one-element array; text and bytes are refused.
 
         ``None`` is stored as NaN in floating-point columns, as by MosaicML Streaming's writer. A
         float is rounded to the dtype's nearest value; everything else must fit exactly.
@@ -118,6 +120,10 @@ class Number(Encoding):
             raise OverflowError(f"{self.stored.name} ranges from {limits.min} to {limits.max}")
         return np.array(whole, self.stored).tobytes()
 
+    def encoder(self) -> Encode:
+        """Return `encode`, which does not accept bytes, because any eight of them are an int64."""
+        return self.encode
+
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False
     ) -> EncodedColumn:
@@ -135,6 +141,23 @@ class PythonInteger(Number):
     """The encoding ``int``: an int64, returned as a Python integer in samples."""
 
     names = ("int",)
+
+    def encode(self, value: Any) -> bytes:
+        """Encode an integer of Python or NumPy.
+
+        Raises
+        ------
+        TypeError
+            If the value is not an integer.
+        OverflowError
+            If it does not fit into 64 bits.
+        """
+        check_no_mask(value)
+        try:
+            return super().encode(operator.index(value))
+        except TypeError as error:
+            found = type(value).__name__
+            raise TypeError(f"expected an integer, found {found}: use int(…)") from error
 
     def decode(self, stored: Any) -> Any:
         """Return the number as a Python integer."""
@@ -171,7 +194,7 @@ def check_no_mask(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Convert one value with NumPy; return it as a Python number, string or other object."""
+    """Convert one value with NumPy; return it as a Python number or other object."""
     check_no_mask(value)
     array = np.asarray(value)
     if array.size != 1:
@@ -180,11 +203,15 @@ def _plain(value: Any) -> Any:
         if np.isnat(array).any():
             raise ValueError("it is not a time (NaT)")
         array = array.view(np.int64)
-    return array.reshape(-1)[0] if array.dtype == object else array.item()
+    number = array.reshape(-1)[0] if array.dtype == object else array.item()
+    for each in (value, number):  # NumPy converts a bytearray to integers
+        if isinstance(each, _TEXT):
+            raise TypeError(f"expected a number, found {type(each).__name__}: convert it first")
+    return number
 
 
 def _encode_float(dtype: np.dtype[np.generic], number: Any) -> bytes:
-    if isinstance(number, complex) or not (hasattr(number, "__float__") or isinstance(number, str)):
+    if isinstance(number, complex) or not hasattr(number, "__float__"):
         raise TypeError(f"expected a number, found {type(number).__name__}")
     exact = float(number)
     with np.errstate(over="ignore"):
@@ -195,8 +222,6 @@ def _encode_float(dtype: np.dtype[np.generic], number: Any) -> bytes:
 
 
 def _whole(number: Any) -> int:
-    if isinstance(number, str):
-        return int(number)
     if hasattr(number, "__index__"):
         return operator.index(number)
     if not hasattr(number, "__float__"):
