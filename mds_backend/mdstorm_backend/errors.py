@@ -163,12 +163,12 @@ class UnsupportedEncodingError(MDStormError, NotImplementedError, ValueError):
 
 
 class UnsupportedTableError(_UrlError, NotImplementedError):
-    """mdstorm cannot read a table, or a directory holds the output of an unfinished job.
+    """mdstorm cannot read a table or its shards, or a directory holds an unfinished job's output.
 
     Attributes
     ----------
     url : str
-        The table.
+        The table, or the index of the shards.
     """
 
 

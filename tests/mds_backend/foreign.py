@@ -27,7 +27,8 @@ def shard_bytes(samples: list[bytes]) -> bytes:
 
 
 def shard_info(content: bytes, encodings: Encodings, samples: int, name: str) -> ShardInfo:
-    texts, sizes = zip(*encodings.values(), strict=True)
+    texts = tuple(text for text, _ in encodings.values())
+    sizes = tuple(size for _, size in encodings.values())
     return ShardInfo(tuple(encodings), texts, sizes, samples, FileInfo(name, len(content), {}))
 
 

@@ -17,7 +17,12 @@ from functools import partial
 from typing import Any
 
 from mdstorm_backend.base.checks import parse_json
-from mdstorm_backend.errors import CorruptDatasetError, CorruptIndexError, UnsupportedEncodingError
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CorruptIndexError,
+    UnsupportedEncodingError,
+    UnsupportedTableError,
+)
 from mdstorm_backend.format.compression import check_compression
 from mdstorm_backend.format.encodings.registry import parse_encoding
 from mdstorm_backend.format.shard_info import (
@@ -75,12 +80,20 @@ class Index:
             If `data` is not JSON.
         CorruptDatasetError
             If `data` is JSON, but not the index of a version 2 MDS dataset.
+        UnsupportedTableError
+            If `data` is an index of MosaicML Streaming's JSON, CSV, TSV or XSV shards.
         """
         try:
             with _no_collection():
                 return cls(*_parse(data))
         except json.JSONDecodeError as error:
             raise CorruptIndexError(_refusal(url, error), url=url, pos=error.pos) from error
+        except _OtherFormatError as error:
+            raise UnsupportedTableError(
+                f"{url} lists {error} shards, and mdstorm reads only MDS. Read their samples with "
+                "MosaicML Streaming, and write them with MDSWriter",
+                url=url,
+            ) from error
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptDatasetError(_refusal(url, error), url=url) from error
 
@@ -128,6 +141,8 @@ def _parse(data: bytes) -> tuple[tuple[ShardInfo, ...], dict[str, Any]]:
     return shards, extra
 
 
+#: MosaicML Streaming's formats of shards that mdstorm does not read.
+_OTHER_FORMATS = ("csv", "json", "tsv", "xsv")
 _FILE_KEYS = {"basename", "bytes", "hashes"}
 _SHARED_KEYS = (
     *("column_names", "column_encodings", "column_sizes"),
@@ -162,6 +177,10 @@ def parse_shards(value: Any) -> tuple[ShardInfo, ...]:
     return tuple(shards)
 
 
+class _OtherFormatError(Exception):
+    """The shards have another format of MosaicML Streaming."""
+
+
 class ShardParser:
     """A parser for shard objects that checks entries only once if all shards share them."""
 
@@ -172,8 +191,13 @@ class ShardParser:
         self._least = 0
 
     def parse(self, value: Any) -> ShardInfo:
-        """Parse one shard object; raises KeyError, TypeError or ValueError if it is invalid."""
+        """Parse one shard object; raises KeyError, TypeError or ValueError if it is invalid.
+
+        If its format is one of the others in MosaicML Streaming, `_OtherFormatError` is raised.
+        """
         value = check_object(value, "a shard entry")
+        if value.get("format") in _OTHER_FORMATS:
+            raise _OtherFormatError(value["format"].upper())
         if len(value) > len(_SHARD_KEYS):
             raise TypeError(f"it has unknown keys: {_unknown(value)}")
         if value["format"] != "mds" or value["version"] != INDEX_VERSION:

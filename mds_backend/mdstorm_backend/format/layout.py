@@ -81,12 +81,9 @@ class ShardLayout:
 @lru_cache(maxsize=64)
 def _record_dtype(layout: ShardLayout) -> np.dtype[np.void]:
     """Return the same dtype object for equal layouts, because identical objects compare fast."""
-    return np.dtype(
-        [
-            (name, e.dtype, e.shape) if e.is_viewed else (name, f"V{e.size}")
-            for name, e in zip(layout.names, layout.encodings, strict=True)
-        ]
-    )
+    formats = [(e.dtype, e.shape) if e.is_viewed else f"V{e.size}" for e in layout.encodings]
+    # In this form of dtype, names can be any strings, even empty ones.
+    return np.dtype({"names": list(layout.names), "formats": formats})
 
 
 @dataclass(frozen=True)

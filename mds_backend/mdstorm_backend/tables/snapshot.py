@@ -96,7 +96,7 @@ def check_as_of(as_of: AsOf | None, url: str) -> None:
     if as_of:
         raise errors.InvalidArgumentError(
             f"{as_of} chooses a version of a table, but {url} is not a Delta or Iceberg table: "
-            "leave it out"
+            f"leave out {str(as_of).partition('=')[0]}="
         )
 
 

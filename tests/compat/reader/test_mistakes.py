@@ -87,7 +87,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: reader(p, batch_size=3), TypeError, "made by the loader"),
     (lambda p, m: reader(p, filesystem="s3"), TypeError, "fsspec.filesystem('s3')"),
     (lambda p, m: reader(p, storage_options="a=b"), TypeError, "options must be a dict"),
-    (lambda p, m: reader(p, version=3), ValueError, "is not a Delta or Iceberg table: leave it"),
+    (lambda p, m: reader(p, version=3), ValueError, "Iceberg table: leave out version="),
     # creating functions and predicates
     (lambda p, m: TransformSpec(3), TypeError, "func must be a function, found 3"),
     (lambda p, m: TransformSpec(removed_fields="x"), TypeError, "removed_fields must be a list"),

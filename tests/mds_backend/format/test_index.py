@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdstorm_backend.errors import CorruptDatasetError
+from mdstorm_backend.errors import CorruptDatasetError, UnsupportedTableError
 from mdstorm_backend.format.index import FileInfo, Index, ShardInfo
 from mdstorm_backend.format.schema import Schema
 
@@ -50,6 +50,26 @@ def check_is_refused(data: bytes) -> str:
     assert URL in message
     assert "Write the dataset again" in message
     return message
+
+
+@pytest.mark.parametrize(
+    ("format_", "keys"),
+    [
+        ("json", {"columns": [["a", "int"]], "newline": "\n"}),
+        ("csv", {"columns": [["a", "int"]], "newline": "\n", "quote": '"'}),
+        ("tsv", {"columns": [["a", "int"]], "newline": "\n"}),
+        ("xsv", {"columns": [["a", "int"]], "newline": "\n", "separator": ";"}),
+    ],
+)
+def test_index_of_other_shards_of_mosaicml_names_their_format(
+    format_: str, keys: dict[str, Any]
+) -> None:
+    value = value_of_index()
+    shard = {**value["shards"][0], **keys, "format": format_, "raw_meta": {}, "zip_meta": None}
+    data = json.dumps({**value, "shards": [shard]}).encode()
+    with pytest.raises(UnsupportedTableError, match=f"lists {format_.upper()} shards") as caught:
+        Index.from_bytes(data, url=URL)
+    assert caught.value.url == URL
 
 
 @pytest.mark.parametrize("version", [1, 3, "2", None])

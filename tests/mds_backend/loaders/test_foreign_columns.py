@@ -19,7 +19,14 @@ from tests.mds_backend.foreign import foreign_dataset, variable
 from tests.mds_backend.loaders.loaders import torch_loader
 from tests.mds_backend.read.readers import batches, exact
 
-from mdstorm_backend import Dataset, ExactOrder, MDSWriter, open_dataset
+from mdstorm_backend import (
+    Dataset,
+    ExactOrder,
+    MDSWriter,
+    StreamingDataLoader,
+    StreamingDataset,
+    open_dataset,
+)
 from mdstorm_backend.errors import (
     CorruptDatasetError,
     NullValueError,
@@ -28,6 +35,7 @@ from mdstorm_backend.errors import (
 )
 from mdstorm_backend.loaders import ReaderOptions
 from mdstorm_backend.loaders.tf import make_tf_dataset
+from mdstorm_backend.maintenance import head, verify
 
 
 def png(width: int, height: int, grey: int, mode: str = "L") -> bytes:
@@ -245,3 +253,24 @@ def test_damaged_image_raises_error_naming_column_and_dataset(tmp_path: Path) ->
     with pytest.raises(CorruptDatasetError, match=rf"'x' of file://{tmp_path}/shard.00000.mds"):
         dataset[1]
     assert dataset[0]["x"].size == (3, 2)
+
+
+@pytest.mark.parametrize("others", [{}, {"y": ("int8", 1)}, {"y": ("str", None)}])
+def test_column_with_empty_name_is_read(tmp_path: Path, others: dict[str, Any]) -> None:
+    y = {"int8": b"\1", "str": b"a"}.get(others["y"][0], b"") if others else b""
+    sizes = struct.pack("<I", 1) if others.get("y") == ("str", None) else b""
+    samples = [sizes + struct.pack("<q", number) + y for number in range(4)]
+    dataset = foreign_dataset(tmp_path, [(samples, {"": ("int", 8), **others})])
+    assert [sample[""] for sample in StreamingDataset(local=str(tmp_path))] == [0, 1, 2, 3]
+    assert [batch[""].tolist() for batch in dataset.batches(2)] == [[0, 1], [2, 3]]
+    batches = torch_loader(dataset, batch_size=2, shuffle={"seed": 1, "window": 3})
+    assert sorted(number for batch in batches for number in batch[""].tolist()) == [0, 1, 2, 3]
+    assert head(str(tmp_path))[""] == [0, 1, 2, 3]
+    assert not verify(str(tmp_path)).problems
+
+
+def test_samples_without_columns_are_empty(tmp_path: Path) -> None:
+    foreign_dataset(tmp_path, [([b""] * 3, {}), ([b""] * 2, {})])
+    dataset = StreamingDataset(local=str(tmp_path), batch_size=2)
+    assert list(dataset) == [{}] * 5
+    assert list(StreamingDataLoader(dataset, batch_size=2)) == [{}] * 3

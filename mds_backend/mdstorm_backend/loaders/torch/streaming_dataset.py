@@ -344,7 +344,9 @@ def _is_read_by_sample(dataset: StreamingDataset) -> bool:
         return True
     opened = dataset._mdstorm
     maker = opened.sample_maker
-    return opened.options.transform is None and maker.decodes and not maker.is_row
+    # Without columns, a batch does not have its number of rows.
+    decodes = (maker.decodes and not maker.is_row) or not opened.options.output_columns
+    return opened.options.transform is None and decodes
 
 
 def makes_samples(dataset: object) -> bool:
