@@ -21,9 +21,6 @@ from mdstorm_migrate.python.scopes import Analysis, Binding, Scope, analyse
 def parse_python(code: str) -> ast.Module:
     """Parse Python code.
 
-    Python's own parser is fast: it parses a file of 5,000 lines in 0.05 s and gives the position of
-    every node, whereas LibCST takes 2 s. LibCST is only used to rewrite statements that change.
-
     Raises
     ------
     SourceError

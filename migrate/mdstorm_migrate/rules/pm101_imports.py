@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 
-import libcst as cst
-
-from mdstorm_migrate.base.edits import Class, Edit, EditError, Finding
+from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_mdstorm, is_module, renamed
 from mdstorm_migrate.python.import_actions import Action, action_for, is_fallback_import, moved_to
 from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
@@ -22,7 +20,11 @@ CLASS: Class = "exact"
 KIND = "python"
 
 _BOTH = "the name would refer to both libraries"
-_FROM = re.compile(r"from[\s\\]+([\w.]+)")
+#: The beginning of a statement, with the module that it imports from.
+_FROM = re.compile(r"(from[\s\\]+)(\w[\w.\s\\]*?)([\s\\]+import\b)")
+#: The comment after a name, and what stands in its place after the last name.
+_COMMENT = re.compile(r"[ \t]*,[ \t]*?(?P<comment>(?:[ \t]*#[^\r\n]*)?)(?P<newline>\r\n|\r|\n)?")
+_CLOSING = re.compile(r"(?P<comma>,?)(?P<rest>[ \t]*(?:#[^\r\n]*)?)(?=(?P<newline>[\r\n])?)")
 
 
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
@@ -164,12 +166,12 @@ def _from_import(
     start, stop = module.span(statement)
     message = _message(old, list(parts))
     head = _FROM.match(module.text, start)
-    if len(parts) == 1 and not is_renamed and head is not None and head[1] == old:
-        yield Edit(CODE, CLASS, head.start(1), head.end(1), next(iter(parts)), message)
+    if len(parts) == 1 and not is_renamed and head is not None:
+        yield Edit(CODE, CLASS, *head.span(2), next(iter(parts)), message)
         return
     # Imports that stay come first, because a comment above the statement explains why they stay.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
-    texts = _split_from_import(module.text[start:stop], [_SplitImport(*part) for part in ordered])
+    texts = [_part(module, statement, *part) for part in ordered]
     cls: Class = "review" if is_renamed else CLASS
     yield Edit(CODE, cls, start, stop, module.separator(statement).join(texts), message)
 
@@ -195,83 +197,40 @@ def _source(module: PythonModule, binding: Binding, action: Action) -> tuple[str
     return moved_to(module, binding) or (old, binding.node.name)
 
 
-@dataclass(frozen=True)
-class _SplitImport:
-    """One of the statements that a ``from`` statement is split into.
-
-    Attributes
-    ----------
-    module : str
-        The module that its names come from.
-    names : dict of int to str
-        The position in the old statement of each of its names, with the name in `module`. The bound
-        names stay the same.
-    """
-
-    module: str
-    names: dict[int, str]
-
-
-def _split_from_import(source: str, parts: Sequence[_SplitImport]) -> list[str]:
-    """Return the text of each part of the statement `source`, preserving its layout.
+def _part(
+    module: PythonModule, statement: ast.ImportFrom, source: str, names: dict[int, str]
+) -> str:
+    """Return a statement that imports some of the names of `statement`, in the same layout.
 
     A comment stays with the name that it follows.
 
-    Raises
-    ------
-    EditError
-        If LibCST cannot parse the statement.
+    Parameters
+    ----------
+    module : PythonModule
+    statement : ast.ImportFrom
+    source : str
+        The module that the names come from.
+    names : dict of int to str
+        The position in `statement` of each name, with its name in `source`. The bound names stay
+        the same.
     """
-    try:
-        parsed = cst.parse_statement(source)
-    except cst.ParserSyntaxError as error:
-        raise EditError(f"LibCST cannot parse an import: {error.message}") from None
-    statement = cst.ensure_type(parsed, cst.SimpleStatementLine)
-    old = cst.ensure_type(statement.body[0], cst.ImportFrom)
-    return [cst.Module([]).code_for_node(_part(old, part)) for part in parts]
+    text, (start, stop) = module.text, module.span(statement)
+    spans = [module.span(alias) for alias in statement.names]
+    after = [text[end:begin] for (_, end), (begin, _) in itertools.pairwise([*spans, (stop, stop)])]
+    pieces = [_FROM.sub(rf"\g<1>{source}\g<3>", text[start : spans[0][0]], count=1)]
+    for number, name in names.items():
+        alias, old = statement.names[number], text[slice(*spans[number])]
+        is_same = name == alias.name
+        pieces.append(old if is_same else f"{name} as {alias.asname or alias.name}")
+        pieces.append(after[number])
+    pieces[-1] = _end(after[max(names)], after[-1])
+    return "".join(pieces)
 
 
-def _part(old: cst.ImportFrom, part: _SplitImport) -> cst.ImportFrom:
-    aliases = old.names
-    assert not isinstance(aliases, cst.ImportStar)
-    module = cst.parse_expression(part.module)
-    assert isinstance(module, cst.Attribute | cst.Name)
-    names = [_renamed(aliases[number], name) for number, name in part.names.items()]
-    new = old.with_changes(module=module, names=names)
-    if len(aliases) - 1 in part.names:
-        return new
-    cut, last = names[-1], aliases[-1]
-    if old.rpar is None:
-        names[-1] = cut.with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return new.with_changes(names=names)
-    # White space before the closing parenthesis belongs to the trailing comma, if there is one.
-    if isinstance(last.comma, cst.Comma):
-        end = _end(last.comma.whitespace_after, cut)
-        names[-1] = cut.with_changes(comma=last.comma.with_changes(whitespace_after=end))
-        return new.with_changes(names=names)
-    names[-1] = cut.with_changes(comma=last.comma)
-    end = _end(old.rpar.whitespace_before, cut)
-    return new.with_changes(names=names, rpar=old.rpar.with_changes(whitespace_before=end))
-
-
-def _renamed(alias: cst.ImportAlias, name: str) -> cst.ImportAlias:
-    """Return an alias that imports `name` but binds the same name as `alias`."""
-    if alias.evaluated_name == name:
-        return alias
-    asname = alias.asname or cst.AsName(cst.Name(alias.evaluated_name))
-    return alias.with_changes(name=cst.Name(name), asname=asname)
-
-
-def _end(
-    end: cst.BaseParenthesizableWhitespace, cut: cst.ImportAlias
-) -> cst.BaseParenthesizableWhitespace:
-    """Return the space before the closing parenthesis, with the comment that follows `cut`."""
-    after = cut.comma.whitespace_after if isinstance(cut.comma, cst.Comma) else None
-    if isinstance(end, cst.ParenthesizedWhitespace):
-        comment = cst.TrailingWhitespace(newline=end.first_line.newline)
-        if isinstance(after, cst.ParenthesizedWhitespace):
-            comment = after.first_line
-        return end.with_changes(first_line=comment)
-    if isinstance(after, cst.ParenthesizedWhitespace) and after.first_line.comment:
-        return after.with_changes(last_line=cst.SimpleWhitespace(""))
-    return end
+def _end(gap: str, end: str) -> str:
+    """Return the end of a statement, with the comment in the text that follows its last name."""
+    comment, closing = _COMMENT.match(gap), _CLOSING.match(end)
+    if comment is None or closing is None or not (closing["newline"] or comment["comment"]):
+        return end
+    newline = "" if closing["newline"] else comment["newline"]
+    return f"{closing['comma']}{comment['comment']}{newline}{end[closing.end('rest') :]}"

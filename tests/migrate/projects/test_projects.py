@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml  # PyYAML, which LibCST requires
+import yaml
 from tests.migrate.checks import each, invoke, write_files
 
 from mdstorm_migrate.cli.migrate import migrate as command

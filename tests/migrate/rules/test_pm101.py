@@ -56,6 +56,15 @@ def test_renamed_import_keeps_layout_and_uses(text: str) -> None:
         "from petastorm.reader import (  # a\n    Ventilator,  # c\n)\n"
         "from mdstorm.reader import (  # a\n    Reader,  # b\n)  # d\n",
     ),
+    (
+        "from petastorm.reader import (\n    Reader,\n    Ventilator,  # b\n    # c\n)\n",
+        "from petastorm.reader import (\n    Ventilator,  # b\n    # c\n)\n"
+        "from mdstorm.reader import (\n    Reader,\n    # c\n)\n",
+    ),
+    (
+        "from petastorm . reader import Reader, \\\n    Ventilator as V\n",
+        "from petastorm.reader import Ventilator as V\nfrom mdstorm.reader import Reader\n",
+    ),
     # the version comparison stays on Petastorm
     (
         "import petastorm\nold = petastorm.__version__ < '0.9'\npetastorm.make_reader(u)\n",
