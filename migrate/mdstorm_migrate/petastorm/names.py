@@ -169,15 +169,6 @@ _INDEPENDENT = (
     "petastorm.unischema._fullmatch",
 )
 
-#: The modules of Petastorm that use a module, if they are known. A module that is not listed may be
-#: used by any module.
-_USERS: dict[str, tuple[str, ...]] = {
-    "petastorm.pytorch": ("petastorm.pytorch", "petastorm.spark"),
-    "petastorm.spark": ("petastorm.spark",),
-    "petastorm.tf_utils": ("petastorm.tf_utils", "petastorm.spark"),
-    "petastorm.weighted_sampling_reader": ("petastorm.weighted_sampling_reader",),
-}
-
 #: Attributes that every Python module has.
 _MODULE_DUNDERS = frozenset({"__dict__", "__doc__", "__file__", "__name__", "__path__", "__spec__"})
 
@@ -226,14 +217,6 @@ def is_module(path: str) -> bool:
 def is_independent(path: str) -> bool:
     """Whether a missing name accepts and returns only plain values, no objects of the library."""
     return any(is_within(path, one) for one in _INDEPENDENT)
-
-
-def is_changed_by_patch(used: str, patched: str) -> bool:
-    """Whether code that uses one Petastorm path may be affected if another one is replaced."""
-    home = next((one for one in _USERS if is_within(patched, one)), None)
-    if home is None or used == OLD_ROOT:
-        return True
-    return any(is_within(used, user) for user in _USERS[home])
 
 
 def counterpart(module: str, name: str) -> Counterpart | None:

@@ -16,9 +16,9 @@ from mdstorm_migrate.python.calls import (
     function_of,
     is_target,
 )
-from mdstorm_migrate.python.exchange import resolves
 from mdstorm_migrate.python.import_actions import has_fallback, is_fallback
 from mdstorm_migrate.python.imports import missing_prefix
+from mdstorm_migrate.python.links import resolves
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.python.shadow import shadow_of
 

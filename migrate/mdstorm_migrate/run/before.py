@@ -102,7 +102,7 @@ def before_running(
 
 def _is_page(one: FileOutcome) -> bool:
     """Whether a file is a page that contains code."""
-    return one.outcome.exchange is not None and one.path.name != "setup.py"
+    return one.outcome.links is not None and one.path.name != "setup.py"
 
 
 def _changed_attribute_uses(paths: Iterable[Path]) -> Iterator[Condition]:

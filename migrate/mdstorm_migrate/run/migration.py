@@ -6,7 +6,7 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
@@ -20,9 +20,8 @@ from mdstorm_migrate.base.document import (
 )
 from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
-from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.exchange import Exchange, exchange_of
 from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.links import Links, links_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
 from mdstorm_migrate.rules.pm000_open_todos import CODE
@@ -88,11 +87,10 @@ def migrate_bytes(
         edits,
         findings,
         problems,
-        results.exchange,
+        results.links,
         results.stays,
         results.names_need_review,
         results.naming,
-        frozenset(results.named),
     )
 
 
@@ -137,11 +135,10 @@ class _Results:
     findings: list[Finding] = field(default_factory=list)
     todos: list[Edit] = field(default_factory=list)
     is_ignored: bool = False
-    exchange: Exchange | None = None
+    links: Links | None = None
     stays: str | None = None
     names_need_review: bool = False
     naming: Naming = ""
-    named: set[str] = field(default_factory=set)
 
     def to_apply(self) -> list[Edit]:
         """Return the edits to apply, in file order."""
@@ -163,8 +160,8 @@ def _migrate_document(
     results: _Results,
 ) -> None:
     module = _parsed(document, settings, around) if document.kind == "python" else None
-    if module is not None and results.exchange is None:  # other modules are files that cells write
-        results.exchange = exchange_of(module)
+    if module is not None and results.links is None:  # other modules are files that cells write
+        results.links = links_of(module)
     suppressions = review.Suppressions.of(document, module)
     results.is_ignored |= suppressions.whole_file
     found: list[Edit | Finding] = []
@@ -185,10 +182,7 @@ def _migrate_document(
     applied, pending = _choose(edits, suppressions, settings)
     results.names_need_review |= review.names_need_review(edits, pending)
     if module is not None:
-        named = {*_named_in_strings(module, edits, findings)}
-        replaced = {*_replaced(module)}
-        results.naming = results.naming or _naming_of(module, bool(named), bool(replaced))
-        results.named |= named | replaced
+        results.naming = results.naming or _naming_of(module, edits, findings)
     todos = review.todos_of(document, module, [*findings, *pending], settings.todo)
     results.edits += [document.in_file(edit, file.lines) for edit in applied]
     results.todos += [document.in_file(edit, file.lines) for edit in todos.edits]
@@ -205,37 +199,29 @@ _BY_NAME = re.compile(r"\b(?:patch|monkeypatch|mocker|sys\.modules|setitem|autod
 _REPLACING = frozenset({"object", "setattr", "delattr", "spy", "stub"})
 #: The rule about strings that contain module names.
 _NAMING = "PM103"
-#: A dotted path of Petastorm in a string.
-_DOTTED = re.compile(rf"{OLD_ROOT}(?:\.\w+)*")
 
 
-def _naming_of(module: PythonModule, names: bool, replaces: bool) -> Naming:
+def _naming_of(module: PythonModule, edits: Iterable[Edit], findings: Iterable[Finding]) -> Naming:
     """Return what a document does with module names in strings: import, replace parts, or nothing.
 
     ``mock.patch("petastorm.make_reader")`` refers to the library that the code under test calls, so
     such a file and the files that it affects are migrated together or not at all.
     """
-    if replaces or (names and _BY_NAME.search(module.text) is not None):
+    names = any(edit.group == NAMES for edit in edits) or any(
+        one.rule == _NAMING and one.holds for one in findings
+    )
+    if _replaces(module) or (names and _BY_NAME.search(module.text) is not None):
         return "patches"
     return "imports" if names else ""
 
 
-def _named_in_strings(
-    module: PythonModule, edits: Iterable[Edit], findings: Iterable[Finding]
-) -> Iterator[str]:
-    """Yield the Petastorm paths in strings that contain module names."""
-    for edit in edits:
-        if edit.group == NAMES and (path := _DOTTED.match(module.text, edit.start)):
-            yield path.group()
-    yield from (one.holds for one in findings if one.rule == _NAMING and one.holds)
-
-
-def _replaced(module: PythonModule) -> Iterator[str]:
-    """Yield the imported Petastorm paths that a mock or an assignment partly replaces."""
-    for name in imported_names(module):
-        for use in name.all_uses:
-            if use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node):
-                yield use.path
+def _replaces(module: PythonModule) -> bool:
+    """Whether a mock or an assignment replaces a part of what the module imports."""
+    return any(
+        use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node)
+        for name in imported_names(module)
+        for use in name.all_uses
+    )
 
 
 def _is_mocked(call: ast.AST | None, target: ast.expr) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding, Topic
 from mdstorm_migrate.base.needs import ANY, Wanted
-from mdstorm_migrate.python.exchange import Exchange
+from mdstorm_migrate.python.links import Links
 
 #: Rules and classes of the findings that mean that a file still imports Petastorm.
 _KEEPING = frozenset(
@@ -111,16 +111,14 @@ class Outcome:
     problems : sequence of Problem
         Why the file could not be read, parsed or changed. Nothing changes then, unless the problem
         is in one cell.
-    exchange : Exchange or None
-        The names that its Python code offers to other files and imports from them.
+    links : Links or None
+        What links its Python code to other files.
     stays : str or None
         What in the file still needs Petastorm.
     names_need_review : bool
         Whether strings in the file that name modules need review.
     naming : Naming
         What strings in the file that name modules do.
-    named : frozenset of str
-        The dotted paths of Petastorm that these strings name, or that the file replaces.
     """
 
     before: bytes
@@ -129,11 +127,10 @@ class Outcome:
     edits: Sequence[Edit] = ()
     findings: Sequence[Finding] = ()
     problems: Sequence[Problem] = ()
-    exchange: Exchange | None = None
+    links: Links | None = None
     stays: str | None = None
     names_need_review: bool = False
     naming: Naming = ""
-    named: frozenset[str] = frozenset()
 
     def texts(self) -> tuple[str, str]:
         """Return `before` and `after` as strings; undecodable bytes become surrogates."""

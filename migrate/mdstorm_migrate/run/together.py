@@ -18,11 +18,11 @@ from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.run.code_use import imports_streaming
 from mdstorm_migrate.run.discover import LARGEST, LARGEST_TEXT, Skipped, code_in_skipped, is_code
-from mdstorm_migrate.run.index import index_of
 from mdstorm_migrate.run.migration import is_relevant, migrate_bytes
 from mdstorm_migrate.run.needs import needs_of
 from mdstorm_migrate.run.outcome import FileOutcome, Outcome, Problem, Settings
 from mdstorm_migrate.run.pool import map_files
+from mdstorm_migrate.run.walk import surroundings_of
 from mdstorm_migrate.sources import find_source
 
 
@@ -69,8 +69,7 @@ def examine(
     install packages, are examined again.
     """
     outcomes = list(map_files(partial(examine_file, settings=settings), paths, jobs))
-    index = index_of(outcomes, paths, jobs)
-    around = {one.path: index.around(one.path) for one in outcomes}
+    around = surroundings_of(outcomes, paths, jobs)
     found = {}
     for one in outcomes:
         context = around[one.path]

@@ -1,0 +1,112 @@
+"""What links a Python file to the other files of a project: its imports, and names in strings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule
+
+#: ``%run ./utils``, in a cell or in a comment of a Databricks notebook.
+RUN = re.compile(
+    r"^[ \t]*(?:\#[ \t]*MAGIC[ \t]+)?%run[ \t]+(?:-\w+[ \t]+)*(?P<quote>[\"']?)(?P<path>[^\"'\s]+)",
+    re.MULTILINE,
+)
+
+#: Calls and definitions of functions that resolve names, except calls with a literal. The names are
+#: given elsewhere, as in a table or a configuration file, or are assembled by code.
+RESOLVES = re.compile(
+    r"\b(?:import_module|__import__|import_string|locate|resolve_name|instantiate|get_class"
+    r"|get_method|get_object|load_class|load_object|LightningCLI|auto_cli|CLI)"
+    r"\(\s*(?:(?![\s\"'])|([\"'])[^\"'\n]*\1\s*[+%.])"
+)
+
+#: ``compat.petastorm``, in code or in a string such as the target of a mock.
+_OWNER = re.compile(rf"\b(\w+)\.{OLD_ROOT}\b")
+
+
+@dataclass(frozen=True)
+class FileImport:
+    """A name that a file imports from another file.
+
+    Attributes
+    ----------
+    module : str
+        The module as the import names it, or the path after ``%run``.
+    level : int
+        Number of leading dots; -1 for ``%run``.
+    name : str
+        The name in that module; ``*`` for all, an empty string for the module itself.
+    bound : str
+        The name in this file.
+    """
+
+    module: str
+    level: int
+    name: str
+    bound: str
+
+
+@dataclass(frozen=True)
+class Links:
+    """What links a file to other files.
+
+    Attributes
+    ----------
+    imports : tuple of FileImport
+    needs_root : bool
+        Whether the file uses a name ``petastorm`` that it does not bind.
+    resolves : bool
+        Whether the file resolves names that are given elsewhere, as in configuration.
+    owners : frozenset of str
+        Names whose attribute ``petastorm`` the file uses, in code or in strings.
+    uses : bool
+        Whether the file imports anything from Petastorm.
+    """
+
+    imports: tuple[FileImport, ...] = ()
+    needs_root: bool = False
+    resolves: bool = False
+    owners: frozenset[str] = frozenset()
+    uses: bool = False
+
+
+def links_of(module: PythonModule) -> Links:
+    """Return what links a module to other files."""
+    references = module.scopes.references.get(OLD_ROOT, ())
+    return Links(
+        (*file_imports(module.tree), *runs_of(module.text)),
+        any(one.scope.home(OLD_ROOT) is None for one in references),
+        resolves(module),
+        frozenset(_OWNER.findall(module.text)),
+        bool(imported_names(module)),
+    )
+
+
+def file_imports(tree: ast.AST) -> Iterator[FileImport]:
+    """Yield the names that a tree imports from modules other than Petastorm's."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if not is_petastorm(alias.name):
+                    bound = alias.asname or alias.name.partition(".")[0]
+                    yield FileImport(alias.name, 0, "", bound)
+        elif isinstance(node, ast.ImportFrom) and (node.level or not is_petastorm(node.module)):
+            for alias in node.names:
+                bound = alias.asname or alias.name
+                yield FileImport(node.module or "", node.level, alias.name, bound)
+
+
+def runs_of(text: str) -> Iterator[FileImport]:
+    """Yield the notebooks that ``%run`` runs."""
+    for run in RUN.finditer(text):
+        yield FileImport(run["path"].removesuffix("\\n"), -1, "*", "*")
+
+
+def resolves(module: PythonModule) -> bool:
+    """Whether the code calls or defines a function that resolves names given elsewhere."""
+    return RESOLVES.search(module.text) is not None
