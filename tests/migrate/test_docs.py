@@ -65,7 +65,6 @@ def test_manual_mentions_all_pre_commit_hooks() -> None:
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
     page = rule.explain()
-    assert page.startswith(f"# {rule.code} {rule.title}\n\nClass: `{rule.cls}`.\n\n")
     blocks = {match["which"]: match for match in _BLOCK.finditer(page)}
     if rule.code == "PM115":  # the example of PM115 needs two files
         return
@@ -81,10 +80,3 @@ def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
     assert result.output == after["text"]
     codes = {found.rule for found in (*result.edits, *result.findings)}
     assert rule.code in codes or rule.code == "PM106"  # PM101 makes PM106's edits
-
-
-def test_rule_codes_are_unique_and_match_modules() -> None:
-    codes = [rule.code for rule in all_rules()]
-    assert len(set(codes)) == len(codes)
-    for rule in all_rules():
-        assert rule.check.__module__.rpartition(".")[2].startswith(rule.code.lower())

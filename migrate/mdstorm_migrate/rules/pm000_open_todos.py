@@ -6,15 +6,14 @@ from collections.abc import Iterable
 
 from mdstorm_migrate import rules
 from mdstorm_migrate.base.document import WRITTEN, Document, todo_comments
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM000"
-TITLE = "A TODO comment is open"
-CLASS: Class = "manual"
-KIND = (*WRITTEN, "text")
 
 
+@rule(CODE, "A TODO comment is open", "manual", *WRITTEN, "text")
 def check(module: PythonModule | Document) -> Iterable[Finding]:
     """Yield a finding for each TODO comment, under the rule code that the comment contains.
 
@@ -23,6 +22,6 @@ def check(module: PythonModule | Document) -> Iterable[Finding]:
     document = module.document if isinstance(module, PythonModule) else module
     for comment in todo_comments(document):
         known = rules.find_rule(comment.rule or CODE)
-        rule = CODE if known is None else known.code
+        code = CODE if known is None else known.code
         message = f"open TODO: {comment.text}" if comment.text else "open TODO"
-        yield Finding(rule, CLASS, comment.start, comment.stop, message, is_open_todo=True)
+        yield Finding(code, "manual", comment.start, comment.stop, message, is_open_todo=True)

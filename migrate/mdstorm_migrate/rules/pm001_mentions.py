@@ -7,16 +7,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import WRITTEN, Document
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.commands import ANY, SQL, is_commented_out
 from mdstorm_migrate.petastorm.names import OLD_ROOT, REST_OF_KEY
 from mdstorm_migrate.python.calls import is_docstring
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name, string_value
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM001"
-TITLE = "Lines that still mention Petastorm"
-CLASS: Class = "note"
-KIND = (*WRITTEN, "text")
 
 #: The library's name, even before a version or in a pattern, and the names of its scripts and
 #: files; but not the library's name within one of the user's own names, a path or an address.
@@ -45,6 +43,7 @@ _LIMIT = 10
 _WIDTH = 80
 
 
+@rule(CODE, "Lines that still mention Petastorm", "note", *WRITTEN, "text")
 def check(module: PythonModule | Document) -> Iterable[Finding]:
     """Yield a note for each mention; the run drops notes on lines that have another finding."""
     if isinstance(module, PythonModule):
@@ -113,11 +112,11 @@ def _in_text(document: Document) -> Iterator[Finding]:
     yield from (_note(document, *span) for span in spans[:_LIMIT])
     if spans[_LIMIT:]:
         what = f"{len(spans) - _LIMIT:,} more lines mention Petastorm; check whether they should"
-        yield Finding(CODE, CLASS, *spans[_LIMIT], what)
+        yield Finding(CODE, "note", *spans[_LIMIT], what)
 
 
 def _note(document: Document, start: int, stop: int) -> Finding:
     line = document.text[document.lines.start_of(start) : stop + _WIDTH].splitlines()[0].strip()
     shown = line if len(line) <= _WIDTH else line[:_WIDTH].rstrip() + " …"
     what = f"still mentions Petastorm; check whether it should: {shown}"
-    return Finding(CODE, CLASS, start, stop, what)
+    return Finding(CODE, "note", start, stop, what)

@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterable
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT, REST_OF_KEY
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM100"
-TITLE = "Cells in other languages are skipped"
-CLASS: Class = "note"
-KIND = ("other", "markdown")
 
 _MENTION = re.compile(rf"{OLD_ROOT}(?!{REST_OF_KEY})", re.IGNORECASE)
 
@@ -22,6 +20,7 @@ def is_in_notebook(document: Document) -> bool:
     return document.path is not None and document.path.suffix == ".ipynb"
 
 
+@rule(CODE, "Cells in other languages are skipped", "note", "other", "markdown")
 def check(document: Document) -> Iterable[Finding]:
     """Yield a note if a cell in another language may use Petastorm."""
     if document.kind == "markdown" and not is_in_notebook(document):
@@ -29,4 +28,4 @@ def check(document: Document) -> Iterable[Finding]:
     mention = _MENTION.search(document.text)
     if mention is not None:
         what = "this cell was skipped; it mentions Petastorm"
-        yield Finding(CODE, CLASS, *mention.span(), what)
+        yield Finding(CODE, "note", *mention.span(), what)

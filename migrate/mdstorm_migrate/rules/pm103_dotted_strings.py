@@ -21,11 +21,9 @@ from mdstorm_migrate.python.imports import missing_prefix
 from mdstorm_migrate.python.links import resolves
 from mdstorm_migrate.python.module import PythonModule, inner_span, string_value
 from mdstorm_migrate.python.shadow import shadow_of
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM103"
-TITLE = "Module paths in strings name mdstorm"
-CLASS: Class = "exact"
-KIND = "python"
 
 _PATH = re.compile(rf"{names.OLD_ROOT}(?:\.[^\W\d]\w*)*")
 #: A prefix of a dotted name that code assembles, as in ``"petastorm." + name``.
@@ -51,6 +49,7 @@ _METHOD = re.compile(
 )
 
 
+@rule(CODE, "Module paths in strings name mdstorm", "exact", "python")
 def check(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield an edit for each dotted name in a string, or a finding if its meaning is unknown."""
     for string in module.scopes.strings:
@@ -106,7 +105,7 @@ def _renamed(
     is_both = re.search(rf"[\"']{re.escape(new)}[\"']", module.text) is not None
     if absent is None and inner is not None and not is_both:
         message = f'"{value}" becomes "{new}"' + (f"; {why}" if why else "")
-        cls: Class = "review" if why else CLASS
+        cls: Class = "review" if why else "exact"
         stop = inner[0] + len(names.OLD_ROOT)
         return Edit(CODE, cls, inner[0], stop, names.NEW_ROOT, message, group)
     what, advice = f'"{value}" names a part of Petastorm', "change it by hand"

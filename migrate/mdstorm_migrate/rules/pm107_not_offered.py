@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.absent import home_of, is_unknown, section_of
 from mdstorm_migrate.python.calls import given_arguments
@@ -15,11 +15,9 @@ from mdstorm_migrate.python.imports import PIN, Use, imported_names
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM107"
-TITLE = "Not offered by mdstorm, and still imported from Petastorm"
-CLASS: Class = "manual"
-KIND = "python"
 
 #: Why a file that compares Petastorm's version remains on Petastorm.
 _DECIDES = "its branches depend on Petastorm's version"
@@ -31,6 +29,7 @@ _BY_HAND = (
 )
 
 
+@rule(CODE, "Not offered by mdstorm, and still imported from Petastorm", "manual", "python")
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each import statement and each use that mdstorm does not support.
 
@@ -68,7 +67,7 @@ def _replaced(module: PythonModule, use: Use) -> Finding:
     what = f"`{use.path}` is replaced at run time"
     remedy = f"{what}: decide whether mdstorm needs the patch, and where"
     span = module.span(use.node)
-    return Finding(CODE, CLASS, *span, what, remedy, holds=use.path, because=_PATCHED)
+    return Finding(CODE, "manual", *span, what, remedy, holds=use.path, because=_PATCHED)
 
 
 def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
@@ -78,7 +77,7 @@ def _readers_by_hand(module: PythonModule) -> Iterator[Finding]:
             what = "this constructs a `Reader` directly"
             span = module.span(given.call)
             remedy = f"{what}: {_BY_HAND}"
-            yield Finding(CODE, CLASS, *span, what, remedy, holds="Reader()", because=_MADE)
+            yield Finding(CODE, "manual", *span, what, remedy, holds="Reader()", because=_MADE)
 
 
 def _version_in_requirement(module: PythonModule, node: ast.AST) -> Iterator[Finding]:
@@ -86,7 +85,7 @@ def _version_in_requirement(module: PythonModule, node: ast.AST) -> Iterator[Fin
     if not any(isinstance(one, ast.Raise) for one in module.ancestors(node)):
         what = "this puts Petastorm's version into a requirement"
         remedy = f"{what}: require mdstorm instead"
-        yield Finding(CODE, CLASS, *module.span(node), what, remedy)
+        yield Finding(CODE, "manual", *module.span(node), what, remedy)
 
 
 def _is_required(module: PythonModule, node: ast.AST) -> bool:
@@ -123,7 +122,7 @@ def _leaked_names(module: PythonModule, binding: Binding) -> Iterator[Finding]:
             what = f"`from {target} import *` gives this file {which}, by accident"
             advice = "import it from its own module, then migrate the file again"
             span = module.span(binding.node)
-            yield Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=f"{target}.*")
+            yield Finding(CODE, "manual", *span, what, f"{what}; {advice}", holds=f"{target}.*")
 
 
 def _use_findings(span: tuple[int, int], missing: str | None) -> Iterator[Finding]:
@@ -140,7 +139,7 @@ def _finding(span: tuple[int, int], missing: list[str], state: str, advice: str)
     holding = (name for name in missing if not (petastorm.is_independent(name) or _is_blank(name)))
     holds = next(holding, None)
     because = _DECIDES if holds == petastorm.VERSION else None
-    return Finding(CODE, CLASS, *span, what, f"{what}; {advice}", holds=holds, because=because)
+    return Finding(CODE, "manual", *span, what, f"{what}; {advice}", holds=holds, because=because)
 
 
 def _state(missing: str) -> str:

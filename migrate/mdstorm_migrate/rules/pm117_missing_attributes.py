@@ -6,16 +6,14 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm import absent
 from mdstorm_migrate.python.calls import bases_of, given_arguments, name_of, objects_made
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM117"
-TITLE = "Attributes that mdstorm's objects do not have"
-CLASS: Class = "manual"
-KIND = "python"
 
 #: How messages refer to the objects in `absent.MISSING_BEHIND`.
 _OWNERS = {
@@ -35,6 +33,7 @@ _DATASET_USE = re.compile(r"materialize_dataset|make_(?:batch_)?reader|get_schem
 _CODEC = 3
 
 
+@rule(CODE, "Attributes that mdstorm's objects do not have", "manual", "python")
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each use of a missing attribute, and each class that overrides one."""
     if not imported_names(module) and not module.calls:
@@ -176,7 +175,7 @@ def _own_class(span: tuple[int, int], name: str, base: str) -> Finding:
     what = f"`{name}` is {kind}, which mdstorm rejects"
     because = f"mdstorm reads and writes no dataset with {kind}"
     return Finding(
-        CODE, CLASS, *span, what, f"{what}: {absent.FINAL[base]}", holds=name, because=because
+        CODE, "manual", *span, what, f"{what}: {absent.FINAL[base]}", holds=name, because=because
     )
 
 
@@ -190,4 +189,4 @@ def _finding(module: PythonModule, node: ast.AST, kind: str, attribute: str) -> 
     what = f"{owner} has no `{attribute}` in mdstorm"
     advice = "use its public methods, or keep the file on Petastorm"
     remedy = f"{what}: {absent.INSTEAD.get((kind, attribute), advice)}"
-    return Finding(CODE, CLASS, start, stop, what, remedy, holds=f"{kind}.{attribute}")
+    return Finding(CODE, "manual", start, stop, what, remedy, holds=f"{kind}.{attribute}")

@@ -6,23 +6,22 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.calls import makers_of
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import is_in_project
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM127"
-TITLE = "Objects passed to code that still uses Petastorm"
-CLASS: Class = "manual"
-KIND = "python"
 
 _GIVEN = "it would get mdstorm's objects"
 _EXAMPLE = "its schemas and datasets are Petastorm's"
 _PICKLE = "a pickle names the library that wrote it"
 
 
+@rule(CODE, "Objects passed to code that still uses Petastorm", "manual", "python")
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield findings for objects passed on or pickled, and notes on packages that use Petastorm."""
     given = list(_passed_on(module))
@@ -53,7 +52,7 @@ def _finding(
     module: PythonModule, node: ast.AST, what: str, advice: str, holds: str, because: str
 ) -> Finding:
     remedy = f"{what}: {advice}"
-    return Finding(CODE, CLASS, *module.span(node), what, remedy, holds=holds, because=because)
+    return Finding(CODE, "manual", *module.span(node), what, remedy, holds=holds, because=because)
 
 
 #: Names of packages that are made for Petastorm.

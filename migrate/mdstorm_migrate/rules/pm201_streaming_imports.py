@@ -9,16 +9,15 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.mosaicml import names
 from mdstorm_migrate.python.module import PythonModule, dotted
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM201"
-TITLE = "Imports from MosaicML Streaming name mdstorm"
-CLASS: Class = "exact"
-KIND = "python"
 
 #: The name of a module in an import statement, or in one of the statement's aliases.
 _MODULE = re.compile(r"streaming(?:[ \t]*\.[ \t]*\w+)*")
 
 
+@rule(CODE, "Imports from MosaicML Streaming name mdstorm", "exact", "python")
 def check(module: PythonModule) -> Iterator[Edit | Finding]:
     """Yield an edit for each import, and a finding for names that mdstorm does not have."""
     statements = list(_statements(module))
@@ -63,7 +62,7 @@ def _statements(module: PythonModule) -> Iterator[tuple[ast.AST, list[str]]]:
 def _renamed(
     module: PythonModule, node: ast.Import | ast.ImportFrom, why: str
 ) -> Iterator[Edit | Finding]:
-    cls: Class = "review" if why else CLASS
+    cls: Class = "review" if why else "exact"
     start, stop = module.span(node)
     if isinstance(node, ast.ImportFrom):
         place = _MODULE.search(module.text, start, stop)

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.document import Document, Kind
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated
 from mdstorm_migrate.packaging.requirement import VERSIONS, quoted_word
 from mdstorm_migrate.python.module import PythonModule
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM202"
-TITLE = "Requirements for MosaicML Streaming name mdstorm"
-CLASS: Class = "exact"
-KIND = (
+
+_KINDS: tuple[Kind, ...] = (
     *("requirements", "pyproject", "setup_cfg", "conda", "pipfile", "docker", "shell", "magic"),
     *("cluster", "python"),
 )
-
 _REQUIREMENT = re.compile(
     rf"""(?<![\w./@:-])mosaicml[-_.]streaming(?![\w/-]|\.\w)
     (?:[ \t]*\[(?P<extras>[^\]\n]*)\])? (?P<version>[ \t]*{VERSIONS})?""",
@@ -34,6 +33,7 @@ _MDSTORM = re.compile(r"(?<![\w./-])(?<!TODO\()mdstorm(?![\w./-])")
 _MESSAGE = "require mdstorm; object stores such as S3 need extras, which docs/storage.md lists"
 
 
+@rule(CODE, "Requirements for MosaicML Streaming name mdstorm", "exact", *_KINDS)
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield edits to requirements, or findings for those that need manual review."""
     document = module.document if isinstance(module, PythonModule) else module
@@ -65,4 +65,4 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         new = f"mdstorm[{','.join(extras)}]{wanted.version}"
         if document.kind in ("docker", "shell", "magic"):
             new = quoted_word(text, *found.span(), new)
-        yield Edit(CODE, CLASS, *found.span(), new, _MESSAGE)
+        yield Edit(CODE, "exact", *found.span(), new, _MESSAGE)

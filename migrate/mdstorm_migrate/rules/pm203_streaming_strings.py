@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml import names
 from mdstorm_migrate.packaging.commands import is_commented_out
 from mdstorm_migrate.python.calls import (
@@ -18,11 +18,9 @@ from mdstorm_migrate.python.calls import (
     is_target,
 )
 from mdstorm_migrate.python.module import PythonModule, inner_span
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM203"
-TITLE = "Module paths of MosaicML Streaming in strings name mdstorm"
-CLASS: Class = "exact"
-KIND = ("python", "cluster", "conda")
 
 _PATH = re.compile(r"streaming(?:\.\w+)*")
 #: A value of ``_target_`` in YAML or JSON.
@@ -31,6 +29,14 @@ _TARGET = re.compile(
 )
 
 
+@rule(
+    CODE,
+    "Module paths of MosaicML Streaming in strings name mdstorm",
+    "exact",
+    "python",
+    "cluster",
+    "conda",
+)
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield an edit for each dotted name in a string, or a finding if mdstorm does not have it."""
     if isinstance(module, PythonModule):
@@ -57,7 +63,7 @@ def _of_python(module: PythonModule) -> Iterator[Edit | Finding]:
             message += "; check that the code under test looks it up there"
             yield Edit(CODE, "review", *inner, new, message)
         elif function in IMPORTING:
-            yield Edit(CODE, CLASS, *inner, new, message)
+            yield Edit(CODE, "exact", *inner, new, message)
 
 
 def _absent(path: str, start: int, stop: int) -> Finding:
@@ -72,4 +78,4 @@ def _of_target(path: str, start: int, stop: int) -> Edit | Finding:
     front, _, name = path.rpartition(".")
     is_front = front == names.ROOT and name in names.FRONT_NAMES
     new = f"{names.FRONT}.{name}" if is_front else names.mirrored(path)
-    return Edit(CODE, CLASS, start, stop, new, f'"{path}" becomes "{new}"')
+    return Edit(CODE, "exact", start, stop, new, f'"{path}" becomes "{new}"')

@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.lists import is_generated
 from mdstorm_migrate.packaging.requirement import find_addresses, find_requirements
 from mdstorm_migrate.packaging.rewriting import copy_finding, rewrite_requirement
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM401"
-TITLE = "Requirements files name mdstorm"
-CLASS: Class = "exact"
-KIND = "requirements"
 
 #: A line with its continuation lines, up to its comment.
 _LINE = re.compile(r"^[ \t]*(?P<body>(?:[^#\\\r\n]+|\\\r?\n|\\.|(?<=\S)\#)*)", re.MULTILINE)
@@ -23,6 +21,7 @@ _REST = re.compile(r"[\s\\]*(?:[;=]|--|\Z)")
 _EDITABLE = re.compile(r"-e\b|--editable\b")
 
 
+@rule(CODE, "Requirements files name mdstorm", "exact", "requirements")
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to a requirements file, and findings."""
     text = document.text

@@ -7,21 +7,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import toml
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
 from mdstorm_migrate.packaging.rewriting import copy_finding, rewrite_requirement
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM402"
-TITLE = "pyproject.toml and Pipfile name mdstorm"
-CLASS: Class = "exact"
-KIND = ("pyproject", "pipfile")
 
 #: A source that uv uses for the dependency: a repository or a folder.
 _SOURCE = re.compile(r"^(?:petastorm[ \t]*=|\[tool\.uv\.sources\.petastorm\])", re.MULTILINE)
 
 
+@rule(CODE, "pyproject.toml and Pipfile name mdstorm", "exact", "pyproject", "pipfile")
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to a project file, and findings."""
     text = document.text

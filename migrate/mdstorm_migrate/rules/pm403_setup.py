@@ -9,18 +9,16 @@ from dataclasses import replace
 from itertools import pairwise
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import requirement
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
 from mdstorm_migrate.packaging.lists import requirement_lines
 from mdstorm_migrate.packaging.rewriting import MESSAGE, Place, conda_finding, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM403"
-TITLE = "setup.py, setup.cfg and code that installs name mdstorm"
-CLASS: Class = "exact"
-KIND = ("python", "setup_cfg")
 
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
@@ -40,6 +38,9 @@ _NO_REQUIREMENTS = frozenset({"exclude", "keywords", "packages", "platforms", "p
 _LISTS = (ast.List, ast.Tuple, ast.Set)
 
 
+@rule(
+    CODE, "setup.py, setup.cfg and code that installs name mdstorm", "exact", "python", "setup_cfg"
+)
 def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     """Yield edits to a ``setup.py``, an INI file, or other code that installs packages."""
     if isinstance(module, PythonModule):

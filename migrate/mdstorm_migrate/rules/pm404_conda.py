@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import rewriting
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM404"
-TITLE = "Conda environments install mdstorm by pip"
-CLASS: Class = "exact"
-KIND = "conda"
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _REQUIREMENT = re.compile(r"""["']?([\w/-]+::)?petastorm\b""", re.IGNORECASE)
@@ -29,6 +27,7 @@ _DEPENDENCIES = re.compile(
 _RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
 
+@rule(CODE, "Conda environments install mdstorm by pip", "exact", "conda")
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to pip's packages, and edits that move conda's packages to pip."""
     text, needs = document.text, document.needs

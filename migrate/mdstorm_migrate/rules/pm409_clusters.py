@@ -7,15 +7,13 @@ from collections.abc import Iterator
 from functools import cache
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement, is_versioned
 from mdstorm_migrate.packaging.rewriting import Place, rewrite_requirement
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM409"
-TITLE = "Cluster and job definitions use mdstorm"
-CLASS: Class = "exact"
-KIND = "cluster"
 
 #: Maximum number of characters between ``pypi`` and a package that follows it.
 _NEAR = 200
@@ -37,6 +35,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     return tuple(re.compile(one, re.VERBOSE) for one in (package, lists, item))  # type: ignore[return-value]
 
 
+@rule(CODE, "Cluster and job definitions use mdstorm", "exact", "cluster")
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to libraries and install commands."""
     for start, stop, place in _places(document.text):

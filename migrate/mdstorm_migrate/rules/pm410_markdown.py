@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM410"
-TITLE = "Documentation shows code that uses Petastorm"
-CLASS: Class = "note"
-KIND = "markdown"
 
 _FENCE = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)(?:^[ \t]*(?P=fence)|\Z)", re.M | re.S
@@ -38,6 +36,7 @@ _USE = re.compile(
 )
 
 
+@rule(CODE, "Documentation shows code that uses Petastorm", "note", "markdown")
 def check(document: Document) -> Iterator[Finding]:
     """Yield one finding for each block of code, and for each example outside of blocks."""
     if document.path is not None and document.path.suffix == ".ipynb":

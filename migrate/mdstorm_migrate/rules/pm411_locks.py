@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Finding
+from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.packaging.lists import is_generated
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM411"
-TITLE = "Lock files must be regenerated"
-CLASS: Class = "manual"
-KIND = ("lock", "requirements")
 
 _ENTRY = re.compile(
     r"""^[ \t]* (?:-[ \t]+)? (?:name[ \t]*[=:][ \t]*)? ["']? petastorm ["']?
@@ -30,6 +28,7 @@ _COMMANDS = {
 }
 
 
+@rule(CODE, "Lock files must be regenerated", "manual", "lock", "requirements")
 def check(document: Document) -> Iterator[Finding]:
     """Yield one finding for a file that locks Petastorm."""
     needs = document.needs

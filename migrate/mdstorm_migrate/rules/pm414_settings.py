@@ -6,16 +6,14 @@ import re
 from collections.abc import Iterator
 
 from mdstorm_migrate.base.document import Document
-from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import INI, is_commented_out
 from mdstorm_migrate.packaging.lists import ini_values
 from mdstorm_migrate.packaging.toml import toml_strings
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, missing, renamed
+from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM414"
-TITLE = "Entry points and settings of tools name mdstorm"
-CLASS: Class = "exact"
-KIND = ("pyproject", "setup_cfg")
 
 #: Settings that contain module names, as ``table/key`` or ``section/key``, without ``tool.``.
 _MODULES = re.compile(
@@ -33,6 +31,7 @@ _IN_SECTION = re.compile(rf"(?<![\w.]){OLD_ROOT}(?P<rest>(?:\.\w+)*)(?![\w-])")
 _ENTRY = re.compile(rf"(?<![\w.])(?P<module>{OLD_ROOT}(?:\.\w+)*)[ \t]*:[ \t]*(?P<name>\w[\w.]*)")
 
 
+@rule(CODE, "Entry points and settings of tools name mdstorm", "exact", "pyproject", "setup_cfg")
 def check(document: Document) -> Iterator[Edit | Finding]:
     """Yield an edit for each setting that has the same meaning in mdstorm, otherwise a finding."""
     text, needs = document.text, document.needs

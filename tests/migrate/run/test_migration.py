@@ -196,9 +196,9 @@ def test_files_without_petastorm_are_not_parsed(
 def test_edit_that_breaks_syntax_is_not_applied(
     path: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdstorm_migrate.rules.pm101_imports.renamed", lambda old: "mdstorm (")
+    monkeypatch.setattr("mdstorm_migrate.rules.imports.renamed", lambda old: "mdstorm (")
     monkeypatch.setattr(
-        "mdstorm_migrate.rules.pm101_imports.moved_to",
+        "mdstorm_migrate.rules.imports.moved_to",
         lambda module, binding: ("mdstorm (", binding.name),
     )
     result = migrate(text, path=path)

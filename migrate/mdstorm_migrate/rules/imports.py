@@ -1,23 +1,37 @@
-"""PM101: imports from Petastorm become imports from mdstorm."""
+"""Uses of imports: PM101 rewrites imports, PM102 and PM104 uses of the name that they bind.
+
+PM106 is about names and arguments of older versions.
+"""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Class, Edit, Finding
-from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, is_mdstorm, is_module, renamed
+from mdstorm_migrate.petastorm.names import (
+    NEW_ROOT,
+    OLD_ROOT,
+    RENAMED,
+    is_mdstorm,
+    is_module,
+    renamed,
+)
+from mdstorm_migrate.petastorm.signatures import FIXED_POSITIONS, REMOVED_KEYWORDS, RENAMED_KEYWORDS
+from mdstorm_migrate.python.calls import given_arguments, keywords_of_call
 from mdstorm_migrate.python.import_actions import Action, action_for, is_fallback_import, moved_to
-from mdstorm_migrate.python.imports import ImportedName, imported_names, references_of
+from mdstorm_migrate.python.imports import (
+    ImportedName,
+    TextualUse,
+    annotation_uses,
+    imported_names,
+    references_of,
+)
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
-
-CODE = "PM101"
-TITLE = "Import from mdstorm"
-CLASS: Class = "exact"
-KIND = "python"
+from mdstorm_migrate.rules.rule import rule
 
 _BOTH = "the name would refer to both libraries"
 #: The beginning of a statement, with the module that it imports from.
@@ -27,7 +41,8 @@ _COMMENT = re.compile(r"[ \t]*,[ \t]*?(?P<comment>(?:[ \t]*#[^\r\n]*)?)(?P<newli
 _CLOSING = re.compile(r"(?P<comma>,?)(?P<rest>[ \t]*(?:#[^\r\n]*)?)(?=(?P<newline>[\r\n])?)")
 
 
-def check(module: PythonModule) -> Iterable[Edit | Finding]:
+@rule("PM101", "Import from mdstorm", "exact", "python")
+def imports(module: PythonModule) -> Iterable[Edit | Finding]:
     """Yield edits to import statements, and notes for fallback imports."""
     from_imports: dict[ast.ImportFrom, dict[ast.AST, tuple[Binding, Action]]] = {}
     for name in imported_names(module):
@@ -35,7 +50,7 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         for binding in name.imports:
             if is_fallback_import(module, binding):
                 what = "this import stays: another branch imports from mdstorm"
-                yield Finding(CODE, "note", *module.span(binding.node), what)
+                yield Finding("PM101", "note", *module.span(binding.node), what)
             if isinstance(binding.statement, ast.ImportFrom):
                 actions = from_imports.setdefault(binding.statement, {})
                 actions[binding.node] = binding, action
@@ -48,7 +63,99 @@ def check(module: PythonModule) -> Iterable[Edit | Finding]:
         what = f"this file imports `{path}` from both Petastorm and mdstorm"
         remedy = f"{what}: if it compares the two, keep both; otherwise remove one"
         span = module.span(binding.node)
-        yield Finding(CODE, "manual", *span, what, remedy, holds=path, because=_BOTH)
+        yield Finding("PM101", "manual", *span, what, remedy, holds=path, because=_BOTH)
+
+
+@rule("PM102", "Uses of the name petastorm become mdstorm", "exact", "python")
+def attributes(module: PythonModule) -> Iterator[Edit]:
+    """Yield an edit for each use of the name ``petastorm`` that mdstorm supports."""
+    for name in _moved_roots(module):
+        for use in name.uses:
+            if use.first_missing is None:
+                yield _renamed_use("PM102", module.span(use.name), use.path, name.group)
+
+
+@rule("PM104", "String annotations and type comments name mdstorm", "exact", "python")
+def typed_texts(module: PythonModule) -> Iterator[Edit]:
+    """Yield an edit for each use of the name ``petastorm`` in text that type checkers read.
+
+    Types that no import reaches are included if all imports in the file move.
+    """
+    names = imported_names(module)
+    found: list[tuple[TextualUse, Hashable]] = []
+    for name in _moved_roots(module):
+        found += [(one, name.group) for one in name.texts]
+    if names and not any(action_for(module, name) == "keep" for name in names):
+        group = next((name.group for name in names if name.is_root), None)
+        found += [(one, group) for one in annotation_uses(module, None)]
+    for use, shared in found:
+        if use.missing is None:
+            yield _renamed_use("PM104", (use.start, use.stop), use.path, shared)
+
+
+def _moved_roots(module: PythonModule) -> Iterator[ImportedName]:
+    """Yield the names ``petastorm`` whose uses become ``mdstorm``."""
+    for name in imported_names(module):
+        if name.is_root and action_for(module, name) in ("move", "both"):
+            yield name
+
+
+def _renamed_use(code: str, span: tuple[int, int], path: str, group: Hashable) -> Edit:
+    return Edit(code, "exact", *span, NEW_ROOT, f"`{path}` becomes `{renamed(path)}`", group)
+
+
+_NUMBERS = {3: "third", 4: "fourth", 6: "sixth"}
+
+
+@rule("PM106", "Names and arguments of older versions of Petastorm", "review", "python")
+def old_api(module: PythonModule) -> Iterable[Edit | Finding]:
+    """Yield edits for renamed arguments, and findings for renamed imports and removed arguments.
+
+    PM101 moves renamed imports if edits for review are applied. Code with a removed argument only
+    runs under an old version of Petastorm, so its imports need review.
+    """
+    if not module.applies("PM106", "review"):
+        for name in imported_names(module):
+            for binding in name.imports:
+                yield from _renamed_import(module, binding)
+    for given in given_arguments(module):
+        for keyword, node in keywords_of_call(module, given.call):
+            advice = REMOVED_KEYWORDS.get(given.function, {}).get(keyword)
+            new = RENAMED_KEYWORDS.get((given.function, keyword))
+            if new is not None and node in given.call.keywords:
+                start, _ = module.span(node)
+                message = f"`{keyword}` is now called `{new}`"
+                yield Edit("PM106", "exact", start, start + len(keyword), new, message)
+            elif advice is not None:
+                what = f"{given.function}() no longer has an argument `{keyword}`"
+                yield _old_argument(module, node, what, advice, f"{given.function}({keyword}=)")
+        fixed = FIXED_POSITIONS.get(given.function)
+        if fixed is not None and len(given.positional) > fixed:
+            what = (
+                f"Petastorm 0.12 changed the positional arguments of {given.function}() after the "
+                f"{_NUMBERS[fixed]}"
+            )
+            advice = "pass the rest by keyword"
+            yield _old_argument(
+                module, given.positional[fixed], what, advice, f"{given.function}()"
+            )
+
+
+def _old_argument(
+    module: PythonModule, node: ast.AST, what: str, advice: str, holds: str
+) -> Finding:
+    """Return the finding about an argument that only an old version of Petastorm accepts."""
+    remedy = f"{what}: {advice}"
+    return Finding("PM106", "manual", *module.span(node), what, remedy, holds=holds)
+
+
+def _renamed_import(module: PythonModule, binding: Binding) -> Iterator[Finding]:
+    alias, statement = binding.node, binding.statement
+    if isinstance(statement, ast.ImportFrom) and isinstance(alias, ast.alias):
+        new = RENAMED.get((statement.module or "", alias.name))
+        if new is not None:
+            what = f"`{alias.name}` is now called `{new}`"
+            yield Finding("PM106", "review", *module.span(alias), what, holds=alias.name)
 
 
 def _imported_from_both(module: PythonModule) -> tuple[Binding, str] | None:
@@ -106,7 +213,7 @@ def _import(
     message = f"`import {old}` becomes `import {shown}`"
     if action == "both":
         message = f"`import {renamed(alias.name)}` is added; some uses still need `import {old}`"
-    yield Edit(CODE, CLASS, start, stop, new, message, name.group)
+    yield Edit("PM101", "exact", start, stop, new, message, name.group)
 
 
 def _plain_import(
@@ -167,13 +274,13 @@ def _from_import(
     message = _message(old, list(parts))
     head = _FROM.match(module.text, start)
     if len(parts) == 1 and not is_renamed and head is not None:
-        yield Edit(CODE, CLASS, *head.span(2), next(iter(parts)), message)
+        yield Edit("PM101", "exact", *head.span(2), next(iter(parts)), message)
         return
     # Imports that stay come first, because a comment above the statement explains why they stay.
     ordered = sorted(parts.items(), key=lambda part: part[0] != old)
     texts = [_part(module, statement, *part) for part in ordered]
-    cls: Class = "review" if is_renamed else CLASS
-    yield Edit(CODE, cls, start, stop, module.separator(statement).join(texts), message)
+    cls: Class = "review" if is_renamed else "exact"
+    yield Edit("PM101", cls, start, stop, module.separator(statement).join(texts), message)
 
 
 def _message(old: str, sources: list[str]) -> str:

@@ -1,0 +1,191 @@
+"""Rules that only have remarks about calls of Petastorm's functions and about their results."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from mdstorm_migrate.petastorm.names import is_petastorm
+from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED, PARQUET, REMOVED_KEYWORDS
+from mdstorm_migrate.python.calls import (
+    CALLING,
+    called,
+    given_arguments,
+    keys_of,
+    keywords_of_call,
+)
+from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.module import PythonModule, dotted, last_name
+from mdstorm_migrate.python.scopes import Scope
+from mdstorm_migrate.rules.rule import Remark, remarks
+
+
+@remarks("PM109", "Unpacked arguments cannot be checked", "note")
+def unpacked_arguments(module: PythonModule) -> Iterator[Remark]:
+    """Yield calls with ``*`` or ``**``, unless the file contains the dictionary as a literal."""
+    for given in given_arguments(module):
+        stars = [one for one in given.positional if isinstance(one, ast.Starred)]
+        unpacked = [f"*{module.source_of(one.value)}" for one in stars]
+        words = [one.value for one in given.call.keywords if one.arg is None]
+        words = [one for one in words if not any(keys_of(module, given.call, one))]
+        unpacked += [f"**{module.source_of(one)}" for one in words]
+        for arguments in unpacked:
+            what = f"the arguments in `{arguments}` of {given.function}() were not checked"
+            yield Remark(given.call.func, what)
+
+
+@remarks("PM110", "Arguments about Parquet, and what they mean with mdstorm", "note")
+def parquet_arguments(module: PythonModule) -> Iterator[Remark]:
+    """Yield the arguments about Parquet."""
+    for given in given_arguments(module):
+        for keyword in given.call.keywords:
+            meaning = PARQUET.get(keyword.arg or "")
+            if meaning is not None:
+                yield Remark(keyword, f"`{keyword.arg}` of {given.function}(): {meaning}")
+
+
+@remarks("PM112", "Repartitioning is no longer needed to shard", "note")
+def repartition(module: PythonModule) -> Iterator[Remark]:
+    """Yield the DataFrames that are repartitioned in the call that converts them.
+
+    ``coalesce`` does not count, because merging many tiny partitions is useful.
+    """
+    what = (
+        ".repartition() can be removed: mdstorm shards by rows, no matter how they are partitioned"
+    )
+    for call, path in module.calls:
+        match call.args[:1]:
+            case [ast.Call(func=ast.Attribute(attr="repartition")) as frame]:
+                if path.rpartition(".")[2] == "make_spark_converter":
+                    yield Remark(frame, what)
+
+
+@remarks("PM113", "Arguments that neither Petastorm nor mdstorm has", "manual")
+def unknown_arguments(module: PythonModule) -> Iterator[Remark]:
+    """Yield the unknown arguments; PM106 reports arguments of older versions."""
+    # Names that the file imports from other libraries, such as `DataLoader` from torch.
+    others = {
+        (binding.scope, binding.name)
+        for binding in module.scopes.bindings
+        if isinstance(binding.node, ast.alias) and not is_petastorm(binding.target)
+    }
+    for given in given_arguments(module):
+        call, function = given.call, given.function
+        accepted = ACCEPTED.get(function)
+        if accepted is None or _name_of(module, call) in others:
+            continue
+        known = {*accepted, *ADDED, *REMOVED_KEYWORDS.get(function, ())}
+        for name, node in keywords_of_call(module, call):
+            if name not in known:
+                what = f"neither Petastorm's nor mdstorm's {function}() has an argument `{name}`"
+                advice = "remove it, or find another way to do what it was meant for"
+                yield Remark(node, what, f"{what}: {advice}")
+
+
+def _name_of(module: PythonModule, call: ast.Call) -> tuple[Scope | None, str] | None:
+    """Return the name by which a call reaches the function, and the scope that owns the name."""
+    function = call.args[0] if called(call) in CALLING and call.args else call.func
+    found = dotted(function)
+    if found is None:
+        return None
+    name = found[0].id
+    return module.scopes.scopes[call].home(name), name
+
+
+#: What opens a reader, or a loader over one. Loaders and datasets of mdstorm's converter are not
+#: closed by a ``with`` block.
+_OPENED = ("BatchedDataLoader", "DataLoader", "make_batch_reader", "make_reader")
+
+
+@remarks("PM114", "A reader is returned after it was closed", "manual")
+def escaping_reader(module: PythonModule) -> Iterator[Remark]:
+    """Yield each ``return`` of a reader or loader that a ``with`` block closes."""
+    what = "this is closed when the function returns it: its `with` block ends here"
+    remedy = f"{what}; yield inside the block, or let the caller open it"
+    opening = {call for call, path in module.calls if path.rpartition(".")[2] in _OPENED}
+    for call in opening:
+        item = module.scopes.parents.get(call)
+        if not (isinstance(item, ast.withitem) and isinstance(item.optional_vars, ast.Name)):
+            continue
+        for node in ast.walk(module.scopes.parents[item]):
+            value = node.value if isinstance(node, ast.Return) else None
+            if isinstance(value, ast.Call) and value in opening and value.args:
+                value = value.args[0]
+            if isinstance(value, ast.Name) and value.id == item.optional_vars.id:
+                yield Remark(node, what, remedy)
+
+
+#: Classes of the loaders that Petastorm's converter returns, but mdstorm's does not.
+_CLASSES = frozenset(
+    [
+        *("BatchedDataLoader", "DataLoader", "LoaderBase"),
+        *("TFDatasetContextManager", "TorchDatasetContextManager"),
+    ]
+)
+
+
+@remarks("PM118", "Loaders of the converter are torch's, not Petastorm's", "manual")
+def type_tests(module: PythonModule) -> Iterator[Remark]:
+    """Yield each test for such a class, unless the file makes loaders itself."""
+    made = {path.rpartition(".")[2] for _, path in module.calls}
+    if made & {*_CLASSES, "InMemBatchedDataLoader"}:
+        return
+    for call in module.scopes.calls:
+        if ast.unparse(call.func) == "isinstance":
+            for node in (one for classes in call.args[1:2] for one in ast.walk(classes)):
+                path = module.resolve(node, module.scopes.scopes[call])
+                name = (path or "").rpartition(".")[2]
+                if name in _CLASSES:
+                    what = f"in mdstorm, the converter does not return a `{name}`"
+                    remedy = (
+                        f"{what}: loaders are `torch.utils.data.DataLoader` and datasets "
+                        "`tf.data.Dataset`; also test for those"
+                    )
+                    yield Remark(node, what, remedy)
+
+
+_FILES = frozenset({"cache_dir_url", "file_urls"})
+#: Functions that open files, judging by their names.
+_OPENING = re.compile(
+    r"parquet|read|load|open|scan|glob|listdir|\bls\b|walk|copy|endswith", re.IGNORECASE
+)
+#: Functions that return the same paths in a different form.
+_SAME = re.compile("Path|format|join|list|removeprefix|replace|sorted|str|strip|urlparse")
+
+
+@remarks("PM119", "The copy of a converter is MDS, not Parquet", "manual")
+def files_of_copies(module: PythonModule) -> Iterator[Remark]:
+    """Yield the uses of a converter's files in calls, except Petastorm's, that may open them."""
+    ours = {call for call, _ in module.calls}
+    own = {one.name for one in module.scopes.parents if isinstance(one, ast.FunctionDef)}
+    used = [one for one in module.scopes.parents
+            if isinstance(one, ast.Attribute) and one.attr in _FILES]  # fmt: skip
+    for node in used if imported_names(module) else ():
+        for place in (node, *_kept_as(module, node)):
+            calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
+            call = next((one for one in calls if not _SAME.fullmatch(last_name(one.func))), None)
+            callee = "" if call is None else ast.unparse(call.func)
+            if call not in ours and callee not in own and _OPENING.search(callee):
+                what = f"`{node.attr}` points to MDS shards, not Parquet"
+                remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
+                yield Remark(place, what, remedy, node.attr)
+
+
+def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name]:
+    """Yield the reads of variables that hold the paths, directly or through other variables."""
+    todo, seen = [node], {""}
+    while todo:
+        one = todo.pop()
+        loops = getattr(module.scopes.parents.get(one), "generators", ())
+        targets = [loop.target for loop in loops if loop.iter is one]
+        calls = (parent for parent in module.ancestors(one) if isinstance(parent, ast.Call))
+        if all(_SAME.fullmatch(last_name(call.func)) for call in calls):
+            match module.statement(one):
+                case ast.Assign(targets=[target]) | ast.For(target=target):
+                    targets.append(target)
+        new = {target.id for target in targets if isinstance(target, ast.Name)} - seen
+        seen |= new
+        reads = [read.node for name in new for read in module.scopes.references.get(name, ())]
+        yield from reads
+        todo += reads

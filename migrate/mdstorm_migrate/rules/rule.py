@@ -1,0 +1,87 @@
+"""A rule: one object, from which its pages and reports are made. Rules register themselves."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, NamedTuple, TypeAlias
+
+from mdstorm_migrate.base.document import Kind
+from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.python.module import PythonModule
+
+Check: TypeAlias = Callable[[Any], Iterable[Edit | Finding]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A migration rule.
+
+    Attributes
+    ----------
+    code, title : str
+    cls : Class
+        The class of most of its results; each result has its own.
+    kinds : tuple of Kind
+        The kinds of documents that it checks.
+    check : callable
+    """
+
+    code: str
+    title: str
+    cls: Class
+    kinds: tuple[Kind, ...]
+    check: Check
+
+    def explain(self) -> str:
+        """Return the manual's page about this rule, as Markdown."""
+        text = (resources.files(__package__) / "docs" / f"{self.code}.md").read_text("utf-8")
+        return f"# {self.code} {self.title}\n\nClass: `{self.cls}`.\n\n{text}"
+
+
+#: The rules that have been declared, by code.
+RULES: dict[str, Rule] = {}
+
+
+def rule(code: str, title: str, cls: Class, *kinds: Kind) -> Callable[[Check], Check]:
+    """Declare a function as the check of a rule."""
+
+    def declared(check: Check) -> Check:
+        RULES[code] = Rule(code, title, cls, kinds, check)
+        return check
+
+    return declared
+
+
+class Remark(NamedTuple):
+    """What a rule without edits has to say about a node.
+
+    Attributes
+    ----------
+    node : ast.AST
+    message : str
+    remedy, holds : str or None
+        As in `Finding`.
+    """
+
+    node: ast.AST
+    message: str
+    remedy: str | None = None
+    holds: str | None = None
+
+
+def remarks(
+    code: str, title: str, cls: Class
+) -> Callable[[Callable[[PythonModule], Iterable[Remark]]], Check]:
+    """Declare a function as the check of a rule that only has remarks about Python code."""
+
+    def declared(found: Callable[[PythonModule], Iterable[Remark]]) -> Check:
+        def check(module: PythonModule) -> Iterable[Finding]:
+            for node, message, remedy, holds in found(module):
+                yield Finding(code, cls, *module.span(node), message, remedy, holds=holds)
+
+        return rule(code, title, cls, "python")(check)
+
+    return declared
