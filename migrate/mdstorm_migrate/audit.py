@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document, Kind, SourceError
 from mdstorm_migrate.base.edits import Class, Edit, Finding
+from mdstorm_migrate.base.needs import Surroundings
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.petastorm import names as petastorm
-from mdstorm_migrate.python.imports import ImportedName, imported_names
+from mdstorm_migrate.python.imports import ImportedName, imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule, parse_python, string_value
 from mdstorm_migrate.python.shadow import shadowed
 from mdstorm_migrate.run.before import before_running
@@ -86,11 +87,20 @@ _KIND_FEATURES: dict[Kind, str] = {
 FEATURES = tuple(sorted({CONF, INTERNALS, *_PATH_FEATURES.values(), *_KIND_FEATURES.values()}))
 
 
-def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
+def features_of(
+    data: bytes, path: PurePath, given: Mapping[str, str] | None = None
+) -> Counter[tuple[str, str]]:
     """Return how often a file uses each feature, counted by feature and name.
 
     An imported name counts once for each use, and once if it is only imported. A file that cannot
     be parsed counts as using nothing.
+
+    Parameters
+    ----------
+    data : bytes
+    path : PurePath
+    given : mapping of str to str, optional
+        How it reaches Petastorm through other modules; see `Surroundings`.
     """
     source = find_source(path, data)
     found: Counter[tuple[str, str]] = Counter()
@@ -98,24 +108,26 @@ def features_of(data: bytes, path: PurePath) -> Counter[tuple[str, str]]:
         documents = source.read(data, path).documents if source is not None else ()
         for document in documents:
             is_prose = document.kind == "markdown" and path.suffix == ".ipynb"
-            if petastorm.OLD_ROOT in document.text.lower() and not is_prose:
-                found.update(_uses(document))
+            is_used = given is not None or petastorm.OLD_ROOT in document.text.lower()
+            if is_used and not is_prose:
+                found.update(_uses(document, Surroundings(given=given)))
     except (SourceError, RecursionError):
         return Counter()
     return found
 
 
-def _uses(document: Document) -> Iterator[tuple[str, str]]:
+def _uses(document: Document, around: Surroundings) -> Iterator[tuple[str, str]]:
     if document.kind != "python":
         if petastorm.CONF_KEY in document.text:
             yield CONF, petastorm.CONF_KEY
         if petastorm.OLD_ROOT in document.text.replace(petastorm.CONF_KEY, "").lower():
             yield _KIND_FEATURES[document.kind], document.kind
         return
-    module = PythonModule(document, parse_python(document.code))
+    module = PythonModule(document, parse_python(document.code), around=around)
     for name in imported_names(module):
         if not any(shadowed(module, binding) for binding in name.imports):
             yield from map(_use, _paths(name))
+    yield from (_use(use.path) for use in reached_uses(module))
     for _, path in module.calls:
         if path.startswith(f"{petastorm.CONVERTER}."):  # methods that are recognised by their names
             yield _use(path)
@@ -316,7 +328,7 @@ def audit(
 def _audited(file: FileOutcome) -> FileAudit | None:
     """Return the audit of a file, or None if it mentions Petastorm only in a different sense."""
     path, outcome = file.path, file.outcome
-    features = features_of(outcome.before, path)
+    features = features_of(outcome.before, path, file.given)
     if not (features or file.has_results):
         return None
     found: list[Edit | Finding] = [*outcome.edits, *outcome.findings]

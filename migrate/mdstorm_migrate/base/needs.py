@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -134,6 +134,10 @@ class Surroundings:
         unknown which modules these strings import.
     group : sequence of str
         Paths of the files that must be written together with this one.
+    given : mapping of str to str, optional
+        The names, with attributes, by which this file reaches parts of Petastorm through other
+        modules, such as ``compat.petastorm``, and the paths of these parts. If it is not None, the
+        file is examined even if it does not mention Petastorm.
     """
 
     waits_for: str | None = None
@@ -141,6 +145,7 @@ class Surroundings:
     stays: str | None = None
     group: Sequence[str] = ()
     names: str | None = None
+    given: Mapping[str, str] | None = None
 
 
 #: The surroundings of a file that is migrated without other files.

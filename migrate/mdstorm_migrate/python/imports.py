@@ -167,8 +167,25 @@ def _uses(module: PythonModule, name: ImportedName) -> Iterator[Use]:
         yield _use(module, reference.node, target, _DEPTH)
 
 
+@lru_cache(maxsize=1)
+def reached_uses(module: PythonModule) -> Sequence[Use]:
+    """Return the uses of Petastorm through other modules of the project."""
+    names = {key.partition(".")[0] for key in module.around.given or ()}
+    found = []
+    for name in sorted(names):
+        for reference in module.scopes.references.get(name, ()):
+            node, local = module.chain(reference.node, name)
+            path = module.reached((reference.node, local.split(".")[1:]), reference.scope)
+            if path is not None:
+                found.append(_use_at(module, reference.node, node, path, _DEPTH))
+    return found
+
+
 def _use(module: PythonModule, name: ast.Name, target: str, depth: int) -> Use:
-    node, path = module.chain(name, target)
+    return _use_at(module, name, *module.chain(name, target), depth)
+
+
+def _use_at(module: PythonModule, name: ast.Name, node: ast.expr, path: str, depth: int) -> Use:
     further: list[Use] = []
     if is_module(path) and depth:
         further = [_use(module, one, path, depth - 1) for one in _other_names(module, node)]

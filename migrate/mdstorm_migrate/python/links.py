@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from mdstorm_migrate.petastorm.names import OLD_ROOT, is_petastorm
-from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule
 
 #: ``%run ./utils``, in a cell or in a comment of a Databricks notebook.
@@ -65,7 +65,10 @@ class Links:
     owners : frozenset of str
         Names whose attribute ``petastorm`` the file uses, in code or in strings.
     uses : bool
-        Whether the file imports anything from Petastorm.
+        Whether the file imports anything from Petastorm, or uses it through other modules.
+    offers : mapping of str to str
+        The names in the module that are parts of Petastorm, and the paths of these parts; ``*`` for
+        a star import.
     """
 
     imports: tuple[FileImport, ...] = ()
@@ -73,6 +76,7 @@ class Links:
     resolves: bool = False
     owners: frozenset[str] = frozenset()
     uses: bool = False
+    offers: Mapping[str, str] = field(default_factory=dict)
 
 
 def links_of(module: PythonModule) -> Links:
@@ -83,8 +87,19 @@ def links_of(module: PythonModule) -> Links:
         any(one.scope.home(OLD_ROOT) is None for one in references),
         resolves(module),
         frozenset(_OWNER.findall(module.text)),
-        bool(imported_names(module)),
+        bool(imported_names(module) or reached_uses(module)),
+        dict(_offered(module)),
     )
+
+
+def _offered(module: PythonModule) -> Iterator[tuple[str, str]]:
+    scope = module.scopes.module
+    for name, bindings in scope.bindings.items():
+        if name == "*":
+            stars = (one.target for one in bindings if is_petastorm(one.target))
+            yield from (("*", target) for target in stars if target is not None)
+        elif (path := module.resolve(ast.Name(name), scope)) is not None:
+            yield name, path
 
 
 def file_imports(tree: ast.AST) -> Iterator[FileImport]:

@@ -178,11 +178,28 @@ class PythonModule:
         for binding in self.bindings(name.id, scope):
             if is_petastorm(binding.target):
                 return ".".join([binding.target or "", *attributes])
+        if (reached := self.reached(found, scope)) is not None:
+            return reached
         for other in self._other_names_of(name.id, scope) if depth else ():
             path = self.resolve(*other, depth - 1)
             if path is not None:
                 return ".".join([path, *attributes])
         return self._from_star(name.id, attributes, scope)
+
+    def reached(self, found: tuple[ast.Name, list[str]], scope: Scope) -> str | None:
+        """Return the path of a part of Petastorm that a name reaches through another module."""
+        if not self.around.given:
+            return None
+        name, attributes = found
+        bindings = self.bindings(name.id, scope)
+        if bindings and not any(isinstance(one.node, ast.alias) for one in bindings):
+            return None
+        parts = [name.id, *attributes]
+        for stop in range(len(parts), 0, -1):
+            path = self.around.given.get(".".join(parts[:stop]))
+            if path is not None:
+                return ".".join([path, *parts[stop:]])
+        return None
 
     def _other_names_of(self, name: str, scope: Scope) -> Iterator[tuple[ast.expr, Scope]]:
         """Yield the possible values of a name that is assigned only once, each with its scope."""

@@ -69,7 +69,7 @@ def unknown_arguments(module: PythonModule) -> Iterator[Remark]:
         (binding.scope, binding.name)
         for binding in module.scopes.bindings
         if isinstance(binding.node, ast.alias) and not is_petastorm(binding.target)
-    }
+    } - {(module.scopes.module, name.partition(".")[0]) for name in module.around.given or ()}
     for given in given_arguments(module):
         call, function = given.call, given.function
         accepted = ACCEPTED.get(function)
@@ -161,7 +161,7 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
     own = {one.name for one in module.scopes.parents if isinstance(one, ast.FunctionDef)}
     used = [one for one in module.scopes.parents
             if isinstance(one, ast.Attribute) and one.attr in _FILES]  # fmt: skip
-    for node in used if imported_names(module) else ():
+    for node in used if imported_names(module) or module.around.given is not None else ():
         for place in (node, *_kept_as(module, node)):
             calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
             call = next((one for one in calls if not _SAME.fullmatch(last_name(one.func))), None)

@@ -11,7 +11,7 @@ from mdstorm_migrate.petastorm import names as petastorm
 from mdstorm_migrate.petastorm.absent import home_of, is_unknown, section_of
 from mdstorm_migrate.python.calls import given_arguments
 from mdstorm_migrate.python.import_actions import incidental_names, moved_to
-from mdstorm_migrate.python.imports import PIN, Use, imported_names
+from mdstorm_migrate.python.imports import PIN, Use, imported_names, reached_uses
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import shadowed
@@ -45,22 +45,30 @@ def check(module: PythonModule) -> Iterable[Finding]:
                 key = binding.statement, _state(missing), _advice(missing)
                 places_by_advice.setdefault(key, []).append((module.span(binding.node), missing))
             yield from _leaked_names(module, binding)
-        yield from (_replaced(module, use) for use in name.all_uses if use.is_assigned)
         target = name.imports[0].target or ""
-        if petastorm.is_module(target) or target == petastorm.VERSION:  # others: see above
-            for use in name.all_uses:
-                if use.is_assigned:
-                    continue
-                if use.missing == petastorm.VERSION and _is_required(module, use.node):
-                    yield from _version_in_requirement(module, use.node)
-                    continue
-                yield from _use_findings(module.span(use.node), use.missing)
+        is_known = petastorm.is_module(target) or target == petastorm.VERSION  # others: see above
+        for use in name.all_uses:
+            if is_known or use.is_assigned:
+                yield from _used(module, use)
+        if is_known:
             for text in name.texts:
                 yield from _without_holds(_use_findings((text.start, text.stop), text.missing))
+    for use in (one for used in reached_uses(module) for one in used.with_further()):
+        yield from _used(module, use)
     for (_, state, advice), places in places_by_advice.items():
         spans, names = zip(*places, strict=True)
         yield _finding(min(spans), list(dict.fromkeys(names)), state, advice)
     yield from _readers_by_hand(module)
+
+
+def _used(module: PythonModule, use: Use) -> Iterator[Finding]:
+    """Yield the finding about a use of what mdstorm does not have, or about a patch."""
+    if use.is_assigned:
+        yield _replaced(module, use)
+    elif use.missing == petastorm.VERSION and _is_required(module, use.node):
+        yield from _version_in_requirement(module, use.node)
+    else:
+        yield from _use_findings(module.span(use.node), use.missing)
 
 
 def _replaced(module: PythonModule, use: Use) -> Finding:

@@ -36,7 +36,8 @@ _CODEC = 3
 @rule(CODE, "Attributes that mdstorm's objects do not have", "manual", "python")
 def check(module: PythonModule) -> Iterable[Finding]:
     """Yield a finding for each use of a missing attribute, and each class that overrides one."""
-    if not imported_names(module) and not module.calls:
+    is_reached = module.around.given is not None
+    if not (imported_names(module) or module.calls or is_reached):
         return
     made = objects_made(module)
     taken = _taken_from_readers(module)

@@ -11,7 +11,7 @@ from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.environment import IS_RELEASED, Condition, conditions_of
 from mdstorm_migrate.packaging.lists import required_names
 from mdstorm_migrate.petastorm.names import NEW_ROOT
-from mdstorm_migrate.run.code_use import CodeUse, use_after
+from mdstorm_migrate.run.code_use import CodeUse, read_use, use_after
 from mdstorm_migrate.run.discover import is_code
 from mdstorm_migrate.run.needs import read_file
 from mdstorm_migrate.run.old_pyarrow import old_uses
@@ -84,12 +84,15 @@ def before_running(
     if not (use.uses_either or any(one.changed for one in outcomes)):
         return []
     files = {path.resolve(): path for path in reversed(paths)}.values()
+    # Files that make the loaders of a converter from another file need not mention Petastorm.
+    others = {path for path in files if is_code(path)}.difference(one.path for one in code)
+    extras = use.extras.union(*(one[1].extras for one in map(read_use, others) if one))
     known = (path for path in files if path.name in _NAMES or kind_of(path) in _KINDS)
     around = list(dict.fromkeys([*known, *(one.path for one in lists)]))
     found = list(_installation(outcomes, around, use, settings))
     serving = _Folders([one.path for one in code if one.changed], [one.path for one in lists])
     listed = (words for one in lists for words in _EXTRAS.findall(one.outcome.after))
-    extras = use.extras.union(*(words.decode().split(",") for words in listed))
+    extras = extras.union(*(words.decode().split(",") for words in listed))
     for path in sorted({*filter(serving.has, around), *(one.path for one in code if one.requires)}):
         found += conditions_of(path, read_file(path), extras)
     if use.moved and use.imports & _NEWER:

@@ -20,7 +20,7 @@ from mdstorm_migrate.base.document import (
 )
 from mdstorm_migrate.base.edits import NAMES, Edit, EditError, Finding, apply_edits
 from mdstorm_migrate.base.needs import ALONE, Needs, Surroundings
-from mdstorm_migrate.python.imports import imported_names
+from mdstorm_migrate.python.imports import imported_names, reached_uses
 from mdstorm_migrate.python.links import Links, links_of
 from mdstorm_migrate.python.module import PythonModule, parse_python
 from mdstorm_migrate.rules import all_rules
@@ -61,7 +61,7 @@ def migrate_bytes(
     needs : Needs, optional
         The project's needs for the requirements in the file.
     """
-    if not is_relevant(data, settings):
+    if around.given is None and not is_relevant(data, settings):
         return Outcome(data, data)
     try:
         file = source.read(data, path)
@@ -119,7 +119,8 @@ def _check_documents(file: DecodedFile, settings: Settings, around: Surroundings
         what = f"cell {importing.cell}, which cannot be parsed, imports Petastorm"
         around = replace(around, waits_for=f"{what}: the objects of the two libraries do not mix")
     for document in file.documents:
-        if is_relevant(document.text.encode(errors="replace"), settings):
+        is_reached = around.given is not None and document.kind == "python"
+        if is_reached or is_relevant(document.text.encode(errors="replace"), settings):
             _migrate_document(document, file, settings, around, results)
     results.stays = (
         "`# mdstorm: ignore-file`" if results.is_ignored else review.remaining(results.findings)
@@ -219,8 +220,8 @@ def _replaces(module: PythonModule) -> bool:
     """Whether a mock or an assignment replaces a part of what the module imports."""
     return any(
         use.is_assigned or _is_mocked(module.scopes.parents.get(use.node), use.node)
-        for name in imported_names(module)
-        for use in name.all_uses
+        for uses in (*(name.all_uses for name in imported_names(module)), reached_uses(module))
+        for use in uses
     )
 
 

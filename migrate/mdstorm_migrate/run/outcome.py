@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -152,12 +152,15 @@ class FileOutcome:
     written : bool
     group : sequence of str
         Paths of the files that must be written together, including this one.
+    given : mapping of str to str, optional
+        How it reaches Petastorm through other modules; see `Surroundings`.
     """
 
     path: Path
     outcome: Outcome
     written: bool = False
     group: Sequence[str] = ()
+    given: Mapping[str, str] | None = None
 
     @property
     def changed(self) -> bool:

@@ -22,7 +22,7 @@ from mdstorm_migrate.run.migration import is_relevant, migrate_bytes
 from mdstorm_migrate.run.needs import needs_of
 from mdstorm_migrate.run.outcome import FileOutcome, Outcome, Problem, Settings
 from mdstorm_migrate.run.pool import map_files
-from mdstorm_migrate.run.walk import surroundings_of
+from mdstorm_migrate.run.walk import walk_of
 from mdstorm_migrate.sources import find_source
 
 
@@ -65,22 +65,30 @@ def examine(
 ) -> list[FileOutcome]:
     """Return the outcome for each file that mentions Petastorm; files may affect each other.
 
-    Each file is examined as if it were alone. Files that others affect, and files that require or
-    install packages, are examined again.
+    Each file is examined as if it were alone. Files that use Petastorm through other files, files
+    that others affect, and files that require or install packages, are examined again.
     """
-    outcomes = list(map_files(partial(examine_file, settings=settings), paths, jobs))
-    around = surroundings_of(outcomes, paths, jobs)
+    alone = {
+        one.path: one for one in map_files(partial(examine_file, settings=settings), paths, jobs)
+    }
+    walk = walk_of(list(alone.values()), paths, jobs)
+    for path, given in walk.reached().items():
+        if again := examine_file(path, settings, Surroundings(given=given)):
+            alone[path] = replace(again, given=given)
+    walk.add(alone.values())
+    around = walk.surroundings()
+    outcomes = [alone[path] for path in paths if path in alone]
     found = {}
     for one in outcomes:
         context = around[one.path]
         again = examine_file(one.path, settings, context) if _is_affected(context, one) else None
-        found[one.path] = replace(again or one, group=context.group)
+        found[one.path] = replace(again or one, group=context.group, given=one.given)
     needed = _needs(list(found.values()), paths, settings, jobs, others)
     needed |= _streaming_needs(list(found.values()), settings)
     for path, needs in needed.items():
         context = around[path]
         if again := examine_file(path, settings, context, needs):
-            found[path] = replace(again, group=context.group)
+            found[path] = replace(again, group=context.group, given=context.given)
     return [found[path] for path in paths if path in found]
 
 
@@ -204,7 +212,7 @@ def examine_file(
         if path.is_symlink() and not path.exists():
             return None  # a broken link
         return _failed(path, error.strerror or str(error))
-    if not is_relevant(data, settings):
+    if around.given is None and not is_relevant(data, settings):
         return None
     source = find_source(path, data)
     if source is None:

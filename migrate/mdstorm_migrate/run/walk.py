@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from mdstorm_migrate.base.needs import ALONE, Surroundings
-from mdstorm_migrate.petastorm.names import OLD_ROOT
+from mdstorm_migrate.base.needs import Surroundings
+from mdstorm_migrate.petastorm.names import CONVERTER_METHODS, OLD_ROOT, counterpart
 from mdstorm_migrate.python.links import RESOLVES, FileImport, Links, file_imports, runs_of
 from mdstorm_migrate.run.discover import CODE, LARGEST
 from mdstorm_migrate.run.outcome import FileOutcome, Naming
@@ -33,11 +33,12 @@ _TEST = re.compile(r"test_.*|.*_test|conftest")
 
 @dataclass(frozen=True)
 class ImportLines:
-    """The imports of a file that is not parsed, and whether it resolves names."""
+    """The imports of a file that is not parsed, whether it resolves names, and makes loaders."""
 
     path: Path
     imports: tuple[FileImport, ...]
     resolves: bool
+    makes_loaders: bool
 
 
 def read_imports(path: Path) -> ImportLines | None:
@@ -48,7 +49,10 @@ def read_imports(path: Path) -> ImportLines | None:
         return None
     text = data.decode("utf-8", "replace")
     imports = tuple(_text_imports(text))
-    return ImportLines(path, imports, RESOLVES.search(text) is not None) if imports else None
+    if not imports:
+        return None
+    makes_loaders = any(f".{name}(" in text for name in CONVERTER_METHODS)
+    return ImportLines(path, imports, RESOLVES.search(text) is not None, makes_loaders)
 
 
 def _text_imports(text: str) -> Iterator[FileImport]:
@@ -176,29 +180,24 @@ def closure(paths: Iterable[Path], edges: Mapping[Path, Collection[Path]]) -> se
     return found
 
 
-def surroundings_of(
-    outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int = 1
-) -> dict[Path, Surroundings]:
-    """Return the effects of the files in a run on each other.
+def walk_of(outcomes: Sequence[FileOutcome], paths: Sequence[Path], jobs: int = 1) -> Walk:
+    """Return the walk over the imports of a run's files.
 
     Parameters
     ----------
     outcomes : sequence of FileOutcome
         The outcomes of the files that mention Petastorm, each examined alone.
     paths : sequence of Path
-        All files of the run. The others are read only if a file that stays may affect files
-        through them.
+        All files of the run. The others are only searched for imports, and not at all if nothing
+        uses Petastorm.
     jobs : int
         Number of processes.
     """
     found = {one.path: _File.of(one) for one in outcomes}
-    is_waiting = len(found) > 1 and any(
-        one.holds or one.naming or one.links.needs_root for one in found.values()
-    )
     left = [path for path in paths if path.suffix in CODE and path not in found]
-    read = list(map_files(read_imports, left, jobs)) if is_waiting else []
-    walk = _Walk(found, {one.path: one for one in read})
-    return {path: walk.around(path) for path in found}
+    is_used = any(one.uses for one in found.values())
+    read = list(map_files(read_imports, left, jobs)) if is_used else []
+    return Walk(found, {one.path: one for one in read})
 
 
 @dataclass(frozen=True)
@@ -209,6 +208,7 @@ class _File:
     stays: str | None
     names_need_review: bool
     naming: Naming
+    given: Mapping[str, str] | None
 
     @classmethod
     def of(cls, one: FileOutcome) -> _File:
@@ -217,7 +217,8 @@ class _File:
         if links is None and outcome.problems and one.path.suffix in CODE:
             read, stays = read_imports(one.path), str(outcome.problems[0])
             links = Links(read.imports if read is not None else ())
-        return cls(links or Links(), stays, outcome.names_need_review, outcome.naming)
+        need_review, naming = outcome.names_need_review, outcome.naming
+        return cls(links or Links(), stays, need_review, naming, one.given)
 
     @property
     def holds(self) -> str | None:
@@ -232,41 +233,74 @@ class _File:
         return self.links.uses or self.naming != "" or self.holds is not None
 
 
-class _Walk:
+class Walk:
     """The files of a run, linked by imports."""
 
     def __init__(self, found: Mapping[Path, _File], read: Mapping[Path, ImportLines]) -> None:
-        self._found = found
+        self._found = dict(found)
+        self._read = read
         imports = {path: one.imports for path, one in read.items()}
         self._graph = ImportGraph(
             imports | {path: one.links.imports for path, one in found.items()}
         )
         self._resolving = {path for path, one in read.items() if one.resolves}
         self._resolving |= {path for path, one in found.items() if one.links.resolves}
+
+    def reached(self) -> dict[Path, Mapping[str, str]]:
+        """Return the files that use Petastorm through other files, with the names of their uses.
+
+        Files that make a converter's loaders count even if none of their names is Petastorm's.
+        """
+        given: dict[Path, dict[str, str]] = defaultdict(dict)
+        offers = {path: dict(one.links.offers) for path, one in self._found.items()}
+        todo = [path for path, names in offers.items() if names]
+        while todo:
+            file = todo.pop()
+            for path in self._graph.importers.get(file, ()):
+                items = [item for item, files in self._graph.targets[path] if file in files]
+                new = {name: at for one in items for name, at in _given(one, file, offers[file])}
+                given[path] |= new
+                passed = {name: at for name, at in new.items() if "." not in name}
+                known = offers.setdefault(path, {})
+                if passed.keys() - known.keys():
+                    offers[path] = passed | known
+                    todo.append(path)
+        users = (path for path, one in self._found.items() if one.uses)
+        carrying = closure(users, self._graph.importers)
+        loading = {path for path, one in self._read.items() if one.makes_loaders}
+        return {path: given.get(path, {}) for path in sorted(given.keys() | (carrying & loading))}
+
+    def add(self, outcomes: Iterable[FileOutcome]) -> None:
+        """Add the outcomes of files that have been examined again with the names they reach."""
+        self._found.update({one.path: _File.of(one) for one in outcomes})
+
+    def surroundings(self) -> dict[Path, Surroundings]:
+        """Return the effects of the files on each other."""
         self._reached = {
             path: self._graph.reached_by_patch(path)
-            for path, one in found.items()
+            for path, one in self._found.items()
             if one.naming == "patches"
         }
-        self._held = sorted(path for path, one in found.items() if one.holds is not None)
+        self._held = sorted(path for path, one in self._found.items() if one.holds is not None)
         self._groups = self._linked()
         self._roots = self._sharing_root()
+        return {path: self._around(path) for path in self._found}
 
-    def around(self, path: Path) -> Surroundings:
+    def _around(self, path: Path) -> Surroundings:
         """Return the effects of other files on a file."""
         group = self._groups.get(path, [])
         others = [one for one in self._held if one != path]
         reached = self._reached.get(path, set())
         is_shown = len(reached) > 1 and self._resolving.isdisjoint(reached)
         is_open = path in self._reached and not is_shown
-        found = Surroundings(
+        return Surroundings(
             waits_for=self._reason((one for one in others if one in group), path),
             shares_root=path in self._roots,
             stays=self._reason((one for one in others if self._affects(one)), path),
             group=tuple(map(str, group)),
             names=self._reason(others if is_open else (), path),
+            given=self._found[path].given,
         )
-        return ALONE if found == ALONE else found
 
     def _affects(self, held: Path) -> bool:
         """Whether a file that does not move affects others."""
@@ -318,3 +352,18 @@ class _Walk:
                 seen |= new
                 todo += new
         return found
+
+
+def _given(item: FileImport, file: Path, offers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the names by which an import reaches what a file offers, and their paths."""
+    plain = {name: path for name, path in offers.items() if name != "*"}
+    if item.name == "*":
+        yield from offers.items()
+    elif item.name in plain:
+        yield item.bound, plain[item.name]
+    elif item.name in ("", file.stem, file.parent.name):
+        is_whole = not item.name and item.bound == item.module.partition(".")[0]
+        owner = item.module if is_whole else item.bound
+        yield from ((f"{owner}.{name}", path) for name, path in plain.items())
+    elif "*" in offers and counterpart(offers["*"], item.name):
+        yield item.bound, f"{offers['*']}.{item.name}"
