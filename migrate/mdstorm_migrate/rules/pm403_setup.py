@@ -23,6 +23,8 @@ CODE = "PM403"
 _WHAT = "this string requires Petastorm"
 _REMEDY = "require mdstorm here; its version numbers are its own"
 _PINNED = re.compile(rf"(?<![\w./-]){OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=")
+#: A requirement whose version is filled in, as in ``f"petastorm=={version}"``.
+_OPEN = re.compile(rf"{OLD_ROOT}(?:\[[^\]]*\])?[ ]?[=<>~!]=[^\s'\"]*")
 #: Uses of Petastorm in a string that also installs it. The string is edited only if all its uses
 #: can be edited.
 _USING = re.compile(rf"(?:from|import|-m)[ \t]+{OLD_ROOT}\b")
@@ -76,7 +78,9 @@ def _string_results(
     elif is_setup and (listed := list(_listed(value))):
         found, place = listed, "line"
     else:
-        if (is_setup and _PINNED.search(value)) or _is_key(module, string):
+        is_pinned = _PINNED.search(value) is not None
+        is_listed = _OPEN.fullmatch(value) and _is_installed(module, string)
+        if (is_setup and is_pinned) or is_listed or _is_key(module, string):
             yield Finding(CODE, "manual", *module.span(string), _WHAT, _REMEDY, topic="install")
         return
     for one in found:
@@ -101,7 +105,13 @@ def _is_key(module: PythonModule, string: ast.Constant) -> bool:
     table = module.scopes.parents.get(string)
     if not isinstance(table, ast.Dict) or string not in table.keys or string.value != OLD_ROOT:
         return False
-    return _INSTALLS.search(_holder(module, table)) is not None
+    is_extra = isinstance(table.values[table.keys.index(string)], _LISTS)
+    return not is_extra and _is_installed(module, table)
+
+
+def _is_installed(module: PythonModule, node: ast.AST, named: bool = True) -> bool:
+    """Whether what holds a value installs packages; see `_holders`."""
+    return any(map(_INSTALLS.search, _holders(module, node, named)))
 
 
 def _listed(value: str) -> Iterator[requirement.Requirement]:
@@ -120,13 +130,16 @@ def _is_required(module: PythonModule, string: ast.Constant, is_setup: bool) -> 
     parent = module.scopes.parents.get(string)
     if _is_install_command(parent):
         return True
-    is_extra = is_setup and isinstance(parent, ast.Dict) and string in parent.values
-    holder = _holder(module, parent if is_extra and parent is not None else string)
-    if is_setup and holder in _NO_REQUIREMENTS:
+    is_versioned = requirement.is_versioned(str(string.value))
+    if not is_setup:
+        # A list of plain names may also be a list of modules to import.
+        return _is_installed(module, string, named=is_versioned)
+    is_extra = isinstance(parent, ast.Dict) and string in parent.values
+    holders = [*_holders(module, parent if is_extra and parent is not None else string)]
+    if not _NO_REQUIREMENTS.isdisjoint(holders):
         return False
-    if is_setup and (isinstance(parent, _LISTS) or requirement.is_versioned(str(string.value))):
-        return True
-    return (_REQUIRES if is_setup else _INSTALLS).search(holder) is not None
+    is_listed = isinstance(parent, _LISTS) or is_versioned
+    return is_listed or any(map(_REQUIRES.search, holders))
 
 
 def _is_install_command(parent: ast.AST | None) -> bool:
@@ -142,7 +155,7 @@ def _is_conda_string(module: PythonModule, string: ast.Constant) -> bool:
     """Whether conda installs a package, because conda is mentioned or pip has a separate list."""
     parent = module.scopes.parents.get(string)
     siblings = parent.elts if isinstance(parent, _LISTS) else []
-    is_conda = "conda" in _holder(module, string).lower()
+    is_conda = any("conda" in one.lower() for one in _holders(module, string))
     return is_conda or any(isinstance(one, ast.Dict) for one in siblings)
 
 
@@ -157,10 +170,19 @@ def _version_arguments(module: PythonModule, string: ast.Constant) -> Iterator[E
             yield Edit(CODE, "exact", start, stop, "", MESSAGE, topic="install")
 
 
-def _holder(module: PythonModule, node: ast.AST) -> str:
-    """Return the name of the argument, key or call that holds a value, or an empty string.
+#: Functions and methods that return what they are given in a different form.
+_SAME = frozenset({"format", "frozenset", "join", "list", "set", "sorted", "tuple"})
+#: Maximum number of variables through which a value is followed.
+_DEPTH = 3
 
-    The holder of a ``package`` is the next one: ``pypi`` in ``{"pypi": {"package": "petastorm"}}``.
+
+def _holders(
+    module: PythonModule, node: ast.AST, named: bool = True, depth: int = _DEPTH
+) -> Iterator[str]:
+    """Yield the names of the arguments, keys, calls and variables that hold a value.
+
+    A value is followed through variables. The holder of a ``package`` is the next one: ``pypi`` in
+    ``{"pypi": {"package": "petastorm"}}``. With `named`, the names of the variables count as well.
     """
     child, name = node, ""
     for owner in module.ancestors(node):
@@ -169,13 +191,32 @@ def _holder(module: PythonModule, node: ast.AST) -> str:
                 name = string_value(keys[values.index(child)]) or ""
             case ast.keyword(arg=argument):
                 name = argument or ""
-            case ast.Call(func=function):
-                name = last_name(function) or ""
-            case ast.List() | ast.Tuple() | ast.Set():
+            case ast.Attribute(attr=method) if method in _SAME:
                 pass
+            case ast.Call(func=function):
+                name = "" if last_name(function) in _SAME else last_name(function)
+            case ast.List() | ast.Tuple() | ast.Set() | ast.Starred() | ast.BinOp():
+                pass
+            case ast.IfExp() | ast.JoinedStr() | ast.FormattedValue():
+                pass
+            case ast.Assign(targets=[ast.Name() as target]) | (
+                ast.AnnAssign(target=ast.Name() as target)
+                | ast.AugAssign(target=ast.Name() as target)
+            ):
+                yield from [target.id] if named else []
+                for read in _reads(module, target) if depth else ():
+                    yield from _holders(module, read, named, depth - 1)
+                return
             case _:
-                return ""
+                return
         if name not in ("", "package"):
-            return name
+            yield name
+            return
         child = owner
-    return ""
+
+
+def _reads(module: PythonModule, target: ast.Name) -> Iterator[ast.Name]:
+    """Yield the reads of a variable."""
+    for read in module.scopes.references.get(target.id, ()):
+        if any(one.node is target for one in module.bindings(target.id, read.scope)):
+            yield read.node

@@ -1,5 +1,7 @@
 """PM403: ``setup.py``, ``setup.cfg``, and code that installs packages."""
 
+import re
+
 from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
@@ -117,3 +119,45 @@ def test_separate_version_argument_is_removed(version: str) -> None:
 )
 def test_other_strings_in_code_are_unchanged(text: str) -> None:
     check_noop(text, "module.py")
+
+
+OPERATOR = "PythonVirtualenvOperator(task_id='t', python_callable=f, {}={})\n"
+
+
+@each(
+    # lists that reach an installing call through variables
+    "REQS = ['petastorm==0.12.1', 'torch']\n" + OPERATOR.format("requirements", "REQS"),
+    "R = ('petastorm==0.12.1',)\n" + OPERATOR.format("requirements", "list(R)"),
+    "X = ['petastorm']\nY = X + ['torch']\n" + OPERATOR.format("requirements", "[*Y, 'a']"),
+    "X = ['torch']\nX += ['petastorm>=0.12']\n" + OPERATOR.format("requirements", "X"),
+    "def f():\n    a = 'petastorm==0.12'\n    session.install(a)\n",
+    # lists in variables with such a name, for other files
+    "PIP_PACKAGES = ['petastorm==0.12.1']\n",
+    "pip_requirements = ('torch', 'petastorm[torch]==0.12')\n",
+)
+def test_requirement_in_variable_is_rewritten(text: str) -> None:
+    after = re.sub(r"petastorm(\[torch\])?([=>]=[\d.]+)?", r"mdstorm\1", text)
+    check_rewrite(text, after)
+
+
+@each(
+    "session.install(f'petastorm=={v}')\n",
+    "session.install('petastorm==' + v)\n",
+    "session.install('petastorm==%s' % v, 'torch')\n",
+    "session.install('petastorm=={}'.format(v))\n",
+    "REQS = [f'petastorm[torch]=={v}']\n" + OPERATOR.format("requirements", "REQS"),
+)
+def test_requirement_with_version_from_variable_gets_todo_comment(text: str) -> None:
+    check_noop(text)
+    assert "# TODO(mdstorm): PM403: " in migrate(text).output
+
+
+@each(
+    "MODULES = ['petastorm']\nfor one in MODULES: import_module(one)\n",
+    "packages = ['petastorm']\nfor one in packages: import_module(one)\n",
+    "names = ['petastorm==0.12']\nprint(names)\n",
+    "def f(reqs): install(reqs)\nreqs = 'petastorm'\nprint(reqs)\n",
+)
+def test_string_in_variable_that_installs_nothing_is_unchanged(text: str) -> None:
+    check_noop(text)
+    assert not any(one.rule == "PM403" for one in migrate(text).findings)
