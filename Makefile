@@ -165,7 +165,7 @@ test-dev: test-engine test-compat test-spark test-peers
 test-engine: TESTS := mds_backend
 test-compat: TESTS := compat conformance end_to_end migrate
 test-spark: TESTS := compat conformance end_to_end interop mds_backend migrate
-test-peers: TESTS := cluster compare contract interop packaging
+test-peers: TESTS := cluster compare contract interop law packaging
 test-spark: KIND := spark_session
 test-engine test-compat test-peers: KIND := not spark_session
 test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \
