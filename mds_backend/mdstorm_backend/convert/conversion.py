@@ -28,7 +28,7 @@ from mdstorm_backend.base import parse_json, threads
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Schema
 from mdstorm_backend.storage import Location
-from mdstorm_backend.write import batch_shards, commit, full_shard
+from mdstorm_backend.write import batch_shards, commit, directories, full_shard
 
 #: Matches the file names of finished tasks' records, which the commit removes.
 _NAME = re.compile(r"part-(?P<task>\d{5,})-(?P<job>[0-9a-f]{8})-\d+\.done")
@@ -204,7 +204,9 @@ class Conversion:
         if notes:
             shards = [report.to_json() for report in reports]
             note = {"identity": self.identity, "shards": shards}
-            self.location.write(f"{prefix}.done", [json.dumps(note).encode("ascii")])
+            name = f"{prefix}.done"
+            with directories.file_errors(self.location, name):
+                self.location.write(name, [json.dumps(note).encode("ascii")])
         return reports
 
 

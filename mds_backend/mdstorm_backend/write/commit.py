@@ -281,10 +281,7 @@ def write_index(
     except errors.CredentialsError:
         raise
     except OSError as error:
-        raise errors.WriteError(
-            f"{location.file_url(INDEX_NAME)} could not be written ({error!r}). "
-            f"{directories.outcome_of_failure(location)}; check the storage, and write again"
-        ) from error
+        raise directories.unwritten(location, INDEX_NAME, error) from error
     if bytes(found) != content:
         raise errors.WriteError(
             f"{location.file_url(INDEX_NAME)} does not read back as it was written. Another "

@@ -7,6 +7,7 @@ however that happens.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import posixpath
@@ -58,9 +59,24 @@ def make_directory(location: Location) -> bool:
 
 def unwritable(location: Location, error: OSError) -> errors.WriteError:
     """Return the error for a directory that cannot be written to."""
+    remedy = "Choose a directory that this process, and every Spark executor that takes part, may "
+    if is_full(error):
+        remedy = "Free space there, or choose a directory that this process may "
+    return errors.WriteError(f"{location.url} cannot be written to ({error}). {remedy}write to")
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether a disk without free space caused an error."""
+    is_cause = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_cause or (error is not None and is_full(error.__cause__))
+
+
+def unwritten(location: Location, name: str, error: Exception) -> errors.WriteError:
+    """Return the error for a file that cannot be written."""
+    remedy = "free space there" if is_full(error) else "check the storage"
     return errors.WriteError(
-        f"{location.url} cannot be written to ({error}). Choose a directory that this process, and "
-        "every Spark executor that takes part, may write to"
+        f"{location.file_url(name)} could not be written ({error!r}). "
+        f"{outcome_of_failure(location)}; {remedy}, and write again"
     )
 
 
@@ -89,10 +105,7 @@ def file_errors(location: Location, name: str) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, errors.MDStormError) and not isinstance(error, errors.StorageError):
             raise
-        raise errors.WriteError(
-            f"{location.file_url(name)} could not be written ({error!r}). "
-            f"{outcome_of_failure(location)}; check the storage, and write again"
-        ) from error
+        raise unwritten(location, name, error) from error
 
 
 def outcome_of_failure(location: Location) -> str:
@@ -145,7 +158,11 @@ class Claim:
             return
         lock = _lock(location)
         if lock is not None:
-            lock.write(f"process {os.getpid()}".encode())
+            try:
+                lock.write(f"process {os.getpid()}".encode())
+            except OSError as error:
+                _give_back(lock, os.getpid())
+                raise unwritable(location, error) from error
             self._finalizer = weakref.finalize(self, _give_back, lock, os.getpid())
 
     @property

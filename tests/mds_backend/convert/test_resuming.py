@@ -1,10 +1,12 @@
 """Interrupted conversions resume, and failed conversions leave no files."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -12,11 +14,13 @@ from typing import Any
 import pytest
 from tests.mds_backend.convert.parquet_files import numbers, write
 
+from mdstorm_backend.base.locks import FileLock
 from mdstorm_backend.convert import conversion, convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError
+from mdstorm_backend.errors import CorruptDatasetError, DatasetExistsError, WriteError
 from mdstorm_backend.format import compression
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
+from mdstorm_backend.storage import Location
 from mdstorm_backend.write import commit
 
 ROWS = 100
@@ -79,6 +83,83 @@ def test_resumed_conversion_skips_finished_parts(source: ParquetDataset, tmp_pat
     dataset = open_dataset(str(directory))
     assert [s.to_json() for s in dataset.index.shards] == [s.to_json() for s in whole.index.shards]
     assert names(directory, "") == names(tmp_path / "whole", "")
+
+
+def files_in(directory: Path) -> dict[str, bytes]:
+    """Return the content of all files except the marker, which names its writer."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "_mdstorm"}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("rows", range(0, ROWS + 1, 20))
+def test_resumed_conversion_has_same_bytes_except_for_the_marker(
+    source: ParquetDataset, tmp_path: Path, rows: int, workers: int
+) -> None:
+    whole, directory = tmp_path / "whole", tmp_path / "mds"
+    options = {**OPTIONS, "workers": workers, "compression": "zstd", "hashes": ["sha1"]}
+    convert_parquet(source, str(whole), **options)
+    interruption = Interruption(rows, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        convert_parquet(source, str(directory), progress=interruption, **options)
+    convert_parquet(source, str(directory), **options)
+    assert files_in(directory) == files_in(whole)
+
+
+class FullDisk:
+    """Replaces `Location.write` on a disk that has room for a number of files."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.write = Location.write
+
+    def __get__(self, location: Location, _: type) -> Any:
+        return partial(self, location)
+
+    def __call__(self, location: Location, name: str, buffers: Any) -> None:
+        self.room -= 1
+        if self.room < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self.write(location, name, buffers)
+
+
+#: The marker; three shards and a record for each of the five tasks; the index.
+FILES = 22
+
+
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("room", range(FILES))
+def test_conversion_to_a_full_disk_names_free_space_and_keeps_only_what_it_can_resume(
+    source: ParquetDataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    room: int,
+    resume: bool,
+) -> None:
+    whole, directory = tmp_path / "whole", tmp_path / "mds"
+    convert_parquet(source, str(whole), **OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(Location, "write", FullDisk(room))
+        with pytest.raises(WriteError, match=r"No space left on device.*[Ff]ree space there"):
+            convert_parquet(source, str(directory), resume=resume, **OPTIONS)
+    if resume:
+        assert len(names(directory, ".done")) == max(0, room - 1) // 4
+    elif room:
+        assert not directory.exists()
+    convert_parquet(source, str(directory), resume=resume, **OPTIONS)
+    assert files_in(directory) == files_in(whole)
+
+
+def test_full_disk_at_the_lock_of_a_conversion_names_free_space(
+    source: ParquetDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FileLock, "write", fail)
+        with pytest.raises(WriteError, match=r"No space left on device.*Free space there"):
+            convert_parquet(source, str(tmp_path / "mds"), **OPTIONS)
+    assert resumed(source, tmp_path / "mds") == 0
 
 
 def test_conversion_resumes_after_its_process_is_killed(
