@@ -39,6 +39,21 @@ def test_keras_reads_each_row_once_per_epoch_and_gets_number_of_batches(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_resumed_keras_fit_reads_whole_epochs_or_load_state_dict_warns(
+    url: str, tmp_path: Path, backend: str
+) -> None:
+    run = launch("keras_resumed.py", url, at=tmp_path, KERAS_BACKEND=backend)
+
+    assert "plain warned: False" in run.output
+    for read in ("filters", "predicate", "function", "elastic"):
+        assert f"{read} warned: True" in run.output
+    for read in ("plain", "filters", "predicate", "function", "elastic"):
+        assert run.recorded(f"{read}.steps").batches == [[[5], [11], [11]]], read
+    assert run.recorded("repeated.steps").batches == [[[11], [11]]]
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("strategy", "processes", "batches"),
     # With several workers, the number of batches is unknown, which TensorFlow reports as -2.

@@ -157,12 +157,15 @@ def _adapters() -> tuple[Any, Any, Any]:
         def load_state_dict(self, state: Mapping[str, Any]) -> None:
             """Resume the next iteration from a state of an equivalent dataset.
 
+            If the state is within an epoch, a warning describes how to call Keras, which would cut
+            the following epochs short.
+
             Raises
             ------
             StateMismatchError
                 If `state` is not a state, or is from different data or a different way of reading.
             """
-            self._elements.load_state_dict(state)
+            tf_loaders.warn_about_keras(self, self._elements.load_state_dict(state))
 
     class RowsDataset(ReaderDataset):
         """A dataset of rows that are read in blocks."""

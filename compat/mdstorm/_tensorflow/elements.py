@@ -17,7 +17,7 @@ from mdstorm._tensorflow.columns import (
 )
 from mdstorm.errors import StateMismatchError, UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
-from mdstorm_backend.loaders import NOTHING, NumberedBatches, ReadAhead, Segment, converted
+from mdstorm_backend.loaders import NOTHING, Loader, NumberedBatches, ReadAhead, Segment, converted
 from mdstorm_backend.loaders.tf import ColumnSpec
 from mdstorm_backend.read import Block
 
@@ -128,10 +128,12 @@ class Elements:
                 )
         return queue.state_dict(items) if queue else passes.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume the next iteration from a state."""
-        self._resumable().load_state_dict(state)
+    def load_state_dict(self, state: Mapping[str, Any]) -> Loader:
+        """Resume the next iteration from a state; return the loader that will read it."""
+        passes = self._resumable()
+        passes.load_state_dict(state)
         self.taken, self._queue = None, ReadAhead()
+        return passes.loader
 
     def _resumable(self) -> ReaderPasses:
         passes = self._own_passes()

@@ -17,6 +17,9 @@ from mdstorm.predicates import in_lambda
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend.errors import NoDataAvailableError
 
+#: Loops without Keras may resume within an epoch.
+pytestmark = pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
+
 ROWS = 203
 
 

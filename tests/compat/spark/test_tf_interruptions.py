@@ -18,7 +18,10 @@ from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.spark import make_spark_converter
 from mdstorm.tf_utils import make_petastorm_dataset
 
-pytestmark = pytest.mark.usefixtures("ctrl_c_raises")
+pytestmark = [
+    pytest.mark.usefixtures("ctrl_c_raises"),
+    pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset"),
+]
 
 ROWS = 400
 READ: dict[str, Any] = {"num_epochs": 1, "seed": 3, "shuffle_row_groups": True}

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from mdstorm_backend.loaders.tf.tf_batches import in_cluster, make_tf_dataset, without_sharding
+from mdstorm_backend.loaders.tf.tf_batches import (
+    in_cluster,
+    make_tf_dataset,
+    warn_about_keras,
+    without_sharding,
+)
 from mdstorm_backend.loaders.tf.tf_columns import (
     ColumnSpec,
     check_nulls_of,
@@ -23,5 +28,6 @@ __all__ = [
     "stored_specs",
     "to_tf",
     "traced_dataset",
+    "warn_about_keras",
     "without_sharding",
 ]

@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.python.distribute import distribute_lib
 
 from mdstorm_backend import loaders
+from mdstorm_backend.base import warn_user
 from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.tf import tf_columns, tf_pipeline
@@ -169,12 +170,17 @@ class ContextDataset(Described, OwnContext):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume the next iteration from `state`, taken from this dataset or a PyTorch loader.
 
+        If the number of batches is not known, and the state is within an epoch, a warning describes
+        how to call Keras, which would cut the following epochs short.
+
         Raises
         ------
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
-        self._runs().load_state_dict(state)
+        runs = self._runs()
+        runs.load_state_dict(state)
+        warn_about_keras(self, runs.loader)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         """Release open shards, since TensorFlow keeps datasets until the process ends.
@@ -182,6 +188,28 @@ class ContextDataset(Described, OwnContext):
         A pass's threads end with its iterator.
         """
         self._runs().loader.options.dataset.release()
+
+
+def warn_about_keras(dataset: Any, loader: loaders.Loader) -> None:
+    """Warn if Keras would cut the epochs after the rest of an epoch, which `loader` resumes.
+
+    Parameters
+    ----------
+    dataset : tf.data.Dataset
+        The dataset that has loaded a state.
+    loader : Loader
+        Reads the dataset.
+    """
+    # In graph mode the cardinality is not known here; Keras does not read datasets of graphs.
+    batches = tf.get_static_value(dataset.cardinality())
+    if batches == tf.data.UNKNOWN_CARDINALITY and loader.num_remaining() != 0:
+        warn_user(
+            "the number of batches in an epoch of this dataset is not known, and it resumes within "
+            "an epoch. Keras ends all epochs of a fit after as many batches as the first one had, "
+            "so it would leave out rows of the following epochs. Call fit(dataset, epochs=1) "
+            "first, for the rest of this epoch, or fit(dataset.repeat(), steps_per_epoch=…). Loops "
+            "without Keras read whole epochs"
+        )
 
 
 @lru_cache(maxsize=1)

@@ -27,6 +27,9 @@ from mdstorm_backend.loaders import Batching, ReaderOptions
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
+#: Loops without Keras may resume within an epoch.
+pytestmark = pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
+
 ROWS, SHARDS = 100, 10
 
 
