@@ -187,6 +187,8 @@ class ImageDecoder:
         ------
         CorruptDatasetError
             If an image is damaged.
+        UnsupportedEncodingError
+            If the installed Pillow cannot decode an image's format.
         InvalidArgumentError
             If no size is set, and images differ in size or all rows are null.
         NullValueError
@@ -262,6 +264,8 @@ class _EncodedImages:
         try:
             kind = self._column.parsed_encoding.kind
             return rgb_pixels(kind, file, self._size, out, self._most)
+        except errors.UnsupportedEncodingError as error:
+            raise errors.UnsupportedEncodingError(f"{self._place(row)}: {error}") from error
         except (errors.MDStormError, MemoryError):
             raise
         except Exception as error:  # image libraries may raise any exception

@@ -20,6 +20,7 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     MDStormError,
     MissingDependencyError,
+    UnsupportedEncodingError,
 )
 from mdstorm_backend.format import Batch
 from mdstorm_backend.format.encodings import decode_images
@@ -95,6 +96,65 @@ def test_image_columns_are_decoded_to_rgb(tmp_path: Path, encoding: str) -> None
     grey = [Image.new("L", (32, 24), number) for number in range(ROWS)]
     local = write(tmp_path, grey, encoding)
     assert sum(check(batch, (12, 16)) for batch in loader(local, size=(12, 16))) == ROWS
+
+
+def in_format(name: str) -> bytes:
+    """A grey image of brightness 100 in a format of Pillow's."""
+    stream = io.BytesIO()
+    Image.new("RGB", (32, 24), (100, 100, 100)).save(stream, name)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", ["AVIF", "BMP", "DDS", "GIF", "PCX", "SGI", "TGA", "TIFF", "WEBP"])
+def test_images_in_every_format_that_pillow_decodes_become_rgb(tmp_path: Path, name: str) -> None:
+    Image.init()
+    if name not in Image.SAVE:
+        pytest.skip("this version of Pillow has no decoder for it")
+    (batch,) = loader(write(tmp_path, [in_format(name)] * 8))
+    assert np.asarray(batch["image"]).shape == (8, 24, 32, 3)
+    np.testing.assert_allclose(np.asarray(batch["image"]), 100, atol=3)
+
+
+#: Beginnings of files in formats that need a plugin or another program, and the formats.
+UNSUPPORTED = {
+    b"\0\0\0\x1cftypheic\0\0\0\0mif1heic": "HEIF",
+    b"\0\0\0\x1cftypmif1\0\0\0\0mif1heic": "HEIF",
+    b"\xff\x0a" + bytes(30): "JXL",
+    b"\0\0\0\x0cJXL \r\n\x87\n" + bytes(30): "JXL",
+    in_format("EPS"): "EPS",
+}
+
+
+@pytest.mark.parametrize("on_corrupt", ["raise", "skip"])
+@pytest.mark.parametrize(
+    ("stored", "name"),
+    UNSUPPORTED.items(),
+    ids=[f"{name}{n}" for n, name in enumerate(UNSUPPORTED.values())],
+)
+def test_image_in_unsupported_format_is_never_skipped_as_damaged(
+    tmp_path: Path, stored: bytes, name: str, on_corrupt: str
+) -> None:
+    local = write(tmp_path, [file(0), b"damaged", stored] if on_corrupt == "skip" else [stored])
+    batches = loader(local, size=16, on_corrupt=on_corrupt)
+    with pytest.raises(UnsupportedEncodingError, match=f"'image'.*unsupported format {name}"):
+        list(batches)
+
+
+@pytest.mark.parametrize("name", ["AVIF", "WEBP"])
+def test_image_without_decoder_in_pillow_is_unsupported_rather_than_damaged(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.init()
+    local = write(tmp_path, [in_format(name)])
+    monkeypatch.delitem(Image.SAVE, name)
+    monkeypatch.setattr(Image, "ID", [known for known in Image.ID if known != name])
+    with pytest.raises(UnsupportedEncodingError, match=f"unsupported format {name}"):
+        list(loader(local, on_corrupt="skip"))
+
+
+def test_truncated_avif_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(CorruptDatasetError, match="cannot be decoded"):
+        list(loader(write(tmp_path, [in_format("AVIF")[:100]])))
 
 
 class Darker:

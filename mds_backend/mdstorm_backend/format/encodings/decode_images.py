@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.optional import require
+from mdstorm_backend.errors import UnsupportedEncodingError
 from mdstorm_backend.format.encodings.decode_png import png_pixels
 from mdstorm_backend.format.encodings.image_memory import MAX_IMAGE_BYTES, check_size, output_array
 
@@ -53,8 +54,20 @@ _TURBO_COLOURS = {"Gray": "GRAY", "YCbCr": "RGB"}
 #: 6/8 and 7/8 is slower.
 _LEAST_FACTOR = 1.5
 
-#: Formats that Pillow decodes itself, including those that users store in ``jpeg`` columns.
-_FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "JPEG2000", "PPM")
+#: Formats that Pillow recognizes, but decodes with other programs or not at all.
+_NOT_DECODED = ("BUFR", "EPS", "GRIB", "HDF5", "WMF")
+#: First bytes of image files → the format. Pillow decodes these formats only if it was built with a
+#: library, or if a plugin is installed. In AVIF and HEIF, four bytes with a length come first.
+_OPTIONAL = {
+    b"ftypavif": "AVIF",
+    b"ftypavis": "AVIF",
+    b"ftyphei": "HEIF",
+    b"ftyphev": "HEIF",
+    b"ftypmif1": "HEIF",
+    b"ftypmsf1": "HEIF",
+    b"\xff\x0a": "JXL",
+    b"\0\0\0\x0cJXL ": "JXL",
+}
 
 _HEADER = struct.Struct("<III")
 
@@ -99,15 +112,46 @@ def open_image(kind: str, data: bytes, most: int = MAX_IMAGE_BYTES) -> Image:
 
     Raises
     ------
+    UnsupportedEncodingError
+        If the installed Pillow cannot decode the file's format.
     Exception
         Of many kinds, if `data` is not an image.
     """
     if kind != "pil":
-        image: Image = image_module().open(io.BytesIO(data), formats=_FORMATS)
+        try:
+            image: Image = image_module().open(io.BytesIO(data))
+        except OSError:
+            _check_format(_format_of(data))
+            raise
+        if image.format in _NOT_DECODED:
+            raise _unsupported(image.format)
         check_size(*image.size, 24 if image.mode == "P" else _BITS.get(image.mode, 32), most)
         return image
     mode, width, height, start = _raw_header(data)
     return image_module().frombytes(mode, (width, height), data[start:])  # type: ignore[no-any-return]
+
+
+def _format_of(data: bytes) -> str | None:
+    """Return the format of a file that Pillow has not opened, if it is a well-known one."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "WEBP"
+    starts = (data[:12], data[4:12])
+    found = (name for first, name in _OPTIONAL.items() if any(s.startswith(first) for s in starts))
+    return next(found, None)
+
+
+def _check_format(name: str | None) -> None:
+    """Raise UnsupportedEncodingError if the installed Pillow has no decoder for a format."""
+    # Pillow registers how to open WEBP and AVIF even without a decoder, but not how to save them.
+    if name is not None and name not in image_module().SAVE:
+        raise _unsupported(name)
+
+
+def _unsupported(name: str) -> UnsupportedEncodingError:
+    return UnsupportedEncodingError(
+        f"unsupported format {name}: the installed Pillow {image_module().__version__} cannot "
+        "decode it. Install a version or a plugin of Pillow that can, or convert the images"
+    )
 
 
 def image_array(
