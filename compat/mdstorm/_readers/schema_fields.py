@@ -132,9 +132,11 @@ def field_patterns(fields: Any) -> list[str]:
         try:
             re.compile(patterns[-1])
         except re.error as error:
+            # In a pattern for file names, "*" stands for any text.
+            pattern = re.escape(field).replace(r"\*", ".*").replace(r"\?", ".")
             raise InvalidArgumentError(
                 f"schema_fields holds {field!r}, which is not a regular expression ({error}): "
-                "escape it with re.escape"
+                f"write {pattern!r}"
             ) from error
     return patterns
 
