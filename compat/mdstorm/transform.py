@@ -21,7 +21,7 @@ __all__ = [
 
 __getattr__ = other_names(__name__)
 
-#: A tuple of name, NumPy type, shape (with None for a dimension of any size), and nullability.
+#: A tuple of name, NumPy type, shape (None or -1 means a dimension of any size), and nullability.
 EditedField = tuple[str, Any, tuple[int | None, ...], bool]
 
 
@@ -156,7 +156,7 @@ def transform_schema(schema: Unischema, transform_spec: TransformSpec) -> Unisch
 
 def _edited(field: Any) -> EditedField:
     if isinstance(field, UnischemaField):
-        return field.name, field.numpy_dtype, tuple(field.shape), field.nullable
+        return field.name, field.numpy_dtype, _with_none(field.shape), field.nullable
     is_whole = isinstance(field, (tuple, list)) and len(field) in (4, 5)
     if not is_whole or not isinstance(field[2], (tuple, list)):
         raise InvalidArgumentError(
@@ -165,7 +165,12 @@ def _edited(field: Any) -> EditedField:
             "of a scalar is ()"
         )
     name, numpy_dtype, shape, *_, nullable = field  # a codec may come before `nullable`
-    return str(name), numpy_dtype, tuple(shape), nullable
+    return str(name), numpy_dtype, _with_none(shape), nullable
+
+
+def _with_none(shape: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Return a shape with None for a dimension of any size, which NumPy's users write as -1."""
+    return tuple(None if size == -1 else size for size in shape)
 
 
 def warn_of_unknown(argument: str, fields: Sequence[str], names: Collection[str]) -> None:

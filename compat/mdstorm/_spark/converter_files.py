@@ -272,7 +272,7 @@ class ReadFiles:
 def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> Any:
     """Create a dataset for eager and graph mode, with namedtuples unless inputs are specified."""
     require("tensorflow")
-    from mdstorm._tensorflow.columns import declared_spec
+    from mdstorm._tensorflow.columns import batch_spec
     from mdstorm_backend.loaders import tf as tf_loaders
 
     check_integer("prefetch", prefetch, lowest=-1)
@@ -295,7 +295,7 @@ def make_tf_dataset(files: ReadFiles, batch_size: int, prefetch: int | None) -> 
             return tf_loaders.stored_specs(options, names)
         edited = spec._mdstorm_edited()
         return [
-            declared_spec(name, *edited[name][1:3])
+            batch_spec(name, *edited[name][1:3])
             if name in edited
             else tf_loaders.spec_of_column(options.schema[name], options.images)
             if name in options.schema

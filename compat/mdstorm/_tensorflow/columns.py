@@ -5,6 +5,7 @@ from __future__ import annotations
 import calendar
 import datetime
 from collections.abc import Iterable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -210,6 +211,21 @@ def declared_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> 
             "schema_fields"
         )
     return ColumnSpec(name, dtype.name, tuple(shape))
+
+
+def batch_spec(name: str, numpy_type: Any, shape: tuple[int | None, ...]) -> ColumnSpec:
+    """Return the spec of a declared column in batches, where multi-dimensional arrays may differ.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If TensorFlow has no corresponding type; also a ValueError.
+    """
+    spec = declared_spec(name, numpy_type, shape)
+    if len(shape) < 2 or None not in shape:
+        return spec
+    rank = max(i for i, size in enumerate(shape) if size is None) + 1
+    return replace(spec, shape=tuple(shape[rank:]), ragged=True, dimensions=rank)
 
 
 def specs_of_schema(schema: Unischema) -> list[ColumnSpec]:

@@ -47,7 +47,8 @@ class PandasTransform(row_transform.DeclaredTransform):
             return self.without_rows(batch)
         frame = batch_to_frame(batch, self.schema)
         if self.spec.func is not None:
-            frame = self.spec.func(frame)
+            with row_transform.naming(self.spec.func):
+                frame = self.spec.func(frame)
         columns = self._select(frame)
         return {name: self._to_values(name, frame[name]) for name in columns}
 
@@ -106,13 +107,8 @@ class PandasTransform(row_transform.DeclaredTransform):
 
 
 def _stack(cells: list[Any], field: EditedField) -> npt.NDArray[Any]:
-    """Stack the cells of a column that is declared as multi-dimensional."""
+    """Stack the cells of a multi-dimensional column; return objects if their shapes differ."""
     name, numpy_type, shape = field[0], field[1], tuple(field[2])
-    if None in shape:
-        raise TransformError(
-            f"All dimensions of a shape: {shape} in: {name} field must be constant: declare them "
-            "in edit_fields"
-        )
     for cell in cells:
         if not isinstance(cell, np.ndarray):
             raise TransformError(
@@ -120,9 +116,10 @@ def _stack(cells: list[Any], field: EditedField) -> npt.NDArray[Any]:
                 "numpy.ndarray per cell"
             )
     row_transform.check_shape(name, objects(cells), shape)
-    if cells:
-        return np.stack(cells)
-    return np.empty((0, *map(int, shape)), row_transform.declared_dtype(numpy_type))  # type: ignore[arg-type]
+    if not cells:
+        sizes = [size or 0 for size in shape]
+        return np.empty((0, *sizes), row_transform.declared_dtype(numpy_type))
+    return np.stack(cells) if len({cell.shape for cell in cells}) == 1 else objects(cells)
 
 
 def _declared_type(field: EditedField) -> pa.DataType | None:

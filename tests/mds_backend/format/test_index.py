@@ -90,7 +90,7 @@ def of_file(**changes: object) -> dict[str, Any]:
 
 
 WRONG: dict[str, list[Any]] = {
-    "format": ["json"],
+    "format": ["parquet"],
     "version": [1, True],
     "samples": ["many", None, True, 3.0, -1, 8, 1 << 40],
     "raw_data": [

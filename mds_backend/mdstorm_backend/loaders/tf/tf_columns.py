@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,11 +37,11 @@ class ColumnSpec:
     dtype : str
         Name of the TensorFlow dtype.
     shape : tuple of int or None
-        Shape of a single value.
+        Shape of a single value; of ragged values, the dimensions after the ragged ones.
     ragged : bool
         Whether values are arrays of varying length, or lists of them.
     dimensions : int
-        Number of dimensions of ragged values.
+        Number of ragged dimensions.
     image : Column or None
         The stored column, if it holds images. Images in a batch share a shape that is known only
         once they are decoded.
@@ -73,7 +74,10 @@ class ColumnSpec:
         if self.ragged:
             rank = self.dimensions
             return tf.RaggedTensorSpec(
-                (None,) * (rank + 1), dtype, ragged_rank=rank, row_splits_dtype=tf.int64
+                (None,) * (rank + 1) + self.shape,
+                dtype,
+                ragged_rank=rank,
+                row_splits_dtype=tf.int64,
             )
         return tf.TensorSpec((None, *self.shape), dtype)
 
@@ -243,6 +247,8 @@ def to_tf(values: Values, spec: ColumnSpec) -> Any:
     if spec.image is not None:
         return _images(values, spec.image)
     if spec.ragged and isinstance(values, np.ndarray):
+        if spec.shape:
+            return _ragged_arrays(values, spec)
         values = _as_lists(values, spec)
     if isinstance(values, np.ndarray):
         result = _flat(values, spec)
@@ -342,6 +348,25 @@ def _ragged(lists: pa.Array, spec: ColumnSpec) -> Any:
     flat = _flat(nested_lists.elements_of(lists), spec)
     splits = [nested_lists.ends_of(lengths) for lengths in nested_lists.levels_of(lists)]
     return tf.RaggedTensor.from_nested_row_splits(flat, splits, validate=False)
+
+
+def _ragged_arrays(arrays: npt.NDArray[Any], spec: ColumnSpec) -> Any:
+    """Convert arrays that differ only in their ragged dimensions, which are the first ones."""
+    nulls = sum(array is None for array in arrays)
+    if nulls:
+        raise null_error(spec.name, nulls, "TensorFlow")
+    rank, inner = spec.dimensions, tuple(size or 0 for size in spec.shape)
+    for array in arrays:
+        found = np.shape(array)
+        if len(found) != rank + len(inner) or found[rank:] != inner:
+            raise _shape_error(spec, f"the shape {found}")
+    parts = [array.reshape(math.prod(array.shape[:rank]), *inner) for array in arrays]
+    flat = np.concatenate([np.empty((0, *inner), spec.dtype), *parts])
+    sizes = np.array([array.shape[:rank] for array in arrays], np.int64).reshape(-1, rank)
+    counts = [np.prod(sizes[:, :level], axis=1, dtype=np.int64) for level in range(rank)]
+    lengths = [np.repeat(sizes[:, level], counts[level]) for level in range(rank)]
+    splits = list(map(nested_lists.ends_of, lengths))
+    return tf.RaggedTensor.from_nested_row_splits(_flat(flat, spec), splits, validate=False)
 
 
 def _dense(lists: pa.Array, spec: ColumnSpec) -> npt.NDArray[Any]:
