@@ -92,8 +92,8 @@ BROKEN = [
         Broken(
             lambda setup: setup.add("pandas", "1.3.5"),
             "libraries",
-            "pandas 1.3.5 is installed, and mdstorm[spark] needs pandas>=",
-            'pip install "pandas>=',
+            "pandas 1.3.5 is installed, and mdstorm[spark] needs pandas<3,>=",
+            'pip install "pandas<3,>=',
         ),
         Broken(file_in_the_way, "cache", "Not a directory", "MDSTORM_CACHE_DIR"),
     ],
