@@ -29,7 +29,7 @@ from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.format import Batch, Schema, holds_decimals
 from mdstorm_backend.loaders import NullPolicy, ReaderOptions
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World, find_world
-from mdstorm_backend.read import ImageDecoder, SampleSource, Transform
+from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
 
 _logger = logging.getLogger(__name__)
 _warned = False
@@ -77,15 +77,15 @@ def reader_options(
     UnsupportedArgumentError
         If a cache is combined with a predicate that has to be evaluated on rows.
     """
-    schema = select_fields(source.schema, arguments.schema_fields)
+    decoded = decoded_names(arguments.decode)
+    schema = select_fields(source.schema, arguments.schema_fields, decoded)
     masks = tuple(arguments.null_masks or ())
     _check_read(schema, source.schema, [*(arguments.fill_nulls or ()), *masks])
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
     source, filters, filter_columns, selection = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
-    decode = arguments.decode
     sizes = arguments.size, masks, arguments.max_image_bytes
-    images = ImageDecoder.of(schema, decode, *sizes) if decode else None
+    images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
     spec = arguments.transform_spec
     read = schema if images is None else schema.with_columns(images.columns)
     change: Transform | None = None

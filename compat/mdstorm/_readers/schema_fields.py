@@ -22,7 +22,7 @@ from mdstorm_backend.read import ImageDecoder
 _OR_AS_FLOATS = ', or pass decimals="float64" for arrays of numbers'
 
 
-def select_fields(schema: Schema, fields: Any) -> Schema:
+def select_fields(schema: Schema, fields: Any, decoded: Collection[str] = ()) -> Schema:
     """Return the columns that ``schema_fields`` selects, in stored order.
 
     Parameters
@@ -33,6 +33,8 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
         Regular expressions that match whole names, or fields. If None or empty, all columns are
         selected except structs, maps and nested lists in Parquet files, which are skipped with a
         warning, as in Petastorm.
+    decoded : collection of str
+        Columns of images to decode, which are never skipped.
 
     Raises
     ------
@@ -46,7 +48,7 @@ def select_fields(schema: Schema, fields: Any) -> Schema:
             "the dataset has no columns, because no sample was written to it: write some first"
         )
     if fields is None or (isinstance(fields, Collection) and not fields):
-        chosen = _plain_columns(schema)
+        chosen = _plain_columns(schema, decoded)
     else:
         chosen = _matching_columns(schema, fields)
     if not chosen:
@@ -84,21 +86,22 @@ def _matching_columns(schema: Schema, fields: Collection[Any]) -> list[str]:
     return chosen
 
 
-def _plain_columns(schema: Schema) -> list[str]:
-    for column in schema:
-        if is_left_out(column):
-            reason = (
-                "[ARROW-1644] Ignoring unsupported structure"
-                if pa.types.is_list(column.arrow_type)
-                else "Ignoring..."
-            )
-            warnings.warn(  # located at this line, so that Python shows it once per process
-                f"Column {column.name!r} has an unsupported field type. {reason} for field "
-                f"{column.name!r}. It is kept in the dataset; list it in schema_fields to read it"
-                f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}",
-                stacklevel=1,
-            )
-    return [column.name for column in schema if not is_left_out(column)]
+def _plain_columns(schema: Schema, decoded: Collection[str]) -> list[str]:
+    left_out = [c for c in schema if is_left_out(c) and c.name not in decoded]
+    for column in left_out:
+        reason = (
+            "[ARROW-1644] Ignoring unsupported structure"
+            if pa.types.is_list(column.arrow_type)
+            else "Ignoring..."
+        )
+        warnings.warn(  # located at this line, so that Python shows it once per process
+            f"Column {column.name!r} has an unsupported field type. {reason} for field "
+            f"{column.name!r}. It is kept in the dataset; list it in schema_fields to read it"
+            f"{_OR_AS_FLOATS if holds_decimals(column.arrow_type) else ''}",
+            stacklevel=1,
+        )
+    skipped = {column.name for column in left_out}
+    return [name for name in schema.names if name not in skipped]
 
 
 def field_patterns(fields: Any) -> list[str]:

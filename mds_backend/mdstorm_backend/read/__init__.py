@@ -10,7 +10,13 @@ from mdstorm_backend.read.batch_formats import (
 )
 from mdstorm_backend.read.block import Block, Transform
 from mdstorm_backend.read.damage import ON_CORRUPT, OnCorrupt
-from mdstorm_backend.read.decoded_images import Decode, ImageDecoder, Size, check_decode
+from mdstorm_backend.read.decoded_images import (
+    Decode,
+    ImageDecoder,
+    Size,
+    check_decode,
+    decoded_names,
+)
 from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.shard import OpenShards, Rows, SampleSource, Shard
@@ -46,6 +52,7 @@ __all__ = [
     "checked_stack",
     "column_for_pandas",
     "column_to_numpy",
+    "decoded_names",
     "default_workers",
     "map_in_threads",
     "objects",

@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import check_integer, check_list, is_integer
@@ -25,6 +27,8 @@ from mdstorm_backend.read.late import default_workers, map_in_threads
 
 #: Kinds of encodings that can hold image files.
 _STORED = ("bytes", "jpeg", "png", "pil")
+#: Field of a struct that holds an image file, next to its path, in datasets of Hugging Face.
+_FILE = "bytes"
 
 #: Column names as users pass them, and an image size: one number for squares, or height and width.
 Decode: TypeAlias = str | Sequence[str]
@@ -69,6 +73,19 @@ def check_decode(decode: Decode | None, size: Size | None, most: int) -> None:
         )
 
 
+def decoded_names(decode: Decode | None) -> list[str]:
+    """Return the names of the columns to decode, each once."""
+    return [decode] if isinstance(decode, str) else list(dict.fromkeys(decode or ()))
+
+
+def _holds_images(column: Column) -> bool:
+    """Whether a column may hold image files: binary values, or a struct with such a field."""
+    type_ = column.arrow_type
+    if column.parsed_encoding.kind in _STORED or not pa.types.is_struct(type_):
+        return column.parsed_encoding.kind in _STORED
+    return any(field.name == _FILE and pa.types.is_binary(field.type) for field in type_)
+
+
 def _sides(size: Size) -> tuple[int, int]:
     return tuple(size) if isinstance(size, Sequence) else (size, size)  # type: ignore[return-value]
 
@@ -110,14 +127,15 @@ class ImageDecoder:
         InvalidArgumentError
             If a column is not read, or does not hold images.
         """
-        names = [decode] if isinstance(decode, str) else list(dict.fromkeys(decode))
+        names = decoded_names(decode)
         for name in names:
             column = schema.get(name)
-            if column is None or column.parsed_encoding.kind not in _STORED:
+            if column is None or not _holds_images(column):
                 found = "is not read" if column is None else f"is of type {column.shown_type}"
                 raise errors.InvalidArgumentError(
                     f"decode lists column {name!r}, which {found}. List binary columns that "
-                    f"contain image files; the columns being read are {list(schema.names)}"
+                    "contain image files, or structs with such a field 'bytes'; the columns being "
+                    f"read are {list(schema.names)}"
                 )
         stored = tuple(schema[name] for name in names)
         return cls(stored, None if size is None else _sides(size), tuple(masked), most)
@@ -215,7 +233,10 @@ class _EncodedImages:
         self, column: Column, batch: Batch, size: tuple[int, int] | None, masked: bool, most: int
     ) -> None:
         self._column, self._size, self._most = column, size, most
-        self._files = as_arrow(batch[column.name]).to_pylist()
+        values = as_arrow(batch[column.name])
+        if pa.types.is_struct(values.type):
+            values = pc.struct_field(values, _FILE)
+        self._files = values.to_pylist()
         nulls = batch.get(column.name + MASK_SUFFIX) if masked else None
         #: Rows that have an image, or a null that is not masked; other rows become black images.
         self._present = [
@@ -258,11 +279,17 @@ class _EncodedImages:
     def _pixels(self, row: int, out: npt.NDArray[np.uint8] | None = None) -> npt.NDArray[np.uint8]:
         """Return one image, in `out` if it has the image's shape."""
         file = self._files[row]
+        if file is None and pa.types.is_struct(self._column.arrow_type):
+            raise errors.NullValueError(
+                f"{self._place(row)} has no file in its field {_FILE!r}: write the dataset with "
+                "the image files in it, and not only their paths"
+            )
         if file is None:
             name = self._column.name
             raise errors.NullValueError(f"{self._place(row)} is null: {_instead(name)}")
         try:
             kind = self._column.parsed_encoding.kind
+            kind = kind if kind in _STORED else "bytes"
             return rgb_pixels(kind, file, self._size, out, self._most)
         except errors.UnsupportedEncodingError as error:
             raise errors.UnsupportedEncodingError(f"{self._place(row)}: {error}") from error

@@ -13,10 +13,11 @@ from PIL import Image
 from tests.compat.spark.converters import IN_ORDER
 from tests.mds_backend.convert.parquet_files import write
 
-from mdstorm import TransformSpec, make_batch_reader, make_reader
+from mdstorm import TransformSpec, convert, make_batch_reader, make_reader
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError, NullValueError
 from mdstorm.predicates import in_lambda
 from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import open_dataset
 
 ROWS = 6
 IDENTITY = TransformSpec(lambda rows: rows)
@@ -37,6 +38,22 @@ def converter(folder: Path, images: Any = None) -> SparkDatasetConverter:
     return SparkDatasetConverter(
         f"file://{folder}", [f"file://{folder}/{n}.parquet" for n in (0, 1)], ROWS
     )
+
+
+HUGGING_FACE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+def of_hugging_face(folder: Path, kind: str) -> SparkDatasetConverter:
+    """Return a converter over images as Hugging Face's datasets store them, in Parquet or MDS."""
+    images = [{"bytes": file(number), "path": f"{number}.jpg"} for number in range(ROWS)]
+    table = pa.table({"id": range(ROWS), "image": pa.array(images, HUGGING_FACE)})
+    write(folder / "parquet", table)
+    url = f"file://{folder / 'parquet'}"
+    if kind == "parquet":
+        return SparkDatasetConverter(None, [f"{url}/0.parquet"], ROWS)
+    convert(url, f"file://{folder / 'mds'}")
+    dataset = open_dataset(str(folder / "mds"))
+    return SparkDatasetConverter(dataset.url, dataset.file_urls, ROWS)
 
 
 def torch_pixels(made: SparkDatasetConverter, **arguments: Any) -> Any:
@@ -73,6 +90,37 @@ def test_decoded_image_element_spec_has_given_size(
     assert (spec.dtype.name, spec.shape.as_list()) == ("uint8", [None, *(size or (None, None)), 3])
     x, y = next(iter(made.make_tf_dataset(decode="image", size=4, features="image", labels="id")))
     assert (x.shape[1:], y.dtype.name) == ((4, 4, 3), "int64")
+
+
+@FRAMEWORKS
+@pytest.mark.parametrize("kind", ["parquet", "mds"])
+@pytest.mark.parametrize("transform", [None, IDENTITY])
+def test_structs_of_hugging_face_are_decoded_like_files(
+    tmp_path: Path, pixels: Callable[..., Any], kind: str, transform: Any
+) -> None:
+    arguments = {"decode": "image", "size": 8, "transform_spec": transform}
+    found = pixels(of_hugging_face(tmp_path, kind), **arguments)
+    np.testing.assert_array_equal(found, pixels(converter(tmp_path / "files"), **arguments))
+
+
+@READERS
+@pytest.mark.filterwarnings("ignore:.*reading only Petastorm datasets")
+def test_readers_decode_structs_of_hugging_face(tmp_path: Path, make: Any) -> None:
+    made = of_hugging_face(tmp_path, "parquet")
+    with make(made.file_urls, decode=["image"], **IN_ORDER) as reader:
+        found = [np.atleast_2d(row.image) for row in reader]
+    brightness = np.concatenate([one.reshape(-1, 24, 32, 3)[:, 0, 0, 0] for one in found])
+    assert brightness.tolist() == list(range(ROWS))
+
+
+def test_struct_without_an_image_file_raises_error(tmp_path: Path) -> None:
+    images = pa.array([{"bytes": None, "path": "elsewhere.jpg"}], HUGGING_FACE)
+    write(tmp_path, pa.table({"image": images, "other": pa.array([{"bytes": "text"}])}))
+    made = SparkDatasetConverter(None, [f"file://{tmp_path / '0.parquet'}"], 1)
+    with pytest.raises(NullValueError, match=r"'image' of sample 0 of .* has no file"):
+        torch_pixels(made, decode="image", schema_fields=["image"])
+    with pytest.raises(InvalidArgumentError, match="'other', which is of type struct"):
+        torch_pixels(made, decode="other", schema_fields=["other"])
 
 
 def brighter(frame: pd.DataFrame) -> pd.DataFrame:
@@ -139,7 +187,7 @@ def test_local_cache_distinguishes_image_sizes(tmp_path: Path) -> None:
 def test_null_image_raises_error_unless_filled(tmp_path: Path) -> None:
     made = converter(tmp_path, [file(0), None, *map(file, range(2, ROWS))])
     with pytest.raises(NullValueError, match=r"'image' holds 1 null, .* null_masks=\['image'\]"):
-        torch_pixels(made, decode="image")
+        torch_pixels(made, decode="image", schema_fields=["image"])
     with pytest.raises(
         NullValueError, match=r"'image' of row 1 among 6 rows read from .* is null: pass"
     ):
