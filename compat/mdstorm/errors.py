@@ -64,7 +64,7 @@ class CompressionCodecError(MDStormError, ValueError, RuntimeError):
 
 
 class NotADataFrameError(MDStormError, TypeError, AttributeError):
-    """An argument is not a Spark DataFrame, or is a streaming one."""
+    """An argument is not a Spark DataFrame, or is a stream, or its session was stopped."""
 
 
 class NotOnDriverError(MDStormError, RuntimeError):

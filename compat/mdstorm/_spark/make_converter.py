@@ -345,16 +345,28 @@ def session_of(df: Any) -> SparkSession:
     Raises
     ------
     NotADataFrameError
-        If `df` is anything else or a stream.
+        If `df` is anything else, a stream, or a DataFrame of a session that was stopped.
     """
     if not hasattr(type(df), "sparkSession") or not hasattr(type(df), "mapInArrow"):
         raise errors.NotADataFrameError(
             f"{type(df).__name__!r} object has no attribute '_jdf': make_spark_converter needs a "
             "Spark DataFrame, or a path to data. Create one with spark.createDataFrame(…)"
         )
+    session = cast("SparkSession", df.sparkSession)
+    if _is_stopped(session):
+        raise errors.NotADataFrameError(
+            "the Spark session of the DataFrame was stopped: get a new one with "
+            "SparkSession.builder.getOrCreate(), and create the DataFrame again"
+        )
     if df.isStreaming:
         raise errors.NotADataFrameError(
             "the DataFrame is a stream, which never ends: write it to a table with writeStream, "
             "and convert the table"
         )
-    return cast("SparkSession", df.sparkSession)
+    return session
+
+
+def _is_stopped(session: Any) -> bool:
+    if hasattr(session, "is_stopped"):  # Spark Connect
+        return bool(session.is_stopped)
+    return session.sparkContext._jsc is None

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 from tests.compat.mistakes import Mistake, Row, check, each_mistake
+from tests.programs import SESSION, run_program
 
 from mdstorm.codecs import ScalarCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
@@ -67,3 +69,23 @@ def test_mistake_raises_error_with_remedy(
     mistake: Mistake, builtin: type[Exception], words: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     check(mistake, builtin, words, (spark, tmp_path.as_uri()))
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["classic", "connect"])
+def test_stopped_session_raises_error_with_remedy(remote: bool, tmp_path: Path) -> None:
+    kind = "remote" if remote else "master"
+    program = f"""{SESSION}
+from mdstorm.errors import NotADataFrameError
+from mdstorm.spark import make_spark_converter
+
+spark = SparkSession.builder.{kind}("local[1]").getOrCreate()
+frame = spark.range(3)
+spark.stop()
+try:
+    make_spark_converter(frame, parent_cache_dir_url="{tmp_path.as_uri()}")
+except NotADataFrameError as error:
+    print(error)
+"""
+    done = run_program(program, cwd=tmp_path)
+    assert "session of the DataFrame was stopped" in done.stdout
+    assert "getOrCreate()" in done.stdout
