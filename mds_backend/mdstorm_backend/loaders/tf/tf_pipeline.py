@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.format.values.batch import num_rows
 from mdstorm_backend.loaders.tf import tf_columns
 from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
@@ -94,6 +95,13 @@ class _Source:
 
     def read(self, number: Any) -> Iterator[Any]:
         """Read an iteration, and yield flattened batches, or flattened blocks with batch sizes."""
+        try:
+            yield from self._read(number)
+        except MDStormError as error:
+            # TensorFlow puts the traceback into its own error, in front of the message.
+            raise error.with_traceback(None) from error.__cause__
+
+    def _read(self, number: Any) -> Iterator[Any]:
         has_images = self.runs.loader.options.has_images
         block_rows = None if self.cut_here or has_images else BLOCK_ROWS
         for recorder, blocks in self.runs.segments(number, block_rows):
