@@ -302,3 +302,24 @@ def bases_of(module: PythonModule, node: ast.ClassDef) -> set[str]:
                 seen.add(own)
                 todo.append(own)
     return found
+
+
+#: Maximum number of assignments through which a call is traced to the import of its library.
+_LEVELS = 3
+
+
+def library_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> str | None:
+    """Return the module that a function, or the object that it is called on, comes from."""
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
+                node = inner
+            case _:
+                return None
+    for binding in module.bindings(node.id, module.scope_of(node)):
+        if binding.imported_module:
+            return binding.imported_module
+        match module.scopes.parents.get(binding.node):
+            case ast.Assign(value=value) if depth:
+                return library_of(module, value, depth - 1)
+    return None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 
-from mdstorm_migrate.petastorm.names import is_petastorm
+from mdstorm_migrate.petastorm.names import NEW_ROOT, is_petastorm
 from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED, PARQUET, REMOVED_KEYWORDS
 from mdstorm_migrate.python.calls import (
     CALLING,
@@ -14,10 +15,12 @@ from mdstorm_migrate.python.calls import (
     given_arguments,
     keys_of,
     keywords_of_call,
+    library_of,
 )
 from mdstorm_migrate.python.imports import imported_names
 from mdstorm_migrate.python.module import PythonModule, dotted, last_name
 from mdstorm_migrate.python.scopes import Scope
+from mdstorm_migrate.python.shadow import is_in_project
 from mdstorm_migrate.rules.rule import Remark, remarks
 
 
@@ -152,6 +155,8 @@ _OPENING = re.compile(
 )
 #: Functions that return the same paths in a different form.
 _SAME = re.compile("Path|format|join|list|removeprefix|replace|sorted|str|strip|urlparse")
+#: Functions of libraries that only show paths or test them.
+_SHOWING = re.compile(r"(?:.*_)?(?:log|print|info|debug|warn|assert|equal)\w*", re.IGNORECASE)
 
 
 @remarks("PM119", "The copy of a converter is MDS, not Parquet", "manual")
@@ -166,10 +171,20 @@ def files_of_copies(module: PythonModule) -> Iterator[Remark]:
             calls = (one for one in module.ancestors(place) if isinstance(one, ast.Call))
             call = next((one for one in calls if not _SAME.fullmatch(last_name(one.func))), None)
             callee = "" if call is None else ast.unparse(call.func)
-            if call not in ours and callee not in own and _OPENING.search(callee):
+            if call is None or call in ours or callee in own:
+                continue
+            if _OPENING.search(callee) or _is_of_library(module, call):
                 what = f"`{node.attr}` points to MDS shards, not Parquet"
                 remedy = f"{what}: if {callee}() reads them, read the DataFrame, or write Parquet"
                 yield Remark(place, what, remedy, node.attr)
+
+
+def _is_of_library(module: PythonModule, call: ast.Call) -> bool:
+    """Whether a function comes from outside of the project and of Python's standard library."""
+    root = (library_of(module, call.func) or "").partition(".")[0]
+    known = {"", NEW_ROOT, f"{NEW_ROOT}_backend", *sys.stdlib_module_names}
+    is_known = root in known or is_in_project(module.document.path, root)
+    return not is_known and _SHOWING.fullmatch(last_name(call.func)) is None
 
 
 def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from mdstorm_migrate.base.edits import Finding
 from mdstorm_migrate.petastorm.names import OLD_ROOT
-from mdstorm_migrate.python.calls import makers_of
+from mdstorm_migrate.python.calls import library_of, makers_of
 from mdstorm_migrate.python.module import PythonModule, last_name, string_value
 from mdstorm_migrate.python.scopes import Binding
 from mdstorm_migrate.python.shadow import is_in_project
@@ -64,8 +64,6 @@ _EXAMPLES = re.compile(r"examples\.(?:hello_world|imagenet|mnist|spark_dataset_c
 #: Arguments that another library passes on to Petastorm, and arguments that select a format.
 _FOR_PETASTORM = re.compile(rf"{OLD_ROOT}_(?:kw)?args")
 _FORMAT = re.compile(r"(?:\w+_)?format")
-#: Maximum number of assignments through which a call is traced to the import of its library.
-_LEVELS = 3
 
 _LIBRARIES = r"(?:pickle|cloudpickle|dill|joblib|cPickle|pkl|torch)"
 _LOADING = re.compile(rf"{_LIBRARIES}\.loads?")
@@ -108,7 +106,7 @@ def _passed_on(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:
     """Yield the calls that pass a Petastorm object to another package, and the package's name."""
     ours = {call for call, _ in module.calls}
     for call in module.scopes.calls:
-        name = None if call in ours else _module_of(module, call.func)
+        name = None if call in ours else library_of(module, call.func)
         root = (name or OLD_ROOT).partition(".")[0]
         if name is None or root == OLD_ROOT:
             continue
@@ -136,23 +134,6 @@ def _gets_object(module: PythonModule, call: ast.Call) -> bool:
         if makers_of(module, node):
             return True
     return False
-
-
-def _module_of(module: PythonModule, node: ast.expr, depth: int = _LEVELS) -> str | None:
-    """Return the module that a function, or the object that it is called on, comes from."""
-    while not isinstance(node, ast.Name):
-        match node:
-            case ast.Attribute(value=inner) | ast.Subscript(value=inner) | ast.Call(func=inner):
-                node = inner
-            case _:
-                return None
-    for binding in module.bindings(node.id, module.scope_of(node)):
-        if binding.imported_module:
-            return binding.imported_module
-        match module.scopes.parents.get(binding.node):
-            case ast.Assign(value=value) if depth:
-                return _module_of(module, value, depth - 1)
-    return None
 
 
 def _pickles(module: PythonModule) -> Iterator[tuple[ast.Call, str]]:

@@ -1,5 +1,7 @@
 """PM119: paths to a converter's files that are passed to code that reads Parquet."""
 
+from pathlib import Path
+
 from tests.migrate.checks import check_held, check_rewrite, each
 
 MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_converter(df)\n"
@@ -14,6 +16,11 @@ MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_convert
     ("all(u.endswith('.parquet') for u in c.file_urls)", "u"),
     ("[pq.ParquetFile(u) for u in c.file_urls]", "u"),
     ("paths = [u[7:] for u in c.file_urls]\npq.ParquetDataset(paths)", "paths"),
+    # functions of other libraries, whatever their names
+    ("import pyarrow.dataset as ds\nds.dataset(c.file_urls)", "c.file_urls"),
+    ("from xgboost_ray import RayDMatrix\nRayDMatrix(data=c.file_urls, label='y')", "c.file_urls"),
+    ("import nvtabular\nfor u in c.file_urls: nvtabular.Dataset(u)", "u"),
+    ("import dali as d\np = d.Pipeline(1)\np.feed([c.cache_dir_url])", "c.cache_dir_url"),
     ("x = c.cache_dir_url.strip()\ny = os.path.join(x, '*')\nfor z in y: open(z)", "z"),
 )
 def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragment: str) -> None:
@@ -24,6 +31,8 @@ def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragmen
     "from petastorm import make_batch_reader\nmake_batch_reader(c.file_urls)\n",
     "print(c.cache_dir_url, len(c.file_urls))\nlog.info('%s', c.file_urls)\n",
     "assert c.file_urls\n",
+    "import json, mlflow\njson.dumps(c.file_urls)\nmlflow.log_param('u', c.cache_dir_url)\n",
+    "from .ours import train\ntrain(c.file_urls)\n",
     "import petastorm\nr = petastorm.make_batch_reader(c.file_urls)\nloads(r)\n",
     "def read_all(x): pass\nread_all(c.file_urls)\n",
     "from petastorm.spark import SparkDatasetConverter\n"
@@ -31,3 +40,11 @@ def test_parquet_reader_over_converted_files_blocks_migration(text: str, fragmen
 )
 def test_converted_files_in_petastorm_readers_and_logs_do_not_block_migration(text: str) -> None:
     check_rewrite(MADE + text, (MADE + text).replace("petastorm", "mdstorm"))
+
+
+def test_converted_files_passed_to_function_of_project_do_not_block_migration(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "ours.py").write_text("def train(urls): ...\n")
+    text = f"{MADE}from ours import train\ntrain(c.file_urls)\n"
+    check_rewrite(text, text.replace("petastorm", "mdstorm"), str(tmp_path / "a.py"))
