@@ -150,3 +150,15 @@ def _renamed(document: Document, rule: str, start: int, stop: int) -> Iterator[E
         for one in _NAME.finditer(document.text, start, stop):
             at, end = one.start(), one.start() + len(OLD_ROOT)
             yield Edit(rule, "exact", at, end, NEW_ROOT, "import mdstorm", topic="run")
+
+
+def targets(text: str, root: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the names of objects that configuration creates, each with its span.
+
+    They are values of Hydra's ``_target_`` and of Lightning's ``class_path``, in YAML or JSON.
+    """
+    pattern = rf"""(?<!\w)(?:_target_|class_path)["']?[ \t]*:[ \t]*["']?
+        (?P<path>{root}(?:\.\w+)*)(?![\w.-])"""
+    for found in re.finditer(pattern, text, re.VERBOSE):
+        if not is_commented_out(text, found.start()):
+            yield found["path"], *found.span("path")

@@ -6,7 +6,9 @@ import ast
 import re
 from collections.abc import Iterable
 
+from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import NAMES, Class, Edit, Finding
+from mdstorm_migrate.packaging.commands import targets
 from mdstorm_migrate.petastorm import names
 from mdstorm_migrate.python.calls import (
     IMPORTING,
@@ -49,9 +51,24 @@ _METHOD = re.compile(
 )
 
 
-@rule(CODE, "Module paths in strings name mdstorm", "exact", "python")
-def check(module: PythonModule) -> Iterable[Edit | Finding]:
+@rule(CODE, "Module paths in strings name mdstorm", "exact", "python", "cluster", "conda")
+def check(module: PythonModule | Document) -> Iterable[Edit | Finding]:
     """Yield an edit for each dotted name in a string, or a finding if its meaning is unknown."""
+    if isinstance(module, PythonModule):
+        yield from _in_code(module)
+        return
+    for path, start, stop in targets(module.text, names.OLD_ROOT):
+        if absent := names.missing(path):
+            what = f'"{path}" names a part of Petastorm; `{absent}` is not in mdstorm'
+            remedy = f"{what}; change it by hand"
+            yield Finding(CODE, "manual", start, stop, what, remedy, holds=path)
+        else:
+            message = f'"{path}" becomes "{names.renamed(path)}"'
+            at = start + len(names.OLD_ROOT)
+            yield Edit(CODE, "exact", start, at, names.NEW_ROOT, message)
+
+
+def _in_code(module: PythonModule) -> Iterable[Edit | Finding]:
     for string in module.scopes.strings:
         value = str(string.value)
         if _PART.fullmatch(value) and resolves(module):

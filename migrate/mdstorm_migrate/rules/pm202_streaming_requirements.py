@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from mdstorm_migrate.base.document import Document, Kind
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import is_commented_out
 from mdstorm_migrate.packaging.lists import is_generated
-from mdstorm_migrate.packaging.requirement import VERSIONS, quoted_word
+from mdstorm_migrate.packaging.requirement import VERSIONS, Requirement, quoted_word
+from mdstorm_migrate.packaging.rewriting import Place, list_after
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.rule import rule
 
@@ -30,6 +32,18 @@ _EXTRAS = {"all": "all", "databricks": "databricks", "spark": "spark"}
 #: concatenated or interpolated text.
 _OTHER = re.compile(r"""["']?[ \t]*(?:=(?!=)|:|@)|["'][ \t]*[+%]|\$|\{""")
 _MDSTORM = re.compile(r"(?<![\w./-])(?<!TODO\()mdstorm(?![\w./-])")
+_ALSO = "also require mdstorm"
+#: How requirements are listed in files to which one can be added.
+_PLACES: dict[Kind, Place] = {
+    "conda": "item",
+    "docker": "word",
+    "magic": "word",
+    "pyproject": "string",
+    "python": "string",
+    "requirements": "line",
+    "setup_cfg": "ini",
+    "shell": "word",
+}
 _MESSAGE = "require mdstorm; object stores such as S3 need extras, which docs/storage.md lists"
 
 
@@ -47,22 +61,39 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
         if isinstance(module, PythonModule) and before not in ("'", '"'):
             continue
         is_conda = document.kind == "conda" and "pip:" not in text[: found.start()]
-        importer = document.needs.streaming_importer
-        if importer is not None:
-            if _MDSTORM.search(text):
-                continue
-            what = f"{importer} still imports MosaicML Streaming, so this requirement stays"
-            yield Finding(CODE, "manual", *found.span(), what, "also require mdstorm[torch]")
+        is_other = is_conda or _OTHER.match(text, found.end()) is not None
+        if document.needs.streaming_importer is not None:
+            if not _MDSTORM.search(text):
+                yield _also(document, found, is_other)
             continue
-        if is_conda or _OTHER.match(text, found.end()) or _MDSTORM.search(text):
+        if is_other or _MDSTORM.search(text):
             remedy = "require mdstorm here, once, with the extra torch"
             what = "this requires MosaicML Streaming"
             yield Finding(CODE, "manual", *found.span(), what, remedy)
             continue
-        given = [_EXTRAS.get(one.strip().lower()) for one in (found["extras"] or "").split(",")]
-        wanted = document.needs.wanted
-        extras = dict.fromkeys(filter(None, ["torch", *given, *wanted.extras]))
-        new = f"mdstorm[{','.join(extras)}]{wanted.version}"
+        new = _required(document, found)
         if document.kind in ("docker", "shell", "magic"):
             new = quoted_word(text, *found.span(), new)
         yield Edit(CODE, "exact", *found.span(), new, _MESSAGE)
+
+
+def _required(document: Document, found: re.Match[str]) -> str:
+    """Return the requirement for mdstorm with the extras of one for MosaicML Streaming."""
+    wanted = document.needs.wanted
+    given = [_EXTRAS.get(one.strip().lower()) for one in (found["extras"] or "").split(",")]
+    extras = dict.fromkeys(filter(None, ["torch", *given, *wanted.extras]))
+    return f"mdstorm[{','.join(extras)}]{wanted.version}"
+
+
+def _also(document: Document, found: re.Match[str], is_other: bool) -> Edit | Finding:
+    """Return the edit that also requires mdstorm, if anything moved to it; otherwise a finding."""
+    needs, new = document.needs, _required(document, found)
+    what = f"{needs.streaming_importer} still imports MosaicML Streaming, so this requirement stays"
+    line = document.text[document.lines.start_of(found.start()) : found.start()]
+    place = _PLACES.get(document.kind)
+    is_alone = place not in ("line", "ini") or not line.strip()
+    if needs.moved and not is_other and place is not None and is_alone:
+        edit = list_after(document, Requirement(*found.span()), CODE, place, [new], _ALSO)
+        if edit is not None:
+            return replace(edit, message=f"{_ALSO}; {what}", topic=None)
+    return Finding(CODE, "manual", *found.span(), what, f"also require {new}")

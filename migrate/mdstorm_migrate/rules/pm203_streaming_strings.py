@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.mosaicml import names
-from mdstorm_migrate.packaging.commands import is_commented_out
+from mdstorm_migrate.packaging.commands import targets
 from mdstorm_migrate.python.calls import (
     IMPORTING,
     PATCHING,
@@ -23,10 +23,6 @@ from mdstorm_migrate.rules.rule import rule
 CODE = "PM203"
 
 _PATH = re.compile(r"streaming(?:\.\w+)*")
-#: A value of ``_target_`` in YAML or JSON.
-_TARGET = re.compile(
-    rf"""(?<!\w)_target_["']?[ \t]*:[ \t]*["']?(?P<path>{_PATH.pattern})(?![\w.-])"""
-)
 
 
 @rule(
@@ -42,9 +38,9 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
     if isinstance(module, PythonModule):
         yield from _of_python(module)
         return
-    for found in _TARGET.finditer(module.text):
-        if names.is_known(found["path"]) and not is_commented_out(module.text, found.start()):
-            yield _of_target(found["path"], *found.span("path"))
+    for path, start, stop in targets(module.text, names.ROOT):
+        if names.is_known(path):
+            yield _of_target(path, start, stop)
 
 
 def _of_python(module: PythonModule) -> Iterator[Edit | Finding]:

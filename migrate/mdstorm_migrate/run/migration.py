@@ -179,7 +179,8 @@ def _migrate_document(
         and (one.is_open_todo or not suppressions.cover(one))
     ]
     findings = review.without_covered_mentions(document, findings, edits)
-    edits = review.with_review(edits, [*results.findings, *findings], around)
+    reported = [*results.findings, *findings]
+    edits = review.with_review(edits, reported, around, module is not None)
     applied, pending = _choose(edits, suppressions, settings)
     results.names_need_review |= review.names_need_review(edits, pending)
     if module is not None:

@@ -41,7 +41,7 @@ _INSTALLED = {
     "torchvision": "torchvision",
     "zmq": "pyzmq",
 }
-#: Configuration that specifies objects to create; no rule edits it.
+#: Configuration that still specifies objects of Petastorm to create.
 _CONFIGURES = re.compile(
     rf"""\b(?:_target_|class_path)["']?[ \t]*[:=][ \t]*["']?{OLD_ROOT}\.""".encode()
 )
@@ -85,7 +85,7 @@ def needs_of(
     left = [path for path in paths if is_code(path) and path not in code]
     code |= dict(map_files(read_use, left, jobs))
     for one in outcomes:
-        if not is_code(one.path) and _CONFIGURES.search(one.outcome.before):
+        if not is_code(one.path) and _CONFIGURES.search(one.outcome.after):
             code[one.path] = CodeUse(keeps=(str(one.path),))
     requiring = [one for one in asking if one.requires]
     project = _Project(code, _lists(paths, requiring), {one.path for one in requiring})

@@ -144,7 +144,7 @@ _NO_MIXING = "the objects of the two libraries do not mix"
 
 
 def with_review(
-    edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings
+    edits: Iterable[Edit], findings: Iterable[Finding], around: Surroundings, is_code: bool
 ) -> list[Edit]:
     """Return the edits to a document, with the class ``review`` where they need review.
 
@@ -155,10 +155,13 @@ def with_review(
         Findings that are not suppressed: a person who suppresses one takes responsibility.
     around : Surroundings
         The effect of the other files of the run on this one.
+    is_code : bool
+        Whether the document is Python. Other documents are configuration, whose objects any file
+        may use.
     """
     edits = list(edits)
     held = min((one for one in findings if one.holds), key=lambda one: one.start, default=None)
-    reason = around.waits_for
+    reason = around.waits_for if is_code else around.stays
     if held is not None:
         what = f"{held.rule} in this file must be resolved first ({_quoted(held.holds or '')})"
         reason = f"{what}: {held.because or _NO_MIXING}"

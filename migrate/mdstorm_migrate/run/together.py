@@ -124,6 +124,10 @@ def _needs(
     return {named[path]: needs for path, needs in needed.items()}
 
 
+#: Rules whose edits make code or configuration use mdstorm instead of MosaicML Streaming.
+_MOVING = frozenset({"PM201", "PM203"})
+
+
 def _streaming_needs(outcomes: Sequence[FileOutcome], settings: Settings) -> dict[Path, Needs]:
     """Return the needs of files that require MosaicML Streaming, if a file still imports it."""
     requiring = [one.path for one in outcomes if "PM202" in _rules(one)]
@@ -131,7 +135,9 @@ def _streaming_needs(outcomes: Sequence[FileOutcome], settings: Settings) -> dic
     importer = next(importers, None) if requiring else None
     if importer is None:
         return {}
-    needs = Needs(settings.wanted, settings.index, streaming_importer=str(importer))
+    edits = (edit for one in outcomes for edit in one.outcome.edits)
+    moved = any(edit.rule in _MOVING and edit.cls != "manual" for edit in edits)
+    needs = Needs(settings.wanted, settings.index, moved=moved, streaming_importer=str(importer))
     return dict.fromkeys(requiring, needs)
 
 

@@ -118,3 +118,40 @@ def test_module_name_of_neighbouring_file_is_unchanged(tmp_path: Path) -> None:
     script = str(tmp_path / "a.py")
     check_noop("sys.modules.pop('petastorm', None)\n", script)
     check_moves("import_module('petastorm.spark')\n", script)
+
+
+@each(
+    (
+        "a.yaml",
+        "loader:\n  _target_: {0}.pytorch.BatchedDataLoader\n  batch_size: 2\n  reader:\n"
+        "    _target_: {0}.make_batch_reader  # petastorm\n    url: petastorm\n",
+    ),
+    ("conf/a.yml", 'model:\r\n  class_path: "{0}.pytorch.DataLoader"\r\n'),
+    ("a.json", '{{"_target_": "{0}.make_reader", "name": "petastorm"}}\n'),
+)
+def test_object_in_configuration_moves(path: str, text: str) -> None:
+    check_rewrite(text.format("petastorm"), text.format("mdstorm"), path)
+
+
+@each(
+    (
+        "a.yaml",
+        "_target_: petastorm.reader.Worker\nb:\n  _target_: petastorm.make_reader\n",
+    ),
+    ("a.json", '{"_target_": "petastorm.fs_utils._private"}\n'),
+)
+def test_object_in_configuration_that_mdstorm_lacks_needs_manual_review(
+    path: str, text: str
+) -> None:
+    check_noop(text, path)
+    assert "manual" in {one.cls for one in migrate(text, path=path).findings}
+
+
+@each(
+    ("a.yaml", "# _target_: petastorm.make_reader\nname: petastorm.make_reader\n"),
+    ("a.yaml", "_target_: ours.petastorm.make_reader\n"),
+    ("a.yaml", "_target_: petastorm_ours.make_reader\n"),
+    ("a.json", '{"name": "petastorm.make_reader", "not_target_": "petastorm.make_reader"}\n'),
+)
+def test_other_names_in_configuration_are_unchanged(path: str, text: str) -> None:
+    check_noop(text, path)

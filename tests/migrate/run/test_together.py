@@ -51,7 +51,7 @@ ASSIGNS = "import petastorm\npetastorm.reader.Reader.next = None\n"
 SPHINX = "autodoc_mock_imports = ['petastorm', 'torch']\n"
 FINDS = "import importlib\ndef f(n): return importlib.import_module(f'a.{n}')\n"
 #: As in Hydra, code receives an instance of the class specified in the configuration.
-YAML = "reader:\n  _target_: petastorm.make_reader\n"
+YAML = "reader:\n  _target_: petastorm.{}\n"
 RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instantiate(conf)\n"
 
 
@@ -161,6 +161,10 @@ RESOLVES = "from hydra.utils import instantiate\ndef reader(conf): return instan
         "work.py": WORKER,
         "test_it.py": "import loader\n@patch('loader.make_reader')\ndef test(r): ...\n",
     },
+    # YAML moves if nothing stays on Petastorm
+    {"c.yaml →": YAML.format("make_reader"), "main.py": RESOLVES, "train.py →": READS},
+    {"c.yaml": YAML.format("make_reader"), "main.py": f"{RESOLVES}{WORKER}", "train.py →": READS},
+    {"c.yaml": YAML.format("reader.ArrowReaderWorker"), "main.py": RESOLVES, "train.py →": READS},
     # a Python configuration stays on Petastorm with the file that resolves its module names
     {
         "conf.py": "CONF = {'_target_': 'petastorm.make_reader'}\n",
@@ -281,9 +285,15 @@ def test_finding_in_unmigrated_file_mentions_test_that_patches_its_imports(tmp_p
 
 
 def test_petastorm_requirement_is_kept_for_module_in_configuration(tmp_path: Path) -> None:
-    files = {"c.yaml": YAML, "main.py": RESOLVES, "train.py": READS}
+    yaml = YAML.format("reader.ArrowReaderWorker")
+    files = {"c.yaml": yaml, "main.py": RESOLVES, "train.py": READS}
     after = migrated(tmp_path, {**files, "requirements.txt": "petastorm==0.12.1\n"})
     assert after["requirements.txt"] == "mdstorm\npetastorm==0.12.1\n"
+    (tmp_path / "c.yaml").write_text(YAML.format("make_reader"))
+    assert (
+        migrated(tmp_path, {}, names=[*files, "requirements.txt"])["requirements.txt"]
+        == "mdstorm\n"
+    )
 
 
 def test_audit_counts_files_blocked_by_other_files_as_review(tmp_path: Path) -> None:

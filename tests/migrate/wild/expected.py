@@ -129,8 +129,8 @@ EXPECTED: dict[str, Expected] = {
         becomes=('{"mdstorm": None, "mdstorm.spark": None}', 'importorskip("mdstorm")')
     ),
     "projects/config_yaml_factory/conf.json": Expected(
-        untouched=True,
-        listed=('"_target_": "petastorm.make_batch_reader"', '"petastorm.pytorch.DataLoader"'),
+        becomes=('"_target_": "mdstorm.make_batch_reader"', '"mdstorm.pytorch.DataLoader"'),
+        stays=('"experiment": "petastorm"',),
     ),
     # Files that no test can run.
     "unrunnable/airflow_dag.py": Expected(
