@@ -4,10 +4,10 @@ Two libraries in one program do not know each other's classes: mdstorm's `Reader
 Petastorm's pools, and an `except` clause does not catch the other library's errors. So code moves
 as a whole, or after a person has reviewed it.
 
-Each cause has one comment ``# TODO(mdstorm): PM107: …`` in a document, at its first place:
-everything that keeps a file on Petastorm is one cause, and findings with the same remedy are
-another. Further places are only in the report. A comment that does not match any finding in this
-run stays a separate finding (PM000), because migrated code no longer shows the comment's subject.
+Each cause has one comment ``# TODO(mdstorm): PM107: …`` in a document, at its first place. Findings
+with the same remedy have one cause; further places are only in the report. A comment that does not
+match any finding in this run stays a separate finding (PM000), because migrated code no longer
+shows the comment's subject.
 """
 
 from __future__ import annotations
@@ -22,10 +22,6 @@ from mdstorm_migrate.base.needs import Surroundings
 from mdstorm_migrate.petastorm.names import NEW_ROOT
 from mdstorm_migrate.python.module import PythonModule
 from mdstorm_migrate.rules.pm001_mentions import CODE
-
-_HOLDS = "holds the file"
-#: Rules whose findings keep files on Petastorm.
-_HOLDING = frozenset(["PM101", "PM103", "PM106", "PM107", "PM115", "PM117", "PM119", "PM127"])
 
 
 @dataclass
@@ -84,8 +80,6 @@ def todos_of(
             claimed.add(comment.start)
             marked.add(id(one))
             covered.add(_cause(one))
-    if any(one.rule in _HOLDING for one in existing.values()):
-        covered.add(_HOLDS)  # the comment still exists, even if its cause is resolved
     for one in reported:
         place, cause = places.get(id(one)), _cause(one)
         is_new = place is not None and insert and cause not in covered
@@ -99,8 +93,6 @@ def todos_of(
 
 def _cause(found: Finding) -> Hashable:
     """Return a key that is the same for all findings that share a comment."""
-    if found.holds:
-        return _HOLDS
     remedy = found.remedy or ""
     return found.rule, remedy.removeprefix(found.message) or remedy
 
