@@ -46,6 +46,8 @@ class Printer:
     verbose: bool = False
     write: bool = False
     stream: IO[str] | None = None
+    _waiting: int = 0
+    _blocking: list[str] = field(default_factory=list)
     _causes: dict[object, list[tuple[str, Finding]]] = field(default_factory=dict)
 
     def skipped(self, one: Skipped) -> None:
@@ -62,6 +64,11 @@ class Printer:
             self._diff(one)
         if self.quiet:
             return
+        findings = one.outcome.findings
+        self._waiting += sum(
+            found.cls == "review" and found.reason is not None for found in findings
+        )
+        self._blocking += [_place(one, found) for found in findings if _blocks(found)]
         if not self.verbose:
             for found in one.outcome.findings:
                 if found.cls != "note":
@@ -93,6 +100,14 @@ class Printer:
                 places = "place" if len(others) == 1 else "places"
                 line = f"{line} (and {len(others):,} more {places}: {shown}{more})"
             self._say(line)
+
+    def _first_step(self) -> str:
+        """Return the line about the places that must be resolved before other edits are exact."""
+        shown = ", ".join(self._blocking[:_MOST_PLACES])
+        more = len(self._blocking) - _MOST_PLACES
+        rest = f" and {more:,} more" if more > 0 else ""
+        edits = "one edit waits" if self._waiting == 1 else f"{self._waiting:,} edits wait"
+        return f"         {edits} for {shown}{rest}; resolve that first, and `-w` does the rest"
 
     def summary(self, report: Report) -> None:
         """Print the totals, the conditions to meet, and the next command."""
@@ -136,9 +151,17 @@ class Printer:
             )
             if count
         ]
+        if self._waiting and self._blocking:
+            lines.append(self._first_step())
         lines += before_running(report.conditions)
         lines.append(_next(totals, report.settings, self.write, self.verbose))
         click.echo("\n".join(lines), file=self.stream, err=True)
+
+
+def _blocks(found: Finding) -> bool:
+    """Whether edits that are exact by themselves wait for a finding to be resolved."""
+    is_name = found.rule == "PM103" and found.cls == "review" and found.reason is None
+    return found.holds is not None or is_name
 
 
 def _place(one: FileOutcome, found: Edit | Finding) -> str:

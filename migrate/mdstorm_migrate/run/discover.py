@@ -28,6 +28,9 @@ _GENERATED = re.compile(r".*_pb2(_grpc)?\.pyi?")
 #: The first line of the recorder, the program that `mdstorm compare --recorder` prints.
 _RECORDER = b'"""Record what a program reads through Petastorm or mdstorm,'
 
+#: The end of the names of the recordings that the recorder writes.
+_RECORDING = ".recording.json"
+
 
 class GlobError(ValueError):
     """An invalid pattern in `include` or `exclude`."""
@@ -116,7 +119,7 @@ def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
             if skipped is not None:
                 yield skipped
                 continue
-            if is_directory and _is_recorder(one):
+            if is_directory and (_is_recorder(one) or one.name.endswith(_RECORDING)):
                 continue
             real = os.path.realpath(one)
             if real not in seen:

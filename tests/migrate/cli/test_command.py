@@ -280,3 +280,22 @@ def test_summary_mentions_remaining_notes(tmp_path: Path) -> None:
     write_modules(tmp_path, a='NAMES = ["petastorm"]\n')
     assert run(tmp_path).stderr.endswith("no edits are left; check the notes, which -v lists\n")
     assert run("-v", tmp_path).stderr.endswith("no edits are left; check the notes\n")
+
+
+@each(
+    "@patch('petastorm.reader.Reader')\n",  # needs review
+    "@patch('petastorm.reader._private')\n",  # needs manual review
+)
+def test_summary_names_line_that_other_edits_wait_for(patch: str, tmp_path: Path) -> None:
+    loads = "from petastorm import make_reader\n"
+    test = f"import a, b\n{patch}def test(one): ...\n"
+    write_files(tmp_path, {"a.py": loads, "b.py": loads, "test_it.py": test})
+    line = (
+        f"2 edits wait for {tmp_path}/test_it.py:2:8; resolve that first, and `-w` does the rest\n"
+    )
+    assert line in invoke(command, tmp_path).stderr
+    assert line in invoke(command, "-v", tmp_path).stderr
+    assert "edits wait" not in invoke(command, "--unsafe", tmp_path).stderr
+    (tmp_path / "test_it.py").write_text("import a, b\n")
+    assert "edits wait" not in invoke(command, "-w", tmp_path).stderr
+    assert (tmp_path / "a.py").read_text() == loads.replace("petastorm", "mdstorm")

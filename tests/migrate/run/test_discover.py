@@ -32,6 +32,13 @@ def test_tool_and_vendored_folders_are_skipped(tmp_path: Path) -> None:
     assert found(tmp_path) == expected
 
 
+def test_recording_in_project_is_skipped_unless_it_is_named(tmp_path: Path) -> None:
+    recording = tmp_path / "train.recording.json"
+    recording.write_text('{"libraries": ["petastorm==0.12.1"]}')
+    assert list(discover([tmp_path])) == []
+    assert list(discover([recording])) == [recording]
+
+
 def test_recorder_script_in_project_is_skipped(tmp_path: Path) -> None:
     recorder = invoke(compare, "--recorder").stdout
     write_files(tmp_path, {"record.py": recorder, "train.py": "import petastorm\n"})
