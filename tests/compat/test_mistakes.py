@@ -157,7 +157,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: len(lazy(m, columns=["no"])), TypeError, "['no']: choose among ['id', 'x', 's']"),
     (lambda p, m: StreamingDataset(local=m, split="val"), OSError, "has no index.json"),
     (lambda p, m: StreamingDataset(**{"shufle": 1}), TypeError, "'shufle': did you mean shuffle?"),
-    (lambda p, m: loader(m, schema_fields=["x("]), ValueError, "escape it with re.escape"),
+    (lambda p, m: loader(m, schema_fields=["x("]), ValueError, "write 'x\\\\('"),
     (lambda p, m: loader(m, schema_fields=3), ValueError, "found 3: put it in a list"),
     (lambda p, m: loader(m, **cached(m, limit="1gb")), TypeError, "bytes for cache_type"),
     (lambda p, m: loader(m, **cached(m, limit=10)), ValueError, "Raise cache_size_limit"),
