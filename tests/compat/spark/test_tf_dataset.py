@@ -147,6 +147,7 @@ def test_repeated_fit_calls_with_few_steps_continue_after_load(
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")
+@pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
 def test_fit_after_loading_last_batch_state_runs_all_epochs(
     mixed: SparkDatasetConverter,
 ) -> None:
