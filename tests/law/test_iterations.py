@@ -74,10 +74,6 @@ def another_torch(loader: Any) -> Any:
     return StreamingDataLoader(loader.dataset, batch_size=BATCH)
 
 
-def another_reader(loader: Any) -> Any:
-    return type(loader)(loader.reader, batch_size=BATCH)
-
-
 def in_python(source: Any, batches: int | None) -> Iterator[Any]:
     iterator = iter(source)
     yield from islice(iterator, batches)
@@ -98,7 +94,8 @@ class Kind:
     make : callable
         Returns a rank's loader.
     another : callable or None
-        Returns another loader over the same dataset; None if there is none.
+        Returns another loader over the same dataset; None if other loaders have a position of
+        their own, as over readers.
     takes : tuple of callable
         Ways to take some batches (None: all).
     copies : tuple of callable
@@ -122,8 +119,8 @@ KINDS = {
     "exact": Kind(exact, another_torch, copies=(copy.deepcopy, pickled)),
     "elastic": Kind(elastic, another_torch, copies=(copy.deepcopy, pickled)),
     "converter": Kind(converter_torch, copies=(copy.deepcopy, pickled)),
-    "DataLoader": Kind(partial(over_reader, DataLoader), another_reader),
-    "BatchedDataLoader": Kind(partial(over_reader, BatchedDataLoader), another_reader),
+    "DataLoader": Kind(partial(over_reader, DataLoader)),
+    "BatchedDataLoader": Kind(partial(over_reader, BatchedDataLoader)),
     "TensorFlow": Kind(converter_tf, takes=(in_python, in_take), examples=6),
 }
 
