@@ -20,7 +20,7 @@ from mdstorm_backend.convert.conversion import Conversion
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import shard_info, type_plan
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
-from mdstorm_backend.format.values.arrow_types import holds_vectors, plain_type
+from mdstorm_backend.format.values.arrow_types import cast, holds_vectors, plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
 from mdstorm_backend.parquet.columns import filtered
 from mdstorm_backend.storage import Location
@@ -306,7 +306,7 @@ def _of_file(
                 values = [
                     arrays[name]
                     if plain_type(arrays[name].type) == type_
-                    else arrays[name].cast(type_)
+                    else cast(arrays[name], type_)
                     for name, type_ in types.items()
                 ]
                 yield pa.RecordBatch.from_arrays(values, names=columns)

@@ -282,7 +282,10 @@ def _default_plan(schema: pa.Schema, dtype: str | None, decimals: str | None) ->
 
 
 def _beyond_spark(type_: pa.DataType) -> str | None:
-    """Return the encoding of a type unknown to Spark: unsigned integers, float16, tensors."""
+    """Return the encoding of a type unknown to Spark; None for other types.
+
+    These are unsigned integers, float16, flat lists of them, and tensors.
+    """
     if isinstance(type_, pa.FixedShapeTensorType):
         names = {arrow_types.arrow_type_of(dtype): name for name, dtype in DTYPES.items()}
         name, order = names.get(type_.value_type), list(type_.permutation or ())
@@ -291,12 +294,11 @@ def _beyond_spark(type_: pa.DataType) -> str | None:
             return None
         return f"ndarray:{name}:{','.join(map(str, type_.shape))}"
     type_ = arrow_types.plain_type(type_)
-    if pa.types.is_list(type_):
-        element = _beyond_spark(nested_lists.element_type(type_))
-        return element and f"ndarray:{element}"
-    if pa.types.is_unsigned_integer(type_):
-        return str(type_)
-    return "float16" if pa.types.is_float16(type_) else None
+    element = nested_lists.element_type(type_)
+    is_number = pa.types.is_unsigned_integer(element) or pa.types.is_float16(element)
+    if not is_number or arrow_types.spark_type_of(type_) is not None:
+        return None
+    return f"ndarray:{stored_dtype(element)}" if pa.types.is_list(type_) else stored_dtype(element)
 
 
 def fitted_column(field: pa.Field, text: str, spark_type: SparkType | None = None) -> Column | None:

@@ -79,12 +79,7 @@ def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
         left_out = {name: fields.field(name).type for name in error.columns}
         kept = [field for field in fields if field.name not in left_out]
         planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
-    # Nested lists of unsigned numbers are unsupported, because they have no Spark type, and nothing
-    # else would record how deeply they are nested.
-    types = {column.name: fields.field(column.name).type for column in planned}
-    flat = {c.name for c in planned if depth_of(c.arrow_type) < depth_of(plain_type(types[c.name]))}
-    left_out |= {name: types[name] for name in flat}
-    return [column for column in planned if column.name not in flat], left_out
+    return [*planned], left_out
 
 
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:
@@ -151,18 +146,36 @@ def _wider(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
         return other
     if any(isinstance(type_, pa.FixedShapeTensorType) for type_ in (one, other)):
         return None
-    plain, plain_other = plain_type(one), plain_type(other)
-    if _holds(plain, plain_other):
-        return plain
-    return plain_other if _holds(plain_other, plain) else None
+    return _wider_plain(plain_type(one), plain_type(other))
+
+
+def _wider_plain(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return the result of `_wider` for plain types, by the same rules at every depth."""
+    types = pa.types
+    if types.is_null(one) or types.is_null(other):
+        return one if types.is_null(other) else other
+    if types.is_list(one) and types.is_list(other):
+        element = _wider_plain(one.value_type, other.value_type)
+        return None if element is None else pa.list_(element)
+    if types.is_map(one) and types.is_map(other):
+        key = _wider_plain(one.key_type, other.key_type)
+        item = _wider_plain(one.item_type, other.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
+    if types.is_struct(one) and types.is_struct(other):
+        parts = {field.name: field.type for field in other}
+        if sorted(field.name for field in one) != sorted(parts):
+            return None
+        fields = [(field.name, _wider_plain(field.type, parts[field.name])) for field in one]
+        return None if any(type_ is None for _, type_ in fields) else pa.struct(fields)
+    if _holds(one, other):
+        return one
+    return other if _holds(other, one) else None
 
 
 def _holds(wide: pa.DataType, narrow: pa.DataType) -> bool:
     types = pa.types
-    if wide == narrow or types.is_null(narrow):
+    if wide == narrow:
         return True
-    if types.is_list(wide) and types.is_list(narrow):
-        return _holds(wide.value_type, narrow.value_type)
     if types.is_decimal128(wide) and types.is_decimal128(narrow):
         return bool(wide.scale == narrow.scale and wide.precision >= narrow.precision)
     if not all(types.is_integer(type_) or types.is_floating(type_) for type_ in (wide, narrow)):

@@ -16,6 +16,7 @@ from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDSto
 from mdstorm_backend.format import Column, Schema, is_number, plain_type, plain_values
 from mdstorm_backend.format.encodings.numbers import to_numpy
 from mdstorm_backend.format.values import nested_lists
+from mdstorm_backend.format.values.arrow_types import cast
 from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
 from mdstorm_backend.parquet.columns import StoredColumns, filtered
 from mdstorm_backend.parquet.footers import RowGroup
@@ -198,7 +199,7 @@ def _plain(column: Column, values: pa.Array) -> pa.Array:
             "truncated because times are read in microseconds. Store them as integers to keep all "
             "digits"
         )
-    return found if found.type == column.arrow_type else found.cast(column.arrow_type)
+    return found if found.type == column.arrow_type else cast(found, column.arrow_type)
 
 
 def _to_output(column: Column, values: pa.Array, exact_nulls: bool) -> Values:

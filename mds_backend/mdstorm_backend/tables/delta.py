@@ -309,4 +309,4 @@ def _field(field: Mapping[str, Any], mode: str) -> TableField:
         parts.append({"name": part, "type": type_[f"{part}Type"], "nullable": part != "key"})
     children = tuple(_field(part, mode) for part in parts)
     nullable = bool(field.get("nullable", True))
-    return TableField(name, snapshot.nested_type(kind, children), stored, id_, nullable, children)
+    return TableField(name, snapshot.type_of_values(type_), stored, id_, nullable, children)

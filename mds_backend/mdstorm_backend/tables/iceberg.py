@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend import errors
 from mdstorm_backend.base import map_files, parse_json, require
 from mdstorm_backend.catalogs import at_access_point
+from mdstorm_backend.format.values.arrow_types import SparkType
 from mdstorm_backend.storage import Location, bucket_of, normalize_url
 from mdstorm_backend.tables import snapshot
 from mdstorm_backend.tables.avro import CheckedInput, check_avro
@@ -54,7 +55,8 @@ _SPARK_NAMES = {
     "timestamp": "timestamp_ntz",
     "timestamptz": "timestamp",
     "uuid": "binary",
-    "list": "array",
+    "fixed": "binary",
+    "unknown": "void",
 }
 
 
@@ -317,15 +319,27 @@ def _field(field: Mapping[str, Any], names: Mapping[int, tuple[str, ...]], url: 
     name, type_ = field["name"], field["type"]
     if field.get("initial-default") is not None:
         raise _unsupported(url, f"has a default value for column {name!r} in older files")
-    kind: str = type_["type"] if isinstance(type_, Mapping) else type_.partition("[")[0]
-    kind = "binary" if kind == "fixed" else _SPARK_NAMES.get(kind, kind)
+    kind = type_["type"] if isinstance(type_, Mapping) else type_
     parts = type_["fields"] if kind == "struct" else []
-    for part in {"array": ("element",), "map": ("key", "value")}.get(kind, ()):
+    for part in {"list": ("element",), "map": ("key", "value")}.get(kind, ()):
         parts.append({"id": type_[f"{part}-id"], "name": part, "type": type_[part]})
     children = tuple(_field(part, names, url) for part in parts)
     id_, nullable = int(field["id"]), not field.get("required")
-    type_of_values = snapshot.nested_type(kind, children)
+    type_of_values = snapshot.type_of_values(_spark_type(type_))
     return TableField(name, type_of_values, name, id_, nullable, children, names.get(id_, ()))
+
+
+def _spark_type(type_: Any) -> SparkType:
+    """Return a type of Iceberg as Spark's JSON; a type unknown to Spark keeps its name."""
+    if isinstance(type_, str):
+        return _SPARK_NAMES.get(type_.partition("[")[0], type_)
+    if type_["type"] == "struct":
+        fields = [{"name": f["name"], "type": _spark_type(f["type"])} for f in type_["fields"]]
+        return {"type": "struct", "fields": fields}
+    if type_["type"] == "list":
+        return {"type": "array", "elementType": _spark_type(type_["element"])}
+    parts = {f"{part}Type": _spark_type(type_[part]) for part in ("key", "value")}
+    return {"type": "map", **parts}
 
 
 def _partition(spec: Any, values: Any, fields: Mapping[int | None, TableField]) -> dict[str, Any]:

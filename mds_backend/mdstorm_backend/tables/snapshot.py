@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import check_integer
-from mdstorm_backend.format.values.arrow_types import arrow_type
+from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type, simple_name
 from mdstorm_backend.storage import Location
 
 #: Strings of this form are rejected as names of branches and tags: a number may have been meant.
@@ -181,6 +181,40 @@ def read_by_spark(url: str, kind: str = "delta") -> str:
     )
 
 
+class UnsupportedType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no annotations
+    """The type of a table's column that cannot be read, named as in messages.
+
+    A schema with it still has the column, so that it can be named with its type.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(pa.null(), name)
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return str(self).encode()
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, name: bytes) -> UnsupportedType:
+        return cls(name.decode())
+
+    def __str__(self) -> str:
+        return str(self.extension_name)
+
+    def __repr__(self) -> str:
+        # Fingerprints of tables include it, and are in the states of earlier versions.
+        return repr(pa.null())
+
+
+def type_of_values(spark_type: SparkType) -> pa.DataType:
+    """Return the Arrow type for a table's type, given as Spark's JSON; see `UnsupportedType`."""
+    if spark_type == "void":
+        return pa.null()
+    try:
+        return arrow_type(spark_type)
+    except KeyError:
+        return UnsupportedType(simple_name(spark_type))
+
+
 @dataclass(frozen=True)
 class TableField:
     """A column of a table, or a part of a nested column.
@@ -190,7 +224,7 @@ class TableField:
     name : str
         Name in the table.
     type : pyarrow.DataType
-        Type of the values; null for an unsupported type.
+        Type of the values, or an `UnsupportedType`.
     stored_name : str
         Name in the files.
     field_id : int or None
@@ -214,7 +248,7 @@ class TableField:
     @property
     def is_known(self) -> bool:
         """Whether the type is supported, including nested types."""
-        return not pa.types.is_null(self.type)
+        return not isinstance(self.type, UnsupportedType)
 
 
 def null_counts(
@@ -233,20 +267,3 @@ def null_counts(
         if field.nullable and field.name not in partition
     }
     return {name: count for name, count in found.items() if count != 0}
-
-
-def nested_type(kind: str, children: tuple[TableField, ...]) -> pa.DataType:
-    """Return the Arrow type for Spark's type `kind`, or Arrow's null type if it is unsupported."""
-    if not all(child.is_known for child in children):
-        return pa.null()
-    types = [child.type for child in children]
-    if kind == "struct":
-        return pa.struct([(child.name, child.type) for child in children])
-    if kind == "array":
-        return pa.list_(types[0])
-    if kind == "map":
-        return pa.map_(*types)
-    try:
-        return arrow_type(kind)
-    except KeyError:
-        return pa.null()

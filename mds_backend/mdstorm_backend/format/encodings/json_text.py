@@ -89,6 +89,9 @@ def _escape(texts: pa.Array) -> pa.Array:
 
 
 def _floating(values: pa.Array) -> pa.Array:
+    if pa.types.is_float16(values.type):  # old Arrow versions cannot cast it
+        numbers = values.to_numpy(zero_copy_only=False).astype(np.float32)
+        values = pa.array(numbers, mask=np.asarray(values.is_null()))
     texts = values.cast(_TEXT)
     whole = pc.match_substring_regex(texts, r"^-?\d+$")
     texts = pc.if_else(whole, _join(texts, ".0"), texts)
@@ -200,6 +203,8 @@ def _restore(type_: pa.DataType) -> _Restore:
         return _nullable(lambda row: [element(value) for value in row]) if element else None
     if pa.types.is_decimal(type_):
         return _nullable(Decimal)
+    if pa.types.is_float16(type_):
+        return _nullable(np.float16)
     if pa.types.is_binary(type_):
         return _nullable(base64.b64decode)
     if pa.types.is_date(type_):

@@ -89,6 +89,20 @@ def plain_values(values: pa.Array) -> pa.Array:
         return pa.array(values.to_pylist(), wanted)
 
 
+def cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Return plain values cast to a plain type; fields of structs may be in another order.
+
+    Raises
+    ------
+    pyarrow.ArrowInvalid
+        If a value would be lost.
+    """
+    try:
+        return values.cast(type_)
+    except pa.ArrowTypeError:  # old Arrow versions cannot reorder fields
+        return pa.array(values.to_pylist(), type_)
+
+
 def stored_bytes(values: pa.Array, placeholder: bytes) -> pa.LargeBinaryArray:
     """Return binaries or strings as large binaries, with a placeholder for nulls."""
     if values.null_count:
@@ -119,6 +133,7 @@ def _named(type_: pa.DataType, *names: str) -> bool:
 
 
 #: A Spark type as JSON: ``"long"``, ``"decimal(10,2)"``, ``{"type": "array", "elementType": …}``, …
+#: Inside other types, it may also be one of `_INNER`.
 SparkType: TypeAlias = str | dict[str, Any]
 
 _ATOMIC = {
@@ -135,6 +150,17 @@ _ATOMIC = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+#: Numbers that Spark does not have, and nulls. Alone, and in flat lists, the encoding states such
+#: numbers, and a null has no values.
+_NUMBERS_BEYOND_SPARK = {
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "float16": pa.float16(),
+}
+_INNER = {**_NUMBERS_BEYOND_SPARK, "void": pa.null()}
+_INNER_NAMES = {type_: name for name, type_ in _INNER.items()}
 _SPARK_NAMES = {
     **{type_: name for name, type_ in _ATOMIC.items()},
     pa.duration("us"): "interval day to second",
@@ -176,8 +202,8 @@ def arrow_type(spark_type: SparkType) -> pa.DataType:
     Raises
     ------
     KeyError
-        If the type has no counterpart, such as ``void``, ``variant``, year-month intervals, and
-        types that hold vectors.
+        If the type has no counterpart, such as ``variant``, year-month intervals, types that hold
+        vectors, and a ``void`` that is not inside another type.
     """
     if is_vector(spark_type):
         return pa.list_(pa.float64())
@@ -202,6 +228,8 @@ def arrow_type(spark_type: SparkType) -> pa.DataType:
 def _inner_type(spark_type: SparkType) -> pa.DataType:
     if is_vector(spark_type):
         raise KeyError("vector")
+    if isinstance(spark_type, str) and spark_type in _INNER:
+        return _INNER[spark_type]
     return arrow_type(spark_type)
 
 
@@ -213,24 +241,39 @@ def repeats_field(type_: pa.DataType) -> bool:
 
 
 def spark_type_of(type_: pa.DataType) -> SparkType | None:
-    """Return the Spark type for the values of an Arrow type; None if there is none."""
+    """Return the Spark type for the values of an Arrow type.
+
+    None if there is none, which includes numbers that Spark does not have, and flat lists of them.
+    """
     if isinstance(type_, pa.FixedShapeTensorType):
         return None
     type_ = plain_type(type_)
-    if type_ in _SPARK_NAMES:
-        return _SPARK_NAMES[type_]
+    flat = type_.value_type if pa.types.is_list(type_) else type_
+    if pa.types.is_null(type_) or flat in _NUMBERS_BEYOND_SPARK.values():
+        return None
+    return _inner_spark_type(type_)
+
+
+def _inner_spark_type(type_: pa.DataType) -> SparkType | None:
+    """Return the Spark type for a plain type inside another one; None if there is none."""
+    found = _SPARK_NAMES.get(type_) or _INNER_NAMES.get(type_)
+    if found is not None:
+        return found
     if pa.types.is_decimal128(type_):
         return f"decimal({type_.precision},{type_.scale})"
     if pa.types.is_list(type_):
-        element = spark_type_of(type_.value_type)
+        element = _inner_spark_type(type_.value_type)
         return element and {"type": "array", "elementType": element, "containsNull": True}
     if pa.types.is_map(type_):
-        key, value = spark_type_of(type_.key_type), spark_type_of(type_.item_type)
+        key, value = _inner_spark_type(type_.key_type), _inner_spark_type(type_.item_type)
         if key is None or value is None:
             return None
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
     if pa.types.is_struct(type_):
-        fields = [{"name": f.name, "type": spark_type_of(f.type), "nullable": True} for f in type_]
+        fields = [
+            {"name": field.name, "type": _inner_spark_type(field.type), "nullable": True}
+            for field in type_
+        ]
         return (
             {"type": "struct", "fields": fields}
             if all(field["type"] is not None for field in fields)

@@ -1,0 +1,94 @@
+"""Columns of types that cannot be read are left out, with a warning that names the type."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.compat.readers import batch_reader
+from tests.delta_tables import add, commit, field, metadata, protocol, struct_of
+
+_VARIANT = {"metadata": b"", "value": b""}
+_ARROW_TYPES = [pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.decimal256(50, 2)]
+#: Functions from an Arrow type and a value to a nested type and value.
+NESTED: dict[str, Callable[[pa.DataType, Any], tuple[pa.DataType, Any]]] = {
+    "plain": lambda type_, value: (type_, value),
+    "list": lambda type_, value: (pa.list_(type_), [value]),
+    "struct": lambda type_, value: (pa.struct([("s", type_)]), {"s": value}),
+    "map": lambda type_, value: (pa.map_(pa.string(), type_), [("k", value)]),
+    "deep": lambda type_, value: (pa.list_(pa.struct([("s", pa.list_(type_))])), [{"s": [value]}]),
+}
+
+required_or_not = pytest.mark.parametrize("required", [True, False], ids=["required", "optional"])
+at_every_depth = pytest.mark.parametrize("nesting", NESTED)
+
+
+def table_of(type_: pa.DataType, values: list[Any], *, required: bool) -> pa.Table:
+    schema = pa.schema([("id", pa.int64()), pa.field("t", type_, nullable=not required)])
+    return pa.table([list(range(len(values))), values], schema=schema)
+
+
+def check_left_out(url: str, named: str) -> None:
+    with pytest.warns(UserWarning, match="Column 't' has an unsupported field") as caught:
+        reader = batch_reader(url, num_epochs=1)
+    warning = next(str(each.message) for each in caught if "'t'" in str(each.message))
+    assert named in warning
+    with reader:
+        (batch,) = reader
+    assert batch._fields == ("id",)
+    assert batch.id.tolist() == [0, 1]
+
+
+@at_every_depth
+@required_or_not
+@pytest.mark.parametrize("type_", _ARROW_TYPES, ids=str)
+def test_parquet_column_of_unsupported_type_is_left_out(
+    type_: pa.DataType, required: bool, nesting: str, tmp_path: Path
+) -> None:
+    found, value = NESTED[nesting](type_, 1)
+    pq.write_table(table_of(found, [value] * 2, required=required), tmp_path / "a.parquet")
+    check_left_out(f"file://{tmp_path}", str(type_))
+
+
+@at_every_depth
+@required_or_not
+def test_delta_column_of_unsupported_type_is_left_out(
+    required: bool, nesting: str, tmp_path: Path
+) -> None:
+    wrapped = {
+        "plain": "variant",
+        "list": {"type": "array", "elementType": "variant", "containsNull": not required},
+        "struct": struct_of({**field("s", "variant"), "nullable": not required}),
+        "map": {
+            **{"type": "map", "keyType": "string", "valueType": "variant"},
+            "valueContainsNull": not required,
+        },
+        "deep": {
+            "type": "array",
+            "elementType": struct_of(
+                field("s", {"type": "array", "elementType": "variant", "containsNull": True})
+            ),
+            "containsNull": False,
+        },
+    }[nesting]
+    stored = pa.struct([("metadata", pa.binary()), ("value", pa.binary())])
+    type_, value = NESTED[nesting](stored, _VARIANT)
+    rows = table_of(type_, [value] * 2, required=required)
+    fields = [field("id", "long"), {**field("t", wrapped), "nullable": not required}]
+    commit(tmp_path, protocol("variantType"), metadata(fields), add(tmp_path, "a.parquet", rows))
+    check_left_out(f"file://{tmp_path}", "variant")
+
+
+@at_every_depth
+@required_or_not
+def test_iceberg_column_of_unsupported_type_is_left_out(
+    required: bool, nesting: str, tmp_path: Path
+) -> None:
+    tables = pytest.importorskip("tests.iceberg_tables")
+    type_, value = NESTED[nesting](pa.time64("us"), 1)
+    rows = table_of(type_, [value] * 2, required=required)
+    table = tables.catalog(tmp_path).create_table("n.t", rows.schema)
+    table.append(rows)
+    check_left_out(table.location(), "time")
