@@ -248,7 +248,8 @@ def _as_lines(
 
 def _in_ini(document: Document, found: Requirement, items: Sequence[str]) -> tuple[int, str] | None:
     line = document.lines.start_of(found.start)
-    indent = re.match(r"[ \t]*", document.text[line : found.start])
+    # In tox, factors before a requirement also apply to what is listed with it.
+    indent = re.match(r"[ \t]*(?:[\w,{}!.-]+:[ \t]*)?", document.text[line : found.start])
     end = re.search(r"\r?\n|\Z", document.text[found.stop :])
     at = found.stop + (end.start() if end else 0)
     before = f"{document.lines.newline}{(indent and indent[0]) or '    '}"

@@ -173,6 +173,8 @@ _TABLES = re.compile(
     r"tool\.(poetry\.((dev-)?dependencies|group\..+\.dependencies)|pdm\.resolution\.overrides)"
     r"|(?:.+\.)?pypi-dependencies|(?:dev-)?packages"
 )
+#: Tables of Pixi whose packages conda installs.
+_CONDA_TABLES = re.compile(r"(?:tool\.pixi\.)?(?:.+\.)?(?:build-|host-|run-)?dependencies")
 #: Precedes the name of a dependency group, which is a string but not a requirement.
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 
@@ -189,6 +191,15 @@ def requirement_strings(text: str) -> Iterator[TomlString]:
 def dependency_keys(text: str) -> Iterator[TomlKey]:
     """Yield the keys that are names of dependencies, as in Poetry, Pixi and Pipenv."""
     return (key for key in toml_keys(text) if _TABLES.fullmatch(key.table))
+
+
+def conda_keys(document: Document) -> Iterator[TomlKey]:
+    """Yield the keys that are names of packages that Pixi installs by conda."""
+    is_pixi = document.path is not None and document.path.name == "pixi.toml"
+    for key in toml_keys(document.text):
+        is_table = _CONDA_TABLES.fullmatch(key.table) is not None
+        if is_table and (is_pixi or key.table.startswith("tool.pixi.")):
+            yield key
 
 
 def _holds_requirements(string: TomlString) -> bool:

@@ -134,18 +134,38 @@ def type_tests(module: PythonModule) -> Iterator[Remark]:
     made = {path.rpartition(".")[2] for _, path in module.calls}
     if made & {*_CLASSES, "InMemBatchedDataLoader"}:
         return
-    for call in module.scopes.calls:
-        if ast.unparse(call.func) == "isinstance":
-            for node in (one for classes in call.args[1:2] for one in ast.walk(classes)):
-                path = module.resolve(node, module.scopes.scopes[call])
-                name = (path or "").rpartition(".")[2]
-                if name in _CLASSES:
-                    what = f"in mdstorm, the converter does not return a `{name}`"
-                    remedy = (
-                        f"{what}: loaders are `torch.utils.data.DataLoader` and datasets "
-                        "`tf.data.Dataset`; also test for those"
-                    )
-                    yield Remark(node, what, remedy)
+    for node in (one for tested in _tested_types(module) for one in ast.walk(tested)):
+        path = module.resolve(node, module.scope_of(found[0])) if (found := dotted(node)) else None
+        name = (path or "").rpartition(".")[2]
+        if name in _CLASSES:
+            what = f"in mdstorm, the converter does not return a `{name}`"
+            remedy = (
+                f"{what}: loaders are `torch.utils.data.DataLoader` and datasets "
+                "`tf.data.Dataset`; also test for those"
+            )
+            yield Remark(node, what, remedy)
+
+
+def _tested_types(module: PythonModule) -> Iterator[ast.expr]:
+    """Yield the types that an object's type is compared with."""
+    for node in ast.walk(module.tree):
+        match node:
+            case ast.Call(func=ast.Name("isinstance" | "issubclass"), args=[_, types]):
+                yield types
+            case ast.Compare(left=left, comparators=others):
+                sides = [left, *others]
+                if any(map(_is_type_of, sides)):
+                    yield from (one for one in sides if not _is_type_of(one))
+            case ast.MatchClass(cls=one):
+                yield one
+
+
+def _is_type_of(node: ast.expr) -> bool:
+    """Whether an expression is the type of an object: ``type(x)`` or ``x.__class__``."""
+    match node:
+        case ast.Call(func=ast.Name("type"), args=[_]) | ast.Attribute(attr="__class__"):
+            return True
+    return False
 
 
 _FILES = frozenset({"cache_dir_url", "file_urls"})

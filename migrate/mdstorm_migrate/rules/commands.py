@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
 from mdstorm_migrate.rules.rule import rule
 
+_ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
+
 
 @rule("PM406", "Commands install mdstorm, and run its modules", "exact", "docker", "shell")
 def commands(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to the commands in a document."""
-    yield from rewrite_commands(document, "PM406")
+    results = list(rewrite_commands(document, "PM406"))
+    edits = [one for one in results if isinstance(one, Edit)]
+    yield from [*results, *_orphaned_arguments(document, edits)]
+
+
+def _orphaned_arguments(document: Document, edits: Sequence[Edit]) -> Iterator[Edit]:
+    """Yield the edits that remove build arguments which only replaced requirements use."""
+    text = document.text
+    for found in _ARGUMENT.finditer(text) if document.kind == "docker" else ():
+        uses = list(re.finditer(rf"\$\{{?{found['name']}\b", text))
+        if uses and all(
+            any(edit.start <= use.start() < edit.stop for edit in edits) for use in uses
+        ):
+            what = f"nothing uses the build argument {found['name']} any more"
+            yield Edit("PM406", "exact", *found.span(), "", what, topic="install")
 
 
 @rule("PM407", "Notebook magics install mdstorm", "exact", "magic")

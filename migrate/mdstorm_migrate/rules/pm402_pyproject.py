@@ -10,8 +10,8 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import toml
 from mdstorm_migrate.packaging.commands import rewrite_commands
-from mdstorm_migrate.packaging.requirement import find_requirements, is_requirement
-from mdstorm_migrate.packaging.rewriting import copy_finding, rewrite_requirement
+from mdstorm_migrate.packaging.requirement import Requirement, find_requirements, is_requirement
+from mdstorm_migrate.packaging.rewriting import conda_finding, copy_finding, rewrite_requirement
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM402"
@@ -39,4 +39,8 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     yield from results
     if not document.needs.importers and any(isinstance(one, Edit) for one in results):
         yield from toml.rewrite_extras(text, CODE)
+    for key in toml.conda_keys(document):
+        if key.name.lower() == "petastorm" and document.needs.moved:
+            found = Requirement(key.start, key.stop)
+            yield conda_finding(found, CODE, "list mdstorm in pypi-dependencies instead")
     yield from rewrite_commands(document, CODE)  # in scripts of environments and task runners

@@ -31,8 +31,9 @@ from mdstorm_migrate.sources.plain import kind_of
 #: For each library, the pattern of a mention in code rather than prose, or of a TODO comment.
 _MENTIONS = {
     root: re.compile(
-        rf"\b(?:from|import)[ \t]+{root}\b|(?<![\w.]){root}\.\w|\binstall\b[^\r\n]*\b{root}\b"
-        rf"|{re.escape(MARK)}"
+        rf"^(?:\#[ ]MAGIC[ ])?[ \t>]*(?:from|import(?:[ \t]+[\w.]+[ \t]*,)*)[ \t]+{root}\b"
+        rf"|(?<![\w.]){root}\.\w|\binstall\b[^\r\n]*\b{root}\b|{re.escape(MARK)}",
+        re.MULTILINE,
     )
     for root in (OLD_ROOT, ROOT)
 }

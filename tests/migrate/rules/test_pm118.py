@@ -27,3 +27,21 @@ def test_isinstance_check_for_petastorm_loader_is_reported(text: str, fragment: 
 )
 def test_isinstance_check_for_list_or_own_loader_is_not_reported(text: str) -> None:
     assert not migrate(LOADER + text).findings
+
+
+@each(
+    "type(x) is BatchedDataLoader",
+    "type(x) in (list, BatchedDataLoader)",
+    "BatchedDataLoader == x.__class__",
+    "issubclass(type(x), BatchedDataLoader)",
+    "match x:\n    case BatchedDataLoader(): ...",
+)
+def test_every_test_for_class_of_loader_is_reported(test: str) -> None:
+    text = f"from petastorm.pytorch import BatchedDataLoader\n{test}\n"
+    check_finding(text, "PM118", "BatchedDataLoader")
+
+
+@each("BatchedDataLoader is None", "x is BatchedDataLoader", "f(x) == BatchedDataLoader")
+def test_comparison_without_type_of_object_is_not_reported(test: str) -> None:
+    text = f"from petastorm.pytorch import BatchedDataLoader\n{test}\n"
+    assert not any(one.rule == "PM118" for one in migrate(text).findings)

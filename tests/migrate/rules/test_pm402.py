@@ -83,3 +83,12 @@ def test_pipfile_packages_and_scripts_are_renamed() -> None:
         '[scripts]\npetastorm = "pip install mdstorm"\n'
     )
     check_rewrite(before, after, "Pipfile")
+
+
+@each(
+    ("pixi.toml", "[dependencies]\npetastorm = '*'\n"),
+    ("pixi.toml", "[feature.train.target.linux-64.host-dependencies]\npetastorm = '*'\n"),
+    ("pyproject.toml", "[tool.pixi.dependencies]\npetastorm = '>=0.12'\n"),
+)
+def test_package_that_pixi_installs_by_conda_needs_manual_review(path: str, text: str) -> None:
+    check_held(text, "PM402", "petastorm", path)

@@ -79,3 +79,22 @@ def test_long_commands_are_read_in_linear_time() -> None:
     check_rewrite(
         f"pip install {'petastorm ' * 9_000}\n", f"pip install {'mdstorm ' * 9_000}\n", "setup.sh"
     )
+
+
+@each(
+    (
+        "ARG PETASTORM_VERSION=0.12.1\nRUN pip install petastorm==$PETASTORM_VERSION\n",
+        "RUN pip install mdstorm\n",
+    ),
+    (
+        "FROM x\r\nARG V\r\nRUN pip install petastorm==${V} torch\r\n",
+        "FROM x\r\nRUN pip install mdstorm torch\r\n",
+    ),
+    (
+        "ARG V=1\nRUN pip install petastorm==$V && echo $V\n",
+        "ARG V=1\nRUN pip install mdstorm && echo $V\n",
+    ),
+    ("ARG V=1\nARG W\nRUN pip install petastorm\n", "ARG V=1\nARG W\nRUN pip install mdstorm\n"),
+)
+def test_build_argument_is_removed_with_its_last_use(before: str, after: str) -> None:
+    check_rewrite(before, after, "Dockerfile")

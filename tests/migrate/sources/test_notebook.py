@@ -150,6 +150,11 @@ def test_cell_that_is_not_python_is_skipped(broken: str) -> None:
     assert result.findings == ()
 
 
+def test_cell_of_prose_that_mentions_import_is_not_a_problem() -> None:
+    text = json.dumps(notebook("import petastorm.reader\n", "Here we import petastorm to read."))
+    assert migrate(text, path="a.ipynb").errors == ()
+
+
 @each(
     "x = petastorm.make_reader(",
     "!! pip install petastorm==0.12\nThat was it.",
