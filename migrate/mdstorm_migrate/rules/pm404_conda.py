@@ -34,10 +34,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     items = list(_items(text))
     remedy = "list mdstorm below `- pip:`, and remove petastorm here once no code imports it"
     listed = _DEPENDENCIES.search(text)
-    first, last = listed.span() if listed else (0, 0)
+    within = range(*listed.span()) if listed else range(0)
     if _is_recipe(document):
         items = [(start, stop, False) for start, stop, _ in items]
-        first, last = 0, len(text)
+        within = range(len(text))
         remedy = "remove petastorm here: a recipe cannot require what only pip has"
     for start, stop, of_pip in items:
         if not _REQUIREMENT.match(text, start, stop):
@@ -47,7 +47,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 yield from rewriting.rewrite_requirement(document, found, CODE, "item")
             elif needs.importers and not needs.moved:
                 yield Finding(CODE, "note", start, stop, needs.why_petastorm_stays)
-            elif needs.is_unused or not first <= start < last:
+            elif needs.is_unused or start not in within:
                 continue
             elif needs.importers or found.is_copy or _is_recipe(document):
                 yield rewriting.conda_finding(found, CODE, remedy)

@@ -23,6 +23,9 @@ from mdstorm_migrate.api import migrate
     "from mdstorm import make_reader\nfrom petastorm import TransformSpec\n",
     # an import that only checks whether the library is installed does not keep its name
     "try:\n    import petastorm\n    found = True\nexcept ImportError:\n    found = False\n",
+    # what runs in any case is not a fallback
+    "try:\n    import mdstorm\nexcept ImportError:\n    pass\nfinally:\n"
+    "    from petastorm import make_reader\n",
     # branches that import different names are not fallbacks
     "if new:\n    from mdstorm import make_reader\n"
     "else:\n    from petastorm.pytorch import DataLoader\n"
@@ -112,6 +115,8 @@ def test_import_without_counterpart_or_with_fallback_is_unchanged(text: str) -> 
     # names that other files import
     "import petastorm\n",
     "import petastorm\npetastorm.make_reader\n__all__ = ['petastorm']\n",
+    "import petastorm\npetastorm.make_reader\n__all__: list[str] = ['petastorm']\n",
+    "import petastorm\npetastorm.make_reader\n__all__ += ['petastorm']\n",
     # names that are looked up at run time
     'import petastorm\npetastorm.make_reader\neval("petastorm.make_reader(url)")\n',
     "import petastorm\ntimeit.timeit('petastorm.spark', globals=globals())\n",

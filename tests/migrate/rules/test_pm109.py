@@ -47,3 +47,9 @@ def test_returned_loader_of_converter_is_not_reported(maker: str) -> None:
 )
 def test_call_with_same_behaviour_is_not_reported(text: str) -> None:
     assert migrate(IMPORTS + text).findings == ()
+
+
+@each(("*rest", "`*rest` of make_reader()"), ("**options", "`**options` of make_reader()"))
+def test_note_about_unpacked_arguments_shows_them(argument: str, shown: str) -> None:
+    (found,) = migrate(f"{IMPORTS}make_reader(url, {argument})").findings
+    assert found.message == f"the arguments in {shown} were not checked"

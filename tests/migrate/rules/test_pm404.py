@@ -1,7 +1,13 @@
 """PM404: conda environments and recipes."""
 
+from pathlib import Path
+
 import pytest
-from tests.migrate.checks import check_held, check_noop, check_rewrite, each
+from tests.migrate.checks import check_held, check_noop, check_rewrite, each, write_files
+
+from mdstorm_migrate.run.discover import discover
+from mdstorm_migrate.run.outcome import Settings
+from mdstorm_migrate.run.together import run
 
 ENVIRONMENT = """\
 name: train
@@ -66,6 +72,18 @@ def test_conda_recipe_needs_manual_review() -> None:
     "prefix: /envs/petastorm\n",
     "dependencies:\n  - x\n\n- y\nformats:\n  - petastorm\n",
     "formats:\n- petastorm\n",
+    "formats:\n- petastorm\ndependencies:\n- x\n",
 )
 def test_mentions_of_petastorm_are_unchanged(text: str) -> None:
     check_noop(text, "environment.yml")
+
+
+@each(("", "note"), ("from petastorm import make_reader\n", "manual"))
+def test_conda_package_that_stays_is_reported_if_other_code_moves(
+    moves: str, cls: str, tmp_path: Path
+) -> None:
+    stays = "from petastorm.reader import ArrowReaderWorker\n"
+    conda = "dependencies:\n  - petastorm=0.12\n"
+    write_files(tmp_path, {"a.py": stays, "b.py": moves, "environment.yml": conda})
+    found = {one.path.name: one.outcome for one in run(discover([tmp_path]), Settings())}
+    assert [one.cls for one in found["environment.yml"].findings if one.rule == "PM404"] == [cls]
