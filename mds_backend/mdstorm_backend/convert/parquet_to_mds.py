@@ -7,12 +7,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from mdstorm_backend import display, errors
 from mdstorm_backend.base import check_integer, check_list, choose_among
@@ -22,7 +21,7 @@ from mdstorm_backend.format import shard_info, type_plan
 from mdstorm_backend.format.schema import FORMAT_VERSION, Schema
 from mdstorm_backend.format.values.arrow_types import cast, holds_vectors, plain_type
 from mdstorm_backend.parquet import ParquetDataset, RowGroup
-from mdstorm_backend.parquet.columns import filtered
+from mdstorm_backend.parquet.columns import filtered, stored_batches
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import full_shard
 
@@ -293,7 +292,7 @@ def _of_file(
     try:
         with source.open_file(groups[0]) as file:
             names = stored.names_in(file.schema_arrow, from_file, url)
-            for batch in _stored_batches(file, groups, columns=list(names.values()), **options):
+            for batch in stored_batches(file, groups, columns=list(names.values()), **options):
                 mask = alive[start : start + batch.num_rows]
                 start += batch.num_rows
                 live = int(mask.sum())
@@ -317,16 +316,3 @@ def _of_file(
     if start != len(alive):
         what = f"holds {start} rows, but {len(alive)} are recorded"
         raise errors.CorruptDatasetError.of_file(url, what)
-
-
-def _stored_batches(
-    file: pq.ParquetFile, groups: Sequence[RowGroup], **options: Any
-) -> Iterator[pa.RecordBatch]:
-    """Return record batches of row groups in one file, including deleted rows."""
-    ordinals = [group.ordinal for group in groups if group.ordinal is not None]
-    ordinals = ordinals or list(range(file.metadata.num_row_groups))
-    # Arrow cannot combine dictionaries inside nested types across row groups.
-    types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
-    is_joined = not any("dictionary<" in text for text in types)
-    runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]
-    return chain.from_iterable(file.iter_batches(row_groups=run, **options) for run in runs)

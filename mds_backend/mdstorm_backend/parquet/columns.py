@@ -7,14 +7,16 @@ partitions are columns whose values are in directory names, such as ``year=2024/
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from mdstorm_backend.errors import CorruptDatasetError, UnsupportedTypeError
 from mdstorm_backend.format import Column, Schema, depth_of, numpy_dtype, plain_type, plain_values
@@ -347,6 +349,27 @@ class StoredColumns:
     def repeated(self, name: str, value: Any, rows: int) -> pa.Array:
         """Repeat a partition column's value for `rows` rows."""
         return pa.repeat(pa.scalar(value, self.schema.field(name).type), rows)
+
+
+def ordinals_of(groups: Sequence[RowGroup], file: pq.ParquetFile) -> list[int]:
+    """Return the numbers of row groups in their file."""
+    ordinals = [group.ordinal for group in groups if group.ordinal is not None]
+    return ordinals or list(range(file.metadata.num_row_groups))
+
+
+def stored_batches(
+    file: pq.ParquetFile, groups: Sequence[RowGroup], **options: Any
+) -> Iterator[pa.RecordBatch]:
+    """Return record batches of row groups in one file, including deleted rows.
+
+    `options` are arguments of `pyarrow.parquet.ParquetFile.iter_batches`.
+    """
+    ordinals = ordinals_of(groups, file)
+    # Arrow cannot combine dictionaries inside nested types across row groups.
+    types = [str(type_) for type_ in file.schema_arrow.types if pa.types.is_nested(type_)]
+    is_joined = not any("dictionary<" in text for text in types)
+    runs = [ordinals] if is_joined else [[ordinal] for ordinal in ordinals]
+    return chain.from_iterable(file.iter_batches(row_groups=run, **options) for run in runs)
 
 
 def filtered(values: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import index
 from typing import Any
 
@@ -12,23 +12,40 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.errors import ArgumentTypeError, CorruptDatasetError, MDStormError
+from mdstorm_backend.errors import (
+    ArgumentTypeError,
+    CorruptDatasetError,
+    MDStormError,
+    UnsupportedTableError,
+)
 from mdstorm_backend.format import Column, Schema, is_number, plain_type, plain_values
 from mdstorm_backend.format.encodings.numbers import to_numpy
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.format.values.arrow_types import cast
-from mdstorm_backend.format.values.batch import Batch, Values, copy_values, take_values
-from mdstorm_backend.parquet.columns import StoredColumns, filtered
+from mdstorm_backend.format.values.batch import (
+    Batch,
+    Values,
+    concat_values,
+    copy_values,
+    take_values,
+)
+from mdstorm_backend.parquet.columns import StoredColumns, filtered, ordinals_of, stored_batches
 from mdstorm_backend.parquet.footers import RowGroup
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
+
+#: Errors of Arrow for values beyond the limits of one array, among other reasons.
+_BEYOND_LIMITS = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+#: Rows beyond a limit are read in chunks of a fraction of their number: one in this many.
+_SMALLER = 16
 
 
 class ParquetShard(Shard):
     """One open row group. Thread-safe.
 
     A column is decoded when it is first read, or by `make_ready`, and kept as long as the shard is.
+    Arrow arrays have limits, such as 2 GiB of text. A column that exceeds one has several chunks.
 
     Parameters
     ----------
@@ -56,8 +73,8 @@ class ParquetShard(Shard):
         self._columns = columns
         self._open_file = open_file
         self._lock = threading.Lock()
-        self._plain: dict[str, pa.Array] = {}
-        self._outputs: dict[tuple[str, bool], Values] = {}
+        self._plain: dict[str, list[pa.Array]] = {}
+        self._outputs: dict[tuple[str, bool], list[Values]] = {}
 
     @property
     def memory(self) -> int:
@@ -66,10 +83,12 @@ class ParquetShard(Shard):
 
     def make_ready(self, columns: Sequence[str], *, exact_nulls: bool = False) -> None:
         """Decode columns ahead of use."""
-        self.decoded(columns, exact_nulls=exact_nulls)
+        self._chunks(columns, exact_nulls=exact_nulls)
 
-    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
+    def decoded(self, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch | None:
         """Return all samples of the given columns without copying; do not modify the values.
+
+        Returns None if a column has several chunks.
 
         Raises
         ------
@@ -77,34 +96,39 @@ class ParquetShard(Shard):
             If the file is damaged.
         DatasetNotFoundError
             If the file is missing.
+        UnsupportedTableError
+            If pyarrow does not support how the file is stored.
         """
-        with self._lock:
-            missing = [name for name in columns if name not in self._plain]
-            if missing:
-                self._plain.update(self._decode(missing))
-            for name in columns:
-                if (name, exact_nulls) not in self._outputs:
-                    values = _to_output(self.schema[name], self._plain[name], exact_nulls)
-                    self._outputs[name, exact_nulls] = values
-            return {name: self._outputs[name, exact_nulls] for name in columns}
+        found = self._chunks(columns, exact_nulls=exact_nulls)
+        if any(len(chunks) > 1 for chunks in found.values()):
+            return None
+        return {name: chunks[0] for name, chunks in found.items()}
 
     def read(self, rows: Rows, columns: Sequence[str], *, exact_nulls: bool = False) -> Batch:
         """Copy the given columns of the samples `rows` (ascending and unique).
 
         Raises
         ------
-        CorruptDatasetError
-            If the file is damaged.
-        DatasetNotFoundError
-            If the file is missing.
+        CorruptDatasetError, DatasetNotFoundError, UnsupportedTableError
+            See `decoded`.
+        InvalidArgumentError
+            If the values are too large for one Arrow array.
         """
-        decoded, span = self.decoded(columns, exact_nulls=exact_nulls), contiguous(rows)
-        return {
-            name: take_values(values, rows)
-            if span is None
-            else copy_values(values, span.start, span.stop)
-            for name, values in decoded.items()
-        }
+        found = self._chunks(columns, exact_nulls=exact_nulls)
+        return {name: concat_values(_copies(chunks, rows), name) for name, chunks in found.items()}
+
+    def _chunks(self, columns: Sequence[str], *, exact_nulls: bool) -> dict[str, list[Values]]:
+        """Decode columns, each in at least one chunk."""
+        with self._lock:
+            missing = [name for name in columns if name not in self._plain]
+            if missing:
+                self._plain.update(self._decode(missing))
+            for name in columns:
+                if (name, exact_nulls) not in self._outputs:
+                    column = self.schema[name]
+                    values = [_to_output(column, part, exact_nulls) for part in self._plain[name]]
+                    self._outputs[name, exact_nulls] = values
+            return {name: self._outputs[name, exact_nulls] for name in columns}
 
     def sample(self, row: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
         """Return one sample: values as from `read`, but arrays as NumPy arrays, and nulls as None.
@@ -125,47 +149,92 @@ class ParquetShard(Shard):
             raise ArgumentTypeError(
                 f"{self.url} has no columns {unknown}; its dataset has {list(self.schema.names)}"
             )
-        decoded = self.decoded(names, exact_nulls=True)
-        return {name: _value(self.schema[name], decoded[name], row) for name in names}
+        found = self.read(np.array([row]), names, exact_nulls=True)
+        return {name: _value(self.schema[name], found[name], 0) for name in names}
 
-    def _decode(self, columns: Sequence[str]) -> dict[str, pa.Array]:
+    def _decode(self, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
         partition = self._row_group.partition
-        found = {
-            name: self._columns.repeated(name, partition[name], self.num_samples)
-            for name in columns
-            if name in partition
-        }
         stored = [name for name in columns if name not in partition]
-        if stored:
-            found.update(self._read_stored(stored))
-        return {name: _plain(self.schema[name], found[name]) for name in columns}
+        found = self._read_stored(stored) if stored else {}
+        for name in partition.keys() & columns:
+            values = self._columns.repeated(name, partition[name], self.num_samples)
+            found[name] = [_plain(self.schema[name], values)]
+        return found
 
-    def _read_stored(self, columns: Sequence[str]) -> dict[str, pa.Array]:
-        """Read the live rows of the columns stored in the file."""
-        alive = self._row_group.alive()
+    def _read_stored(self, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
+        """Read the live rows of the columns stored in the file, if possible in one chunk."""
+        size = len(self._row_group.alive())
         try:
-            file = self._open_file()
-            names = self._columns.names_in(file.schema_arrow, columns, self.url)
-            ordinal = self._row_group.ordinal
-            groups = range(file.num_row_groups) if ordinal is None else [ordinal]
-            table = file.read_row_groups(groups, columns=list(names.values()), use_threads=False)
-            arrays = {name: _joined(table.column(place)) for name, place in names.items()}
+            while True:
+                try:
+                    return self._read_in_chunks(columns, size)
+                except (CorruptDatasetError, pa.ArrowException) as error:
+                    if size <= 1 or not isinstance(error.__cause__ or error, _BEYOND_LIMITS):
+                        raise
+                size = max(size // _SMALLER, 1)
         except MDStormError:
             raise
+        except pa.ArrowNotImplementedError as error:
+            raise UnsupportedTableError(
+                f"{self.url} holds values that pyarrow {pa.__version__} does not read ({error}): "
+                "install a newer pyarrow, or read it with Spark and convert the frame",
+                url=self.url,
+            ) from error
         except (pa.ArrowException, OSError) as error:
             raise CorruptDatasetError.of_file(
                 self.url, f"holds a row group that cannot be read ({error})"
             ) from error
-        if table.num_rows != len(alive):
+
+    def _read_in_chunks(self, columns: Sequence[str], size: int) -> dict[str, list[pa.Array]]:
+        """Read the live rows of the columns stored in the file, in chunks of at most `size`."""
+        alive, file = self._row_group.alive(), self._open_file()
+        names = self._columns.names_in(file.schema_arrow, columns, self.url)
+        found: dict[str, list[pa.Array]] = {name: [] for name in columns}
+        start = 0
+        for table in self._tables(file, list(names.values()), size):
+            mask = alive[start : start + table.num_rows]
+            start += table.num_rows
+            if len(mask) < table.num_rows:
+                break
+            live = {name: filtered(_joined(table.column(at)), mask) for name, at in names.items()}
+            completed = self._columns.completed(live, columns, int(mask.sum()), self.url)
+            for name, values in completed.items():
+                found[name].append(_plain(self.schema[name], values))
+        if start != len(alive):
             raise CorruptDatasetError.of_file(
-                self.url, f"holds {table.num_rows} rows, but {len(alive)} are recorded"
+                self.url, f"holds {start} rows, but {len(alive)} are recorded"
             )
-        live = {name: filtered(values, alive) for name, values in arrays.items()}
-        return self._columns.completed(live, columns, self.num_samples, self.url)
+        return found
+
+    def _tables(self, file: pq.ParquetFile, stored: list[str], size: int) -> Iterator[pa.Table]:
+        """Yield columns of all rows, including dead ones, in tables of at most `size` rows."""
+        groups, options = [self._row_group], {"columns": stored, "use_threads": False}
+        if size == len(self._row_group.alive()):
+            yield file.read_row_groups(ordinals_of(groups, file), **options)
+            return
+        for batch in stored_batches(file, groups, batch_size=size, **options):
+            yield pa.Table.from_batches([batch])
 
 
 def _joined(chunks: pa.ChunkedArray) -> pa.Array:
     return chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
+
+
+def _copies(chunks: Sequence[Values], rows: Rows) -> list[Values]:
+    """Copy the values of ascending rows from each chunk that has some of them."""
+    ends = np.cumsum([len(chunk) for chunk in chunks])
+    cuts = np.searchsorted(rows, ends)
+    found = []
+    for chunk, end, part in zip(chunks, ends, np.split(rows, cuts[:-1]), strict=True):
+        if len(part) or len(chunks) == 1:
+            inside = part - (end - len(chunk))
+            span = contiguous(inside)
+            found.append(
+                take_values(chunk, inside)
+                if span is None
+                else copy_values(chunk, span.start, span.stop)
+            )
+    return found or [copy_values(chunks[0], 0, 0)]
 
 
 def _value(column: Column, values: Values, row: int) -> Any:

@@ -307,6 +307,25 @@ def test_damaged_page_raises_error(path: Path) -> None:
         list(dataset.batches(10))
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_row_group_with_more_than_2_gib_of_text_is_read(is_nested: bool, tmp_path: Path) -> None:
+    # Dictionaries keep the file small; it is read as plain strings.
+    rows, text = 300, "x" * (8 << 20)
+    indices = pa.array(np.arange(rows, dtype=np.int32) % 2)
+    texts = pa.DictionaryArray.from_arrays(indices, pa.array([text, f"y{text}"]))
+    values = pa.StructArray.from_arrays([texts], ["t"]) if is_nested else texts
+    options = {"row_group_size": rows, "store_schema": False, "write_statistics": False}
+    pq.write_table(pa.table({"n": range(rows), "c": values}), tmp_path / "a.parquet", **options)
+    seen: list[int] = []
+    for batch in open_parquet(str(tmp_path)).batches(32):
+        cells: Any = batch["c"]
+        sizes = [len(v["t"]) if is_nested else len(v) for v in cells.to_pylist()]
+        assert sizes == [len(text) + n % 2 for n in batch["n"].tolist()]
+        seen += batch["n"].tolist()
+    assert seen == list(range(rows))
+
+
 def test_file_that_changes_or_disappears_during_reading_raises_error(path: Path) -> None:
     dataset: ParquetDataset = open_parquet(str(path))
     path.write_bytes(path.read_bytes() + b" ")
