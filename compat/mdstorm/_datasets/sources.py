@@ -121,9 +121,7 @@ def open_stored(
     if not _PATTERN.intersection(url) and _is_mds(url, storage_options):
         check_as_of(as_of, url)
         return open_dataset(url, storage_options=storage_options)
-    return open_parquet(
-        url, storage_options=storage_options, as_of=as_of, keep_row_groups=keep_row_groups
-    )
+    return open_parquet_files(url, storage_options, None, as_of, keep_row_groups=keep_row_groups)
 
 
 def opened(
@@ -424,12 +422,15 @@ def open_parquet_files(
     storage_options: dict[str, Any] | None,
     filesystem: Any,
     as_of: AsOf | None = None,
+    *,
+    keep_row_groups: bool = False,
 ) -> ParquetDataset:
     """Open Parquet files by plain URLs, or by URLs that Spark has percent-encoded."""
     options: dict[str, Any] = {
         "storage_options": storage_options,
         "filesystem": filesystem,
         "as_of": as_of,
+        "keep_row_groups": keep_row_groups,
     }
     try:
         return open_parquet(urls, **options)

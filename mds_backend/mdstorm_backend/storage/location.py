@@ -302,11 +302,16 @@ class Location:
         Raises
         ------
         FileNotFoundError
-            If there is no such file.
+            If there is no such file, or only a link to itself.
         """
         if self.is_local_disk:
-            with open(f"{self.path}/{name}", "rb") as file:
-                return local_files.map_file(file.fileno())
+            try:
+                with open(f"{self.path}/{name}", "rb") as file:
+                    return local_files.map_file(file.fileno())
+            except OSError as error:
+                if error.errno == errno.ELOOP:
+                    raise FileNotFoundError(errno.ENOENT, "a link to itself", name) from error
+                raise
         with self._files(name) as (fs, path):
             if s3_objects.is_s3(fs):
                 return s3_objects.read_object(fs, path)[0]

@@ -44,6 +44,20 @@ def test_parquet_directory_is_read_in_place(data: Path, read: Read, form: str) -
     assert not (data.parent / "cache").exists()
 
 
+def test_url_that_spark_has_percent_encoded_is_decoded(tmp_path: Path) -> None:
+    write(tmp_path / "a b", TABLE)
+    converter = make_spark_converter(f"file://{tmp_path}/a%20b")
+    assert len(converter) == 6
+    (batch,) = with_torch(converter, **IN_ORDER)
+    assert batch["id"] == list(range(6))
+
+
+def test_link_to_itself_at_common_metadata_counts_as_absent(data: Path) -> None:
+    (data / "_common_metadata").symlink_to("_common_metadata")
+    with make_batch_reader(f"file://{data}", **IN_ORDER) as reader:
+        assert sum(len(batch.id) for batch in reader) == 6
+
+
 @with_either
 def test_mds_directory_is_read_in_place(tmp_path: Path, read: Read) -> None:
     dataset = write_numbers(tmp_path / "mds", 500)

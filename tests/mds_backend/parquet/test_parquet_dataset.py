@@ -320,7 +320,7 @@ def test_row_group_with_more_than_2_gib_of_text_is_read(is_nested: bool, tmp_pat
     seen: list[int] = []
     for batch in open_parquet(str(tmp_path)).batches(32):
         cells: Any = batch["c"]
-        sizes = [len(v["t"]) if is_nested else len(v) for v in cells.to_pylist()]
+        sizes = [len(cell["t"]) if is_nested else len(cell) for cell in cells.tolist()]
         assert sizes == [len(text) + n % 2 for n in batch["n"].tolist()]
         seen += batch["n"].tolist()
     assert seen == list(range(rows))
