@@ -425,7 +425,13 @@ def open_parquet_files(
     *,
     keep_row_groups: bool = False,
 ) -> ParquetDataset:
-    """Open Parquet files by plain URLs, or by URLs that Spark has percent-encoded."""
+    """Open Parquet files by plain URLs, or by URLs that Spark has percent-encoded.
+
+    Raises
+    ------
+    NoMatchingFieldsError
+        If no column is of a type that can be read.
+    """
     options: dict[str, Any] = {
         "storage_options": storage_options,
         "filesystem": filesystem,
@@ -433,9 +439,16 @@ def open_parquet_files(
         "keep_row_groups": keep_row_groups,
     }
     try:
-        return open_parquet(urls, **options)
+        dataset = open_parquet(urls, **options)
     except errors.DatasetNotFoundError:
         decoded = unquote(urls) if isinstance(urls, str) else [unquote(url) for url in urls]
         if decoded == urls:
             raise
-        return open_parquet(decoded, **options)
+        dataset = open_parquet(decoded, **options)
+    if dataset.left_out and not dataset.schema.names:
+        found = ", ".join(f"{name!r} of type {type_}" for name, type_ in dataset.left_out.items())
+        raise errors.NoMatchingFieldsError(
+            f"{dataset.url} has no column of a type that can be read, only {found}: convert one, "
+            "for example with Spark"
+        )
+    return dataset

@@ -131,7 +131,7 @@ def _without_decimals(spark_type: SparkType, decimals: str | None) -> SparkType:
 
 def _check_names(names: list[str]) -> None:
     if not names:
-        raise InvalidArgumentError("the DataFrame has no columns: there is nothing to write")
+        raise InvalidArgumentError("the data has no columns: there is nothing to write")
     if "" in names:
         raise InvalidArgumentError(
             "a DataFrame column has an empty name: give it one, for example with df.toDF(…)"

@@ -10,6 +10,9 @@ import pytest
 from tests.compat.readers import batch_reader
 from tests.delta_tables import add, commit, field, metadata, protocol, struct_of
 
+from mdstorm.errors import NoMatchingFieldsError
+from mdstorm.spark import make_spark_converter
+
 _VARIANT = {"metadata": b"", "value": b""}
 _ARROW_TYPES = [pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.decimal256(50, 2)]
 #: Functions from an Arrow type and a value to a nested type and value.
@@ -92,3 +95,14 @@ def test_iceberg_column_of_unsupported_type_is_left_out(
     table = tables.catalog(tmp_path).create_table("n.t", rows.schema)
     table.append(rows)
     check_left_out(table.location(), "time")
+
+
+def test_files_with_only_unsupported_types_raise_error_that_names_them(tmp_path: Path) -> None:
+    types = {"t": pa.time64("us"), "d": pa.decimal256(50, 2)}
+    columns = {name: pa.array([None], type_) for name, type_ in types.items()}
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    named = r"only 't' of type time64\[us\], 'd' of type decimal256\(50, 2\)"
+    with pytest.raises(NoMatchingFieldsError, match=named):
+        batch_reader(f"file://{tmp_path}")
+    with pytest.raises(NoMatchingFieldsError, match=named):
+        next(iter(make_spark_converter(f"file://{tmp_path}").make_torch_dataloader(2)))
