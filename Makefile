@@ -2,6 +2,7 @@
 # make test-all    the same, including the slow tests; property tests draw other examples
 # make test-cluster   Spark and training jobs on several hosts: needs root and Linux
 # make quick AREA=read   the tests of one area, in under a minute
+# make mutants     120 small faults in the code, of which the tests should detect as many as before
 # make docs        the site, in docs/_build/html
 # make demo        the first example, in an environment of its own (1.7 GB)
 # make release     what a release consists of, in dist/; publishes nothing
@@ -44,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test test-all quick docs release image demo notebooks benchmark parity upstream lint format test-dev test-compat \
+.PHONY: test test-all quick docs release image demo notebooks benchmark parity upstream mutants lint format test-dev test-compat \
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
@@ -139,6 +140,11 @@ parity: java $(DEV)/.complete $(TRAINERS)/.complete
 upstream: java $(DEV)/.complete
 	benchmarks/make_environments.sh petastorm
 	$(DEV)/bin/python benchmarks/parity/upstream_tests.py
+
+# Each fault of tests/mutants/mutants.toml, in a copy of the repository. With IDS, only these; without,
+# an hour or two.
+mutants: java $(DEV)/.complete
+	$(call with_spark,$(DEV)) $(DEV)/bin/python scripts/mutants.py run --jobs 2 $(IDS)
 
 # The example notebooks in all forms, with the outputs of a run.
 notebooks: java $(DEV)/.complete $(TRAINERS)/.complete

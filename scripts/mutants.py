@@ -1,0 +1,416 @@
+"""Draw and run mutants: small faults in the code that the tests should detect.
+
+    .venv/bin/python scripts/mutants.py draw --seed 1 250 [FOLDER …]
+    .venv/bin/python scripts/mutants.py run [--quick] [--record] [ID …]
+
+``draw`` prints candidates from random lines of code, so that each folder has as many as its lines
+deserve. A person keeps those that change what users see, and names the tests that should detect it:
+``tests/mutants/mutants.toml``. ``run`` applies each of these to a copy of the repository, and runs
+its tests there until one fails. The copy contains the files that Git tracks or would add.
+
+A mutant is found by its text, wherever its lines have moved to. If its file does not contain the
+text exactly once, the mutant is reported as gone: its code has been replaced. The exit code is 1 if
+a mutant that was killed, according to the list, is not killed any more.
+"""
+
+# ruff: noqa: D102 (the methods of ast.NodeVisitor)
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import os
+import queue
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import tomllib
+
+ROOT = Path(__file__).parents[1]
+LIST = ROOT / "tests" / "mutants" / "mutants.toml"
+PACKAGES = ("compat/mdstorm", "mds_backend/mdstorm_backend", "migrate/mdstorm_migrate")
+
+#: The marks of tests that run first, and of those that run if none of the first fails.
+QUICK, SLOW = "not spark_session and not long", "spark_session or long"
+#: A run of pytest that takes longer says nothing. A test that takes longer fails.
+SECONDS_PER_RUN, SECONDS_PER_TEST = 1800, 120
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: ``after`` in the place of ``before``, which are whole lines of a file."""
+
+    id: str
+    file: str
+    before: str
+    after: str
+    tests: tuple[str, ...] = ()  # folders and files, the narrow ones first
+    result: str = "unknown"  # at the last run: killed, lived
+    by: str = ""  # the test that killed it
+
+    def applied_to(self, source: str) -> str | None:
+        """Return the mutated source, or None if the text is not there exactly once."""
+        return source.replace(self.before, self.after) if source.count(self.before) == 1 else None
+
+
+# Drawing candidates ---------------------------------------------------------------------------
+
+_OTHER: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+    ast.And: ("and", "or"),
+    ast.Or: ("or", "and"),
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "//"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "//"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+    ast.LShift: ("<<", ">>"),
+}
+_OTHER_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
+_SIMPLE = ast.Name | ast.Attribute | ast.Subscript
+_LOGS = re.compile(r"(\w*log\w*|warnings)\.(debug|info|warning|warn|exception|log)\(")
+
+
+class Candidates(ast.NodeVisitor):
+    """All mutants of a file, as ranges of its bytes and what replaces them."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source.encode()
+        self.lines = [0]
+        for line in self.source.splitlines(keepends=True):
+            self.lines.append(self.lines[-1] + len(line))
+        self.found: list[tuple[int, int, str]] = []
+        self.visit(ast.parse(source))
+
+    def _begin(self, node: ast.expr | ast.stmt) -> int:
+        return self.lines[node.lineno - 1] + node.col_offset
+
+    def _end(self, node: ast.expr | ast.stmt) -> int:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self.lines[node.end_lineno - 1] + node.end_col_offset
+
+    def _text(self, node: ast.expr | ast.stmt) -> str:
+        return self.source[self._begin(node) : self._end(node)].decode()
+
+    def _replace(self, node: ast.expr | ast.stmt, text: str) -> None:
+        self.found.append((self._begin(node), self._end(node), text))
+
+    def _operator(self, left: ast.expr, operator: ast.AST, right: ast.expr) -> None:
+        if type(operator) in _OTHER:
+            begin, end = self._end(left), self._begin(right)
+            one, other = _OTHER[type(operator)]
+            text = self.source[begin:end].decode().replace(one, other, 1)
+            self.found.append((begin, end, text))
+
+    def visit(self, node: ast.AST) -> None:
+        """Visit nodes that users can notice: no annotations, messages, log lines or imports."""
+        if isinstance(node, ast.Raise | ast.JoinedStr | ast.Import | ast.ImportFrom):
+            if isinstance(node, ast.Raise):
+                self._replace(node, "pass")
+            return
+        if isinstance(node, ast.Expr) and (
+            isinstance(node.value, ast.Constant) or _LOGS.match(self._text(node))
+        ):
+            return
+        super().visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        for part in (*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body):
+            self.visit(part)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        for part in node.body:
+            self.visit(part)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg != "strict":
+            self.visit(node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        operands = pairwise([node.left, *node.comparators])
+        for (left, right), operator in zip(operands, node.ops, strict=True):
+            self._operator(left, operator, right)
+        self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> None:
+        self._operator(node.left, node.op, node.right)
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
+        self._operator(node.values[0], node.op, node.values[1])
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        if isinstance(node.op, ast.Not):
+            self._replace(node, self._text(node.operand))
+        self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, bool | int):
+            value = not node.value if isinstance(node.value, bool) else node.value + 1
+            self._replace(node, repr(value))
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id in _OTHER_NAMES:
+            self._replace(node.func, _OTHER_NAMES[node.func.id])
+        if len(node.args) > 1 and all(isinstance(one, _SIMPLE) for one in node.args[:2]):
+            first, second = node.args[:2]
+            between = self.source[self._end(first) : self._begin(second)].decode()
+            swapped = self._text(second) + between + self._text(first)
+            self.found.append((self._begin(first), self._end(second), swapped))
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> None:
+        self._replace(node.test, f"not ({self._text(node.test)})")
+        self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> None:
+        if self._text(node.test) != "TYPE_CHECKING":
+            self._replace(node.test, f"not ({self._text(node.test)})")
+            self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        for test in node.ifs:
+            self._replace(test, "True")
+        self.generic_visit(node)
+
+    def visit_Return(self, node: ast.Return) -> None:
+        if isinstance(node.value, _SIMPLE):
+            self._replace(node.value, "None")
+        self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if isinstance(node.value, ast.Call):
+            self._replace(node, "pass")
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if isinstance(node.targets[0], ast.Attribute | ast.Subscript):
+            self._replace(node, "pass")
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        self._replace(node, "pass")
+        self.generic_visit(node)
+
+    def visit_Continue(self, node: ast.Continue) -> None:
+        self._replace(node, "break")
+
+
+def draw(number: int, seed: int, folders: Iterable[str]) -> Iterator[Mutant]:
+    """Yield one mutant from each of as many random lines of the folders."""
+    of_line: defaultdict[tuple[Path, int], list[tuple[int, int, str]]] = defaultdict(list)
+    for path in sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        candidates = Candidates(path.read_text("utf-8"))
+        for found in candidates.found:
+            of_line[path, candidates.source.count(b"\n", 0, found[0])].append(found)
+    random_ = random.Random(seed)
+    for path, line in sorted(random_.sample(sorted(of_line), number)):
+        name = str(path.relative_to(ROOT))
+        room = path.relative_to(ROOT).with_suffix("").parts[2:]
+        before, after = _with_context(path.read_text("utf-8"), *random_.choice(of_line[path, line]))
+        yield Mutant(f"{'.'.join(room)}:{line + 1}", name, before, after)
+
+
+def _with_context(source: str, begin: int, end: int, text: str) -> tuple[str, str]:
+    """Return the mutated lines before and after, with as many before them as make them unique."""
+    data = source.encode()
+    stop = data.index(b"\n", end) + 1
+    start = data.rfind(b"\n", 0, begin) + 1
+    while data.count(data[start:stop]) > 1:
+        start = data.rfind(b"\n", 0, start - 1) + 1
+    after = data[start:begin] + text.encode() + data[end:stop]
+    return data[start:stop].decode(), after.decode()
+
+
+# Running the list -----------------------------------------------------------------------------
+
+
+def read_list() -> list[Mutant]:
+    """Return the committed mutants."""
+    tables = tomllib.loads(LIST.read_text("utf-8"))["mutant"]
+    return [Mutant(**{**table, "tests": tuple(table["tests"])}) for table in tables]
+
+
+def as_toml(mutants: Iterable[Mutant]) -> str:
+    """Return the text of a list of mutants."""
+    return "\n".join(_table(mutant) for mutant in mutants)
+
+
+def _table(mutant: Mutant) -> str:
+    lines = ["[[mutant]]"]
+    for key, value in asdict(mutant).items():
+        quoted = f"'''\n{value}'''" if key in ("before", "after") else _quoted(value)
+        lines.append(f"{key} = {quoted}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(value: str | Iterable[str]) -> str:
+    return json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
+
+
+def record(measured: Mutant) -> None:
+    """Write a result into the list."""
+    mutants = [measured if old.id == measured.id else old for old in read_list()]
+    written = LIST.with_suffix(".new")
+    written.write_text(as_toml(mutants), "utf-8", newline="\n")
+    written.replace(LIST)
+
+
+def copy_repository(target: Path) -> Path:
+    """Copy the files that Git tracks or would add."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in listed.split("\0"):
+        if name and (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+    return target
+
+
+def run_tests(copy: Path, marks: str, tests: Iterable[str], *options: str) -> tuple[int, str]:
+    """Return pytest's exit code and output. The copy's packages are imported instead of ours."""
+    paths = [str(copy / package.partition("/")[0]) for package in PACKAGES]
+    variables = {
+        "MDSTORM_TEST_SECONDS": str(SECONDS_PER_TEST),
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+    pytest = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
+    process = subprocess.Popen(
+        [*pytest, "-m", marks, *options, *tests],
+        cwd=copy,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=SECONDS_PER_RUN)
+    except subprocess.TimeoutExpired:
+        return 4, f"pytest did not end in {SECONDS_PER_RUN} s"
+    finally:  # also what the tests started, such as Spark
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    return process.returncode, output
+
+
+def measure(copy: Path, mutant: Mutant, *, quick: bool) -> tuple[str, str]:
+    """Return the result of a mutant, and the test that killed it or why there is no result."""
+    path = copy / mutant.file
+    source = path.read_bytes() if path.exists() else b""
+    mutated = mutant.applied_to(source.decode())
+    if mutated is None:
+        return "gone", ""
+    times = path.stat()
+    path.write_text(mutated, "utf-8", newline="\n")
+    ran = False
+    try:
+        for marks in (QUICK,) if quick else (QUICK, SLOW):
+            for tests in mutant.tests:
+                code, output = run_tests(copy, marks, [tests], "-x")
+                failed = re.search(
+                    r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)(?= - |$)", output, re.MULTILINE
+                )
+                if code in (1, 2) and failed:
+                    return "killed", failed[1]
+                if code not in (0, 5):  # 5: no test has these marks
+                    return "unknown", f"exit code {code} of {tests}: {output[-300:]}"
+                ran |= code == 0
+    finally:  # with its old times, so that Python does not take the mutant's bytecode for it
+        path.write_bytes(source)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    if quick or not ran:
+        return "unknown", "lives through the quick tests" if ran else "no test ran"
+    return "lived", ""
+
+
+def run(mutants: list[Mutant], *, quick: bool, jobs: int, record_results: bool) -> int:
+    """Measure mutants, print the results, and return the exit code."""
+    counts: Counter[str] = Counter()
+    lost = []
+    copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+
+    def result(mutant: Mutant) -> tuple[str, str]:
+        copy = copies.get()
+        try:
+            found, by = measure(copy, mutant, quick=quick)
+            if found == "killed" and run_tests(copy, f"({QUICK}) or ({SLOW})", [by])[0] != 0:
+                return "unknown", f"{by} also fails without the mutant"
+            return found, by
+        finally:
+            copies.put(copy)
+
+    with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(jobs) as pool:
+        for job in range(jobs):
+            copies.put(copy_repository(Path(directory, str(job))))
+        futures = {pool.submit(result, mutant): mutant for mutant in mutants}
+        for future in as_completed(futures):
+            mutant, (found, by) = futures[future], future.result()
+            print(f"{found:8}{mutant.id}  {by}", flush=True)
+            counts[found] += 1
+            if mutant.result == "killed" and found in ("lived", "unknown") and not quick:
+                lost.append(mutant.id)
+            if record_results and found in ("killed", "lived"):
+                record(replace(mutant, result=found, by=by))
+    print(", ".join(f"{count} {found}" for found, count in counts.most_common()))
+    if lost:
+        print("killed before, and not any more:", *lost)
+    return 1 if lost else 0
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("draw", help="print candidates")
+    command.add_argument("number", type=int)
+    command.add_argument("--seed", type=int, required=True)
+    command.add_argument("folders", nargs="*", default=PACKAGES)
+    command = commands.add_parser("run", help="run the tests on the mutants of the list")
+    command.add_argument("ids", nargs="*", help="all, by default")
+    command.add_argument("--quick", action="store_true", help="without Spark and long tests")
+    command.add_argument("--record", action="store_true", help="write the results into the list")
+    command.add_argument("--jobs", type=int, default=1)
+    arguments = parser.parse_args()
+    if arguments.command == "draw":
+        print(as_toml(draw(arguments.number, arguments.seed, arguments.folders)))
+        return 0
+    mutants = [mutant for mutant in read_list() if mutant.id in arguments.ids or not arguments.ids]
+    return run(mutants, quick=arguments.quick, jobs=arguments.jobs, record_results=arguments.record)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
