@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import logging
@@ -133,7 +134,7 @@ class ParquetDataset(SampleDataset):
         Raises
         ------
         CorruptDatasetError
-            If the file is not a Parquet file.
+            If the file is not a Parquet file, or a link to itself.
         """
         location = self.table_location or self.location
         for name in ("_common_metadata", "_metadata"):
@@ -152,6 +153,12 @@ class ParquetDataset(SampleDataset):
                     raise
                 _logger.debug("%s is assumed to be missing (%s)", url, error)
                 continue
+            except OSError as error:
+                if error.errno != errno.ELOOP:
+                    raise
+                raise CorruptDatasetError(
+                    f"{url} is a link to itself: restore the file, or remove the link", url=url
+                ) from error
             return footers.parsed(content, url).metadata or {}
         return {}
 

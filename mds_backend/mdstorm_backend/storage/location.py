@@ -302,16 +302,11 @@ class Location:
         Raises
         ------
         FileNotFoundError
-            If there is no such file, or only a link to itself.
+            If there is no such file.
         """
         if self.is_local_disk:
-            try:
-                with open(f"{self.path}/{name}", "rb") as file:
-                    return local_files.map_file(file.fileno())
-            except OSError as error:
-                if error.errno == errno.ELOOP:
-                    raise FileNotFoundError(errno.ENOENT, "a link to itself", name) from error
-                raise
+            with open(f"{self.path}/{name}", "rb") as file:
+                return local_files.map_file(file.fileno())
         with self._files(name) as (fs, path):
             if s3_objects.is_s3(fs):
                 return s3_objects.read_object(fs, path)[0]

@@ -16,6 +16,7 @@ from tests.mds_backend.small_datasets import write_numbers
 from mdstorm._spark.make_converter import databricks_path
 from mdstorm.errors import (
     ArgumentTypeError,
+    CorruptDatasetError,
     DatasetNotFoundError,
     InvalidArgumentError,
     StateMismatchError,
@@ -52,10 +53,11 @@ def test_url_that_spark_has_percent_encoded_is_decoded(tmp_path: Path) -> None:
     assert batch["id"] == list(range(6))
 
 
-def test_link_to_itself_at_common_metadata_counts_as_absent(data: Path) -> None:
+def test_link_to_itself_at_common_metadata_raises_error(data: Path) -> None:
     (data / "_common_metadata").symlink_to("_common_metadata")
-    with make_batch_reader(f"file://{data}", **IN_ORDER) as reader:
-        assert sum(len(batch.id) for batch in reader) == 6
+    with pytest.raises(CorruptDatasetError, match="Remove it, and write it again") as raised:
+        make_batch_reader(f"file://{data}")
+    assert "is a link to itself" in str(raised.value.__cause__)
 
 
 @with_either
