@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
@@ -25,6 +26,7 @@ from mdstorm_backend.catalogs import CatalogTable, find_table, table_name
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location, modification_of
+from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of
 from mdstorm_backend.tables import AsOf, layouts, snapshot
 
 #: Table files of more bytes than this are read row group by row group.
@@ -263,13 +265,26 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
     elif _PATTERN.search(url):
         files = [file for match in _matches(location) for file in _behind(match, check=check)[0]]
     else:
-        raise errors.DatasetNotFoundError(
+        found = _missing_bucket(location) or (
             f"there is neither a Parquet file nor a directory of Parquet files at {url} (Passed "
-            "non-file path): check the URL, and whether this machine can access the storage",
-            url=url,
+            "non-file path)"
+        )
+        raise errors.DatasetNotFoundError(
+            f"{found}: check the URL, and whether this machine can access the storage", url=url
         )
     _check_not_empty(url, files)
     return files, is_directory
+
+
+def _missing_bucket(location: Location) -> str | None:
+    """Return a message if the bucket of an object store's URL does not exist, otherwise None."""
+    if scheme_of(location.url) not in OBJECT_STORES or location.filesystem is not None:
+        return None
+    bucket = "/".join(location.url.split("/")[:3])
+    with suppress(errors.MDStormError, OSError):  # it may exist, and must not be listed
+        if Location.of(bucket, location.storage_options).describe() is None:
+            return f"{location.url} cannot be read, because {bucket} does not exist"
+    return None
 
 
 def _files_in(location: Location, *, check: bool) -> list[tuple[str, dict[str, Any]]]:

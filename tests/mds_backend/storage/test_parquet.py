@@ -19,6 +19,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.storage import Location
+from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of
 from mdstorm_backend.tables.delta_options import of_delta_rs
 
 TABLE = pa.table({"n": range(100), "s": [str(n) * 30 for n in range(100)]})
@@ -45,6 +46,16 @@ def test_parquet_has_the_same_rows_on_every_store(store: Store) -> None:
     assert some[0]["n"] == 50
     with pytest.raises(errors.DatasetNotFoundError, match="neither a Parquet file nor"):
         open_parquet(f"{store.url}/none", storage_options=store.storage_options)
+
+
+def test_missing_bucket_is_named(store: Store) -> None:
+    if OBJECT_STORES.keys().isdisjoint([scheme_of(store.url)]):
+        pytest.skip("has no buckets")
+    bucket = "/".join(store.url.split("/")[:3])
+    missing = bucket.replace("://", "://no")
+    url = store.url.replace(bucket, missing)
+    with pytest.raises(errors.DatasetNotFoundError, match=f"because {missing} does not exist"):
+        open_parquet(url, storage_options=store.storage_options)
 
 
 def test_file_is_downloaded_once(s3: S3Server, tmp_path: Path) -> None:
