@@ -56,7 +56,7 @@ _SPARK_NAMES = {
     "timestamptz": "timestamp",
     "uuid": "binary",
     "fixed": "binary",
-    "unknown": "void",
+    "unknown": "null",
 }
 
 

@@ -207,7 +207,7 @@ class UnsupportedType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow has no
 
 def type_of_values(spark_type: SparkType) -> pa.DataType:
     """Return the Arrow type for a table's type, given as Spark's JSON; see `UnsupportedType`."""
-    if spark_type == "void":
+    if spark_type in ("null", "void"):
         return pa.null()
     try:
         return arrow_type(spark_type)

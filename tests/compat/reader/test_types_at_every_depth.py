@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.compat.readers import batch_reader
-from tests.delta_tables import add, commit, field, metadata, protocol, struct_of
 
 from mdstorm import convert
 
@@ -92,11 +91,3 @@ def test_files_with_narrower_numbers_are_read_with_wider_ones(nesting: str, tmp_
     write(tmp_path / "0.parquet", wrap(pa.int32()), [value_of(7)])
     write(tmp_path / "1.parquet", wrap(pa.int64()), [value_of(2**40)])
     assert values_in(f"file://{tmp_path}") == plain([value_of(7), value_of(2**40)])
-
-
-def test_delta_struct_with_a_void_field_is_read(tmp_path: Path) -> None:
-    stored = pa.struct([("a", pa.int64())])
-    rows = pa.table({"v": pa.array([{"a": 1}], stored)})
-    fields = [field("v", struct_of(field("a", "long"), field("b", "void")))]
-    commit(tmp_path, protocol(), metadata(fields), add(tmp_path, "a.parquet", rows))
-    assert values_in(f"file://{tmp_path}") == [{"a": 1, "b": None}]

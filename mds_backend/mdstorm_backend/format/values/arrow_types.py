@@ -150,8 +150,7 @@ _ATOMIC = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-#: Numbers that Spark does not have, and nulls. Alone, and in flat lists, the encoding states such
-#: numbers, and a null has no values.
+#: Numbers that Spark does not have. Alone, and in flat lists, the encoding states them.
 _NUMBERS_BEYOND_SPARK = {
     "uint8": pa.uint8(),
     "uint16": pa.uint16(),
@@ -159,7 +158,9 @@ _NUMBERS_BEYOND_SPARK = {
     "uint64": pa.uint64(),
     "float16": pa.float16(),
 }
-_INNER = {**_NUMBERS_BEYOND_SPARK, "void": pa.null()}
+#: Types without a Spark type of their own that may be inside others. Spark's ``void`` is not one of
+#: them, because Spark cannot write it to Parquet.
+_INNER = {**_NUMBERS_BEYOND_SPARK, "null": pa.null()}
 _INNER_NAMES = {type_: name for name, type_ in _INNER.items()}
 _SPARK_NAMES = {
     **{type_: name for name, type_ in _ATOMIC.items()},
@@ -202,8 +203,8 @@ def arrow_type(spark_type: SparkType) -> pa.DataType:
     Raises
     ------
     KeyError
-        If the type has no counterpart, such as ``variant``, year-month intervals, types that hold
-        vectors, and a ``void`` that is not inside another type.
+        If the type has no counterpart, such as ``void``, ``variant``, year-month intervals, and
+        types that hold vectors.
     """
     if is_vector(spark_type):
         return pa.list_(pa.float64())
