@@ -40,6 +40,9 @@ def planned(type_: pa.DataType, encoding: str | None = None) -> Column:
         # Types that do not exist in Spark.
         (pa.uint8(), "uint8", None), (pa.uint64(), "uint64", None), (pa.float16(), "float16", None),
         (pa.list_(pa.uint16()), "ndarray:uint16", None),
+        (pa.struct([("a", pa.uint8())]), "json", struct_of(a="uint8")),
+        (pa.struct([("a", pa.float16())]), "json", struct_of(a="float16")),
+        (pa.list_(pa.null()), "json", array_of("null")),
     ],
     ids=str,
 )  # fmt: skip
@@ -57,9 +60,6 @@ def test_each_arrow_type_has_an_encoding_and_a_spark_type_if_one_exists(
     [
         (pa.null(), "null"),
         (pa.time64("us"), "time64"),
-        (pa.list_(pa.null()), "list"),
-        (pa.struct([("a", pa.float16())]), "struct"),
-        (pa.struct([("a", pa.uint8())]), "struct"),
         (pa.month_day_nano_interval(), "month_day_nano_interval"),
         (pa.fixed_shape_tensor(pa.int8(), (2, 3), permutation=[1, 0]), ".*fixed_shape_tensor"),
         (pa.fixed_shape_tensor(pa.int8(), (2, 0)), ".*fixed_shape_tensor"),
