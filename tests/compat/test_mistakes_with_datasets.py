@@ -90,7 +90,7 @@ MISTAKES: list[Row] = [
     (lambda p, m: write(m, {}, columns=["a"]), TypeError, "a dict from column to encoding"),
     (lambda p, m: write(m, {}, shard_size=3), ValueError, "['shard_size']. Valid ones are columns"),
     (lambda p, m: write(m, {"a": None}), TypeError, "expected an integer, found NoneType"),
-    (lambda p, m: write(m, {"a": 1.5}), ValueError, "round it first"),
+    (lambda p, m: write(m, {"a": 1.5}), ValueError, "expected an integer, found float"),
     (lambda p, m: write(m, {"a": 1}), RuntimeError, "takes no more samples"),
     (lambda p, m: write(m, pd.DataFrame()), TypeError, "use pyarrow.Table.from_pandas(…)"),
     (lambda p, m: write(m, pa.table({"b": [1]})), KeyError, "the data has no column 'a'"),
