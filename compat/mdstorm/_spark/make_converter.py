@@ -369,4 +369,5 @@ def session_of(df: Any) -> SparkSession:
 def _is_stopped(session: Any) -> bool:
     if hasattr(session, "is_stopped"):  # Spark Connect
         return bool(session.is_stopped)
-    return session.sparkContext._jsc is None
+    context = getattr(session, "sparkContext", None)  # serverless compute has none
+    return context is not None and context._jsc is None

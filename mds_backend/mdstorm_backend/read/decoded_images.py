@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import check_integer, check_list, is_integer
@@ -235,7 +234,7 @@ class _EncodedImages:
         self._column, self._size, self._most = column, size, most
         values = as_arrow(batch[column.name])
         if pa.types.is_struct(values.type):
-            values = pc.struct_field(values, _FILE)
+            values = values.flatten()[values.type.get_field_index(_FILE)]
         self._files = values.to_pylist()
         nulls = batch.get(column.name + MASK_SUFFIX) if masked else None
         #: Rows that have an image, or a null that is not masked; other rows become black images.
