@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote, urlparse
@@ -446,9 +446,13 @@ def open_parquet_files(
             raise
         dataset = open_parquet(decoded, **options)
     if dataset.left_out and not dataset.schema.names:
-        found = ", ".join(f"{name!r} of type {type_}" for name, type_ in dataset.left_out.items())
         raise errors.NoMatchingFieldsError(
-            f"{dataset.url} has no column of a type that can be read, only {found}: convert one, "
-            "for example with Spark"
+            f"{dataset.url} has no column of a type that can be read, only "
+            f"{typed_columns(dataset.left_out)}: convert one, for example with Spark"
         )
     return dataset
+
+
+def typed_columns(types: Mapping[str, pa.DataType]) -> str:
+    """Return names of columns with their types, as messages list them."""
+    return ", ".join(f"{name!r} of type {type_}" for name, type_ in types.items())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from mdstorm._datasets.decoded_source import DecodedSource
+from mdstorm._datasets.sources import typed_columns
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection import shard_views
@@ -21,7 +23,12 @@ from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.process_transform import ProcessTransform, function_identity
 from mdstorm._transforms.row_transform import DeclaredTransform, RowTransform
 from mdstorm.cache import CacheBase, NullCache
-from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
+from mdstorm.errors import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    NoMatchingFieldsError,
+    UnsupportedArgumentError,
+)
 from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
@@ -78,11 +85,13 @@ def reader_options(
         If a cache is combined with a predicate that has to be evaluated on rows.
     """
     decoded = decoded_names(arguments.decode)
-    schema = select_fields(source.schema, arguments.schema_fields, decoded)
+    with _naming_columns_left_out(source):
+        schema = select_fields(source.schema, arguments.schema_fields, decoded)
     masks = tuple(arguments.null_masks or ())
     _check_read(schema, source.schema, [*(arguments.fill_nulls or ()), *masks])
     names = NullPolicy(schema, arguments.fill_nulls, masks).columns
-    source, filters, filter_columns, selection = _filtered(arguments, source, schema, batched)
+    with _naming_columns_left_out(source):
+        source, filters, filter_columns, selection = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
     sizes = arguments.size, masks, arguments.max_image_bytes
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
@@ -127,6 +136,25 @@ def reader_options(
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
         options = replace(options, keep=keep)
     return options
+
+
+@contextmanager
+def _naming_columns_left_out(source: SampleSource) -> Iterator[None]:
+    """Add the columns that cannot be read to errors about columns that do not exist."""
+    try:
+        yield
+    except (InvalidArgumentError, NoMatchingFieldsError) as error:
+        left_out = typed_columns(getattr(_stored(source), "left_out", {}))
+        if not left_out:
+            raise
+        raise type(error)(
+            f"{error}. The dataset also has {left_out}, which cannot be read"
+        ) from error
+
+
+def _stored(source: SampleSource) -> Any:
+    """Return the dataset as stored, without decoding."""
+    return source.stored if isinstance(source, DecodedSource) else source
 
 
 def _check_read(schema: Schema, stored: Schema, names: Iterable[str]) -> None:
@@ -179,7 +207,7 @@ def _filtered(
     selection: dict[str, str] = {}
     steps: list[Transform] = []
     filter_columns: list[str] = []
-    stored: Any = source.stored if isinstance(source, DecodedSource) else source
+    stored = _stored(source)
     if arguments.rowgroup_selector is not None:
         stored = select_row_groups(arguments.rowgroup_selector, stored)
     if arguments.filters is not None:

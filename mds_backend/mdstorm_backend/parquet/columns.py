@@ -23,7 +23,7 @@ from mdstorm_backend.format import Column, Schema, depth_of, numpy_dtype, plain_
 from mdstorm_backend.format.schema import Origin
 from mdstorm_backend.format.type_plan import plan_batch
 from mdstorm_backend.parquet.footers import Footer, RowGroup
-from mdstorm_backend.tables.snapshot import TableField
+from mdstorm_backend.tables.snapshot import TableField, UnsupportedType
 
 
 def columns_of(
@@ -82,6 +82,20 @@ def _planned(fields: pa.Schema) -> tuple[list[Column], dict[str, pa.DataType]]:
         kept = [field for field in fields if field.name not in left_out]
         planned = plan_batch(pa.schema(kept), None) if kept else Schema(())
     return [*planned], left_out
+
+
+def without_encrypted(schema: pa.Schema, footers: Sequence[Footer]) -> pa.Schema:
+    """Return a schema in which columns that a file encrypts have an `UnsupportedType`."""
+    encrypted = {name for footer in footers for name in footer.encrypted}
+    if not encrypted:
+        return schema
+    fields = [
+        field.with_type(UnsupportedType(f"{field.type} (encrypted)"))
+        if field.name in encrypted
+        else field
+        for field in schema
+    ]
+    return pa.schema(fields, schema.metadata)
 
 
 def common_schema(schemas: Sequence[pa.Schema], urls: Sequence[str]) -> pa.Schema:

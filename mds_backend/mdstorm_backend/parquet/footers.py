@@ -20,7 +20,11 @@ import pyarrow.parquet as pq
 from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.cache.download import with_retries
-from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    DatasetNotFoundError,
+    UnsupportedTableError,
+)
 from mdstorm_backend.format.index import INDEX_NAME
 from mdstorm_backend.storage import Location
 
@@ -97,12 +101,22 @@ Struct: TypeAlias = dict[int, Any]
 
 #: Operating system errors that occur if a path in a table's log does not lead to a file.
 _NO_FILE = {errno.EINVAL, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG}
-#: Field numbers in a ``ColumnMetaData`` and in its ``Statistics``.
+#: Field numbers in a ``ColumnChunk``, in its ``ColumnMetaData`` and in the ``Statistics`` of that.
+METADATA, _CRYPTO = 3, 8
 VALUES, STATISTICS = 5, 12
 NULLS, MAX, MIN = 3, 5, 6
-_CHUNK: Wanted = {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}}
-#: Fields of a footer to keep: row groups, their columns, and the metadata of each column.
-_FOOTER_FIELDS: Wanted = {4: [{1: [{3: _CHUNK}]}]}
+_CHUNK: Wanted = {
+    METADATA: {VALUES: int, STATISTICS: {NULLS: int, MAX: bytes, MIN: bytes}},
+    _CRYPTO: {},
+}
+#: Fields of a footer to keep: row groups and their columns.
+_FOOTER_FIELDS: Wanted = {4: [{1: [_CHUNK]}]}
+#: The last bytes of a file whose footer is encrypted, and the advice for encrypted data.
+_ENCRYPTED = b"PARE"
+READ_WITH_KEYS = (
+    "mdstorm has no keys: read it with Spark or pyarrow, which can have them, and write the rows "
+    "without encryption, or pass Spark's DataFrame to make_spark_converter"
+)
 #: Number of bytes to read first at the end of a file; nearly all footers are shorter.
 _TAIL = 64 << 10
 
@@ -122,6 +136,8 @@ class Footer:
         arrays, whose statistics count null rows, null elements and empty arrays alike.
     lengths : dict of str to set of int
         Lengths of a column's arrays: the mean length in each row group, rounded down and up.
+    encrypted : frozenset of str
+        Columns of which at least a part is encrypted.
     """
 
     schema: pa.Schema
@@ -129,6 +145,7 @@ class Footer:
     nbytes: tuple[int, ...]
     nulls: dict[str, int | None]
     lengths: dict[str, set[int]]
+    encrypted: frozenset[str] = frozenset()
 
 
 def read_footers(
@@ -151,6 +168,8 @@ def read_footers(
         If a file is missing.
     CorruptDatasetError
         If a file is not a Parquet file.
+    UnsupportedTableError
+        If a footer is encrypted.
     CredentialsError, StorageError
         If the storage denies access or fails.
     """
@@ -168,14 +187,17 @@ def read_chunks(
         The footer. Do not access columns of its row groups, because pyarrow ends the process if
         they are damaged.
     chunks : list of list of Struct
-        For each row group, the ``ColumnMetaData`` of its columns, with the fields above.
+        For each row group, the ``ColumnChunk`` of each column, with the fields above.
     """
     url = location.file_url(file.name)
     tail = _tail(location, file, options)
     metadata = parsed(pa.py_buffer(tail), url)
     try:
-        groups = read_struct(tail[-8 - metadata.serialized_size : -8], _FOOTER_FIELDS).get(4, [])
-        chunks = [[column[3] for column in group[1]] for group in groups]
+        # The footer's length includes a signature if columns are encrypted.
+        length = int.from_bytes(tail[-8:-4], "little")
+        chunks = [
+            group[1] for group in read_struct(tail[-8 - length : -8], _FOOTER_FIELDS).get(4, [])
+        ]
         _check_counts(metadata, chunks)
     except (KeyError, ValueError) as error:
         raise CorruptDatasetError.of_file(url, f"has a damaged footer: {error}") from error
@@ -191,7 +213,8 @@ def _check_counts(metadata: pq.FileMetaData, chunks: Sequence[Sequence[Struct]])
         if rows < 0 or metadata.row_group(number).total_byte_size < 0:
             raise ValueError(f"row group {number} declares a negative number of rows or bytes")
         for chunk, more in zip(columns, may_be_more, strict=True):
-            values, nulls = chunk[VALUES], chunk.get(STATISTICS, {}).get(NULLS) or 0
+            stored = chunk[METADATA]
+            values, nulls = stored[VALUES], stored.get(STATISTICS, {}).get(NULLS) or 0
             if values < rows or (values > rows and not more) or not 0 <= nulls <= values:
                 raise ValueError(
                     f"row group {number} declares {rows} rows, but {values} values in a column, "
@@ -207,14 +230,17 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
     rows = tuple(group.num_rows for group in groups)
     nulls: dict[str, int | None] = {}
     lengths: dict[str, set[int]] = {}
+    encrypted: set[str] = set()
     fields = (field for field in schema for _ in range(_num_leaves(field.type)))
     for number, column in enumerate(fields):
         leaf, name = metadata.schema.column(number), column.name
+        if any(_CRYPTO in columns[number] for columns in chunks):
+            encrypted.add(name)
         if leaf.max_definition_level == 0:
             continue
         is_scalar = not pa.types.is_nested(column.type)
         for num_rows, columns in zip(rows, chunks, strict=True):
-            chunk = columns[number]
+            chunk = columns[number][METADATA]
             count = chunk.get(STATISTICS, {}).get(NULLS)
             if count is None or (count and not is_scalar):
                 nulls[name] = None
@@ -223,7 +249,8 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
             if leaf.max_repetition_level == 1 and num_rows:
                 mean, rest = divmod(chunk[VALUES], num_rows)
                 lengths.setdefault(name, set()).update({mean, mean + bool(rest)})
-    return Footer(schema, rows, tuple(group.total_byte_size for group in groups), nulls, lengths)
+    nbytes = tuple(group.total_byte_size for group in groups)
+    return Footer(schema, rows, nbytes, nulls, lengths, frozenset(encrypted))
 
 
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
@@ -270,11 +297,17 @@ def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:
     ------
     CorruptDatasetError
         If there is no valid footer.
+    UnsupportedTableError
+        If the footer is encrypted.
     """
     try:
         return pq.read_metadata(pa.BufferReader(content))
     # UnicodeDecodeError is raised for an invalid name.
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if content[-4:].to_pybytes() == _ENCRYPTED:
+            raise UnsupportedTableError(
+                f"{url} is an encrypted Parquet file, and {READ_WITH_KEYS}", url=url
+            ) from error
         if "Unrecognized type" in str(error):
             found = (
                 f"holds columns of a type that pyarrow {pa.__version__} does not support "

@@ -86,8 +86,8 @@ def open_parquet(
         If there is no URL, URLs are in different stores, or `as_of` is given for files that are
         not a table.
     UnsupportedTableError
-        If the files are part of a table, are an unsupported kind of table, or were left unfinished
-        by a Spark job.
+        If the files are part of a table, are an unsupported kind of table, are encrypted, or were
+        left unfinished by a Spark job.
     MissingDependencyError
         If the URL is a table, and the library that reads its log is not installed.
     CredentialsError, StorageError
@@ -157,7 +157,7 @@ def _open_files(
     ]
     stored = columns.common_schema([footer.schema for footer in found], file_urls)
     fields += [field for field in stored if field.name not in partition_columns]
-    arrow = pa.schema(fields, stored.metadata)
+    arrow = columns.without_encrypted(pa.schema(fields, stored.metadata), found)
     schema, left_out = columns.columns_of(arrow, found, row_groups, url)
     text = "\n".join(
         f"{file.name} {file.size} {file.identity} {footer.rows}"
@@ -375,6 +375,7 @@ def _open_table(
             footer = _renamed(next(found), stored, names, file_url)
         described.append(footer)
         row_groups += _live_row_groups(file, info.name, file_url, footer, whole=whole)
+    arrow = columns.without_encrypted(arrow, described)
     schema, left_out = columns.columns_of(arrow, described, row_groups, url)
     return ParquetDataset(
         url,
@@ -453,7 +454,8 @@ def _renamed(
     nulls: dict[str, int | None] = {n: sum(footer.rows) for n in names if n not in places}
     nulls |= {name: footer.nulls[at] for name, at in places.items() if at in footer.nulls}
     lengths = {name: footer.lengths[at] for name, at in places.items() if at in footer.lengths}
-    return footers.Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths)
+    encrypted = frozenset(name for name, at in places.items() if at in footer.encrypted)
+    return footers.Footer(stored.schema, footer.rows, footer.nbytes, nulls, lengths, encrypted)
 
 
 def _live_row_groups(

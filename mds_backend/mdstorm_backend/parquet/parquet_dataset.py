@@ -363,7 +363,7 @@ def _joined(bounds: Sequence[Bounds]) -> Bounds:
 
 
 def _bounds(chunk: footers.Struct, read: Callable[[bytes], Any]) -> tuple[Any, Any] | None:
-    statistics = chunk.get(footers.STATISTICS, {})
+    statistics = chunk[footers.METADATA].get(footers.STATISTICS, {})
     try:
         low, high = read(statistics[footers.MIN]), read(statistics[footers.MAX])
     except (ArithmeticError, KeyError, ValueError):  # missing or damaged statistics

@@ -30,7 +30,7 @@ from mdstorm_backend.format.values.batch import (
     take_values,
 )
 from mdstorm_backend.parquet.columns import StoredColumns, filtered, ordinals_of, stored_batches
-from mdstorm_backend.parquet.footers import RowGroup
+from mdstorm_backend.parquet.footers import READ_WITH_KEYS, RowGroup
 from mdstorm_backend.read.batch_formats import column_to_numpy
 from mdstorm_backend.read.logical import to_logical
 from mdstorm_backend.read.shard import Rows, Shard, contiguous
@@ -97,7 +97,7 @@ class ParquetShard(Shard):
         DatasetNotFoundError
             If the file is missing.
         UnsupportedTableError
-            If pyarrow does not support how the file is stored.
+            If pyarrow does not support how the file is stored, or a column is encrypted.
         """
         found = self._chunks(columns, exact_nulls=exact_nulls)
         if any(len(chunks) > 1 for chunks in found.values()):
@@ -181,6 +181,12 @@ class ParquetShard(Shard):
                 url=self.url,
             ) from error
         except (pa.ArrowException, OSError) as error:
+            if "decrypt" in str(error):
+                raise UnsupportedTableError(
+                    f"{self.url} has encrypted columns, at least one of {[*columns]}, and "
+                    f"{READ_WITH_KEYS}, or read other columns",
+                    url=self.url,
+                ) from error
             raise CorruptDatasetError.of_file(
                 self.url, f"holds a row group that cannot be read ({error})"
             ) from error
