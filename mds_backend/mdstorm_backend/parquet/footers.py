@@ -45,11 +45,14 @@ class ParquetFileInfo:
     identity : str
         State of the content according to the storage: a modification time, a tag, or both; "" if
         the storage provides neither.
+    table_version : int or None
+        The version of a table whose manifest or log states the size; None if it was listed.
     """
 
     name: str
     size: int
     identity: str = ""
+    table_version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +114,9 @@ _CHUNK: Wanted = {
 }
 #: Fields of a footer to keep: row groups and their columns.
 _FOOTER_FIELDS: Wanted = {4: [{1: [_CHUNK]}]}
-#: The last bytes of a file whose footer is encrypted, and the advice for encrypted data.
-_ENCRYPTED = b"PARE"
+#: The last bytes of a file, and those of a file whose footer is encrypted.
+_MAGIC, _ENCRYPTED = b"PAR1", b"PARE"
+#: The advice for encrypted data.
 READ_WITH_KEYS = (
     "mdstorm has no keys: read it with Spark or pyarrow, which can have them, and write the rows "
     "without encryption, or pass Spark's DataFrame to make_spark_converter"
@@ -191,7 +195,11 @@ def read_chunks(
     """
     url = location.file_url(file.name)
     tail = _tail(location, file, options)
-    metadata = parsed(pa.py_buffer(tail), url)
+    try:
+        metadata = parsed(pa.py_buffer(tail), url)
+    except CorruptDatasetError:
+        check_size(location, file)
+        raise
     try:
         # The footer's length includes a signature if columns are encrypted.
         length = int.from_bytes(tail[-8:-4], "little")
@@ -256,6 +264,7 @@ def _read(location: Location, file: ParquetFileInfo, options: CacheOptions) -> F
 def _tail(location: Location, file: ParquetFileInfo, options: CacheOptions) -> bytes:
     """Read the end of a file, including its whole footer."""
     if file.size == 0:
+        check_size(location, file)
         url = location.file_url(file.name)
         raise CorruptDatasetError(
             f"{url} is empty, without even a Parquet footer. Copy the file again, write the "
@@ -283,11 +292,38 @@ def _last(location: Location, file: ParquetFileInfo, size: int, options: CacheOp
             raise CorruptDatasetError.of_file(url, f"is not a file ({error.strerror})") from error
         if not isinstance(error, FileNotFoundError):
             raise
+        if file.table_version is not None:
+            raise missing_file(url, file.table_version) from error
         raise DatasetNotFoundError(
             f"{url} was deleted while the dataset was being opened: wait until the job that writes "
             "to it has ended",
             url=url,
         ) from error
+
+
+def check_size(location: Location, file: ParquetFileInfo) -> None:
+    """Check that a table records the size that its file has, if that is a Parquet file.
+
+    Other files were truncated or replaced, as far as can be known.
+
+    Raises
+    ------
+    UnsupportedTableError
+        If the sizes differ.
+    """
+    if file.table_version is None:
+        return
+    size = location.size(file.name)
+    if size is None or size == file.size:
+        return
+    if location.read_range(file.name, max(size - len(_MAGIC), 0), size) == _MAGIC:
+        url = location.file_url(file.name)
+        raise UnsupportedTableError(
+            f"{url} has {size} bytes, and the table's manifest or log says {file.size}: the file "
+            "was replaced, or the size was never right. Open the newest version, or write the "
+            "table's files again with Spark, for Iceberg with CALL system.rewrite_data_files",
+            url=url,
+        )
 
 
 def parsed(content: pa.Buffer, url: str) -> pq.FileMetaData:

@@ -357,10 +357,7 @@ def _open_table(
     fields = {field.name: field for field in table.fields}
     is_whole = [not keep_row_groups and _is_described(file, table) for file in table.files]
     read = [info for info, whole in zip(infos, is_whole, strict=True) if not whole]
-    try:
-        found = iter(footers.read_footers(base, read, cache or CacheOptions()))
-    except errors.DatasetNotFoundError as error:
-        raise footers.missing_file(error.url, table.version) from error
+    found = iter(footers.read_footers(base, read, cache or CacheOptions()))
     stored = columns.StoredColumns(arrow, fields)
     names = [name for name in fields if name not in table.partition_columns]
     described: list[footers.Footer] = []
@@ -426,7 +423,7 @@ def _located(
         base = _common_directory([one.url for one in found], root)
         names = [one.url[len(base.url) + 1 :] for one in found]
     infos = tuple(
-        footers.ParquetFileInfo(name, file.size, str(file.modified))
+        footers.ParquetFileInfo(name, file.size, str(file.modified), table.version)
         for name, file in zip(names, table.files, strict=True)
     )
     return base, infos

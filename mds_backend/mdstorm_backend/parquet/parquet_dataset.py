@@ -229,6 +229,8 @@ class ParquetDataset(SampleDataset):
             If the file is missing.
         CorruptDatasetError
             If it is not a Parquet file, or its size has changed since the dataset was opened.
+        UnsupportedTableError
+            If it has another size than the table's manifest or log records.
         """
         return self._open_file(group.path)
 
@@ -258,7 +260,7 @@ def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
     through the shard cache. The function does not keep the dataset alive.
     """
     location, fingerprint, cache = dataset.location, dataset.fingerprint, dataset.cache
-    table_version = dataset.table_version
+    files = {file.name: file for file in dataset.files}
     infos = {f.name: ShardInfo((), (), (), 0, FileInfo(f.name, f.size, {})) for f in dataset.files}
 
     @lru_cache(1)
@@ -272,14 +274,15 @@ def _file_opener(dataset: ParquetDataset) -> Callable[[str], pq.ParquetFile]:
         try:
             data = pa.py_buffer(source().open(infos[name]))
         except DatasetNotFoundError as error:
-            if table_version is not None:
-                raise footers.missing_file(url, table_version) from error
+            if (version := files[name].table_version) is not None:
+                raise footers.missing_file(url, version) from error
             raise DatasetNotFoundError(
                 f"{url} is gone, but existed when the dataset was opened. Restore it, or open "
                 "the dataset again",
                 url=url,
             ) from error
         except CorruptDatasetError as error:
+            footers.check_size(location, files[name])
             raise CorruptDatasetError(
                 f"{url} no longer has {infos[name].raw_data.bytes} bytes, as it did when the "
                 "dataset was opened: it was rewritten or truncated. Open the dataset again",

@@ -29,7 +29,7 @@ from mdstorm_backend.errors import (  # noqa: E402
     DatasetNotFoundError,
     UnsupportedTableError,
 )
-from mdstorm_backend.parquet import ParquetDataset, open_parquet  # noqa: E402
+from mdstorm_backend.parquet import ParquetDataset, open_parquet, value_bounds  # noqa: E402
 from mdstorm_backend.tables import AsOf, iceberg  # noqa: E402
 
 UTC = dt.timezone.utc
@@ -301,6 +301,33 @@ def test_missing_partition_columns_are_read_from_the_manifest(tmp_path: Path) ->
     dataset = replace(dataset, files=files)
     shards = [dataset.shard(i).sample(0) for i in range(2)]
     assert {row["n"]: row["d"] for row in shards} == {1: np.datetime64(day), 2: None}
+
+
+def read_rows(dataset: ParquetDataset) -> None:
+    dataset.to_table()
+
+
+def read_bounds(dataset: ParquetDataset) -> None:
+    value_bounds(dataset, ["n"])
+
+
+@pytest.mark.parametrize("keep_row_groups", [False, True])
+@pytest.mark.parametrize(
+    ("read", "padding"),
+    [(read_rows, 0), (read_rows, 5_000), (read_rows, 100_000), (read_bounds, 5_000)],
+)
+def test_file_of_another_size_than_the_manifest_has_raises_error_with_both_sizes(
+    read: Callable[[ParquetDataset], None], keep_row_groups: bool, padding: int, table: Table
+) -> None:
+    path = Path(max(tables.live_files(table)).removeprefix("file://"))
+    stored, recorded = pq.read_table(path, partitioning=None), path.stat().st_size
+    more = {"padding": "x" * padding} if padding else {}
+    pq.write_table(stored.replace_schema_metadata(more), path, write_statistics=bool(padding))
+    actual = path.stat().st_size
+    assert (actual > recorded) == bool(padding)
+    named = rf"{path.name} has {actual} bytes, and the table's manifest or log says {recorded}"
+    with pytest.raises(UnsupportedTableError, match=named):
+        read(open_parquet(table.location(), keep_row_groups=keep_row_groups))
 
 
 def test_pinned_snapshot_keeps_its_columns_after_a_column_was_added(table: Table) -> None:
