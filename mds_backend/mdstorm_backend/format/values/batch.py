@@ -132,7 +132,8 @@ def too_large(what: str) -> InvalidArgumentError:
     """Return the error for values that do not fit into one Arrow array, whose offsets are int32."""
     return InvalidArgumentError(
         f"{what} takes more than 2 GiB in one batch, which one Arrow array cannot hold: use a "
-        "smaller batch_size, or leave it out with columns=[…]"
+        "smaller batch_size or, in make_batch_reader, whose batches are row groups, "
+        "shuffle_row_drop_partitions=2 or more, which splits them. Or read other columns"
     )
 
 
