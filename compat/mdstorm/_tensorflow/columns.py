@@ -185,8 +185,9 @@ def _check_lengths(lengths: list[Any], spec: ColumnSpec) -> None:
         found = ", ".join(str(length) for length in lengths[:20])
         raise UnequalLengthsError(
             f"Length of all values in column {spec.name!r} are expected to be the same length. Got "
-            f"the following set of lengths: '{found}'. Pad them in a transform_spec, or leave the "
-            "column out with schema_fields"
+            f"the following set of lengths: '{found}'. Pad them in a transform_spec, leave the "
+            "column out with schema_fields, or use make_tf_dataset of a converter, where arrays of "
+            "different shapes are a RaggedTensor"
         )
 
 

@@ -14,6 +14,7 @@ from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.errors import TransformError
 from mdstorm.pytorch import DataLoader
 from mdstorm.spark import make_spark_converter
+from mdstorm.tf_utils import make_petastorm_dataset
 from mdstorm.unischema import UnischemaField
 
 COUNTS = [1, 2, 3, 0, 2, 2]
@@ -76,6 +77,22 @@ def test_arrays_of_different_shapes_are_a_ragged_tensor(
     for box, n in zip(found, COUNTS, strict=True):
         values = box.to_list() if isinstance(box, tf.RaggedTensor) else box.numpy().tolist()
         assert values == made(n, size).tolist()
+
+
+@with_each_shape
+def test_arrays_of_different_shapes_in_a_dataset_over_a_batch_reader_raise_error_with_remedies(
+    tmp_path: Path, shape: tuple[int | None, ...], size: Any
+) -> None:
+    path = tmp_path / "boxes.parquet"
+    pq.write_table(pa.table({"n": [2, 2, 1, 2]}), path, row_group_size=2)
+    spec = spec_of(shape, size)
+    with make_batch_reader(
+        path.as_uri(), transform_spec=spec, shuffle_row_groups=False, num_epochs=1
+    ) as reader:
+        batches = iter(make_petastorm_dataset(reader))
+        np.testing.assert_array_equal(next(batches).boxes.numpy(), [made(2, size)] * 2)
+        with pytest.raises(Exception, match=r"Got the following set of lengths.*make_tf_dataset"):
+            next(batches)
 
 
 def test_array_with_another_fixed_dimension_raises_error(url: str) -> None:
