@@ -15,7 +15,7 @@ from mdstorm._rows import cells
 from mdstorm._transforms.pandas_transform import batch_to_frame, is_missing
 from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.base import cached_property, require
+from mdstorm_backend.base import cached_property, naming, require
 from mdstorm_backend.format import Batch, Column, Schema, Values, num_rows, take_values
 
 if TYPE_CHECKING:
@@ -147,11 +147,12 @@ def predicate_mask(predicate: petastorm_predicates.PredicateBase, rows: FieldRow
     """Return a mask of the rows that a predicate includes."""
     if not len(rows):
         return np.empty(0, np.bool_)
-    for class_, vectorised in _VECTORISED.items():
-        # A subclass may override do_include.
-        if isinstance(predicate, class_) and type(predicate).do_include is class_.do_include:
-            return vectorised(predicate, rows)
-    return _mask_by_calling(predicate, rows)
+    with naming("predicate", getattr(predicate, "_predicate_func", predicate)):
+        for class_, vectorised in _VECTORISED.items():
+            # A subclass may override do_include.
+            if isinstance(predicate, class_) and type(predicate).do_include is class_.do_include:
+                return vectorised(predicate, rows)
+        return _mask_by_calling(predicate, rows)
 
 
 def _mask_by_calling(

@@ -15,6 +15,7 @@ from mdstorm._transforms import row_transform
 from mdstorm.errors import TransformError
 from mdstorm.transform import EditedField, TransformSpec
 from mdstorm_backend import format as mds
+from mdstorm_backend.base import naming
 from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects, scalars_to_numpy
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class PandasTransform(row_transform.DeclaredTransform):
             return self.without_rows(batch)
         frame = batch_to_frame(batch, self.schema)
         if self.spec.func is not None:
-            with row_transform.naming(self.spec.func):
+            with naming("TransformSpec function", self.spec.func):
                 frame = self.spec.func(frame)
         columns = self._select(frame)
         return {name: self._to_values(name, frame[name]) for name in columns}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from mdstorm._array_files import fits_shape
 from mdstorm._rows import cells
 from mdstorm.errors import NoMatchingFieldsError, RowTransformError, TransformError
 from mdstorm.transform import EditedField, TransformSpec, warn_of_unknown
-from mdstorm_backend.base import choose_among
+from mdstorm_backend.base import choose_among, naming
 from mdstorm_backend.format import Batch, Schema, Values, num_rows
 from mdstorm_backend.read import objects
 
@@ -81,18 +80,6 @@ class DeclaredTransform:
         """Convert a declared column with `as_declared`; return other columns unchanged."""
         field = self.edited.get(name)
         return values if field is None else as_declared(values, field)
-
-
-@contextmanager
-def naming(function: Callable[..., Any]) -> Iterator[None]:
-    """Add a note that names the user's function to any error that it raises."""
-    try:
-        yield
-    except Exception as error:
-        if hasattr(error, "add_note"):  # since Python 3.11
-            name = getattr(function, "__qualname__", repr(function))
-            error.add_note(f"The TransformSpec function {name} raised this error.")
-        raise
 
 
 def declared_dtype(numpy_type: Any) -> np.dtype[Any]:
@@ -257,7 +244,7 @@ class RowTransform(DeclaredTransform):
             kept = {name: self._decoded(name, batch[name]) for name in self.columns}
             return {name: self.enforce(name, values) for name, values in kept.items()}
         given = {name: cells(batch[name], self.schema.get(name)) for name in self.names}
-        with naming(self.spec.func):
+        with naming("TransformSpec function", self.spec.func):
             rows = [
                 self.spec.func(dict(zip(self.names, row, strict=True)))
                 for row in zip(*given.values(), strict=True)

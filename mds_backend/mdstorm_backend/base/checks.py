@@ -6,7 +6,8 @@ import json
 import math
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
@@ -170,3 +171,23 @@ def warn_user(message: str, category: type[Warning] = UserWarning) -> None:
 def is_ours(module: str) -> bool:
     """Whether a module name belongs to one of mdstorm's packages."""
     return module.partition(".")[0] in _OURS
+
+
+@contextmanager
+def naming(kind: str, function: object) -> Iterator[None]:
+    """Add a note that names the user's function to any error that it raises.
+
+    Parameters
+    ----------
+    kind : str
+        What the function is, such as ``"predicate"``.
+    function : object
+        The function, or another object that is called.
+    """
+    try:
+        yield
+    except Exception as error:
+        if hasattr(error, "add_note"):  # since Python 3.11
+            name = getattr(function, "__qualname__", repr(function))
+            error.add_note(f"The {kind} {name} raised this error.")
+        raise

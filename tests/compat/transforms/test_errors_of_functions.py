@@ -1,6 +1,7 @@
-"""Errors that the functions of transforms raise."""
+"""Errors that the user's functions raise have a note that names the function."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,30 @@ import pyarrow.parquet as pq
 import pytest
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
+from mdstorm.predicates import PredicateBase, in_lambda, in_negate
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 
 
 def scale_pixels(rows: Any) -> Any:
     return rows["pixels"]
+
+
+def is_bright(_id: int) -> bool:
+    raise KeyError("pixels")
+
+
+class Bright(PredicateBase):
+    def get_fields(self) -> set[str]:
+        return {"id"}
+
+    def do_include(self, values: dict[str, Any]) -> bool:
+        return bool(values["pixels"])
+
+
+def notes_of(call: Callable[[], Any]) -> list[str]:
+    with pytest.raises(KeyError, match="pixels") as caught:
+        call()
+    return list(getattr(caught.value, "__notes__", []))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # make_reader recommends make_batch_reader
@@ -24,7 +45,43 @@ def test_key_error_in_a_function_names_the_function(tmp_path: Path, make: Any, p
     pq.write_table(pa.table({"id": [0, 1]}), path)
     spec = TransformSpec(scale_pixels)
     reader = make(path.as_uri(), transform_spec=spec, reader_pool_type=pool, workers_count=1)
-    with reader, pytest.raises(KeyError, match="pixels") as caught:
-        list(reader)
-    notes = getattr(caught.value, "__notes__", [])
+    with reader:
+        notes = notes_of(lambda: list(reader))
     assert notes[0] == "The TransformSpec function scale_pixels raised this error."
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # make_reader recommends make_batch_reader
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
+@pytest.mark.parametrize("make", [make_batch_reader, make_reader])
+@pytest.mark.parametrize("pool", ["thread", "process"])
+@pytest.mark.parametrize(
+    ("predicate", "name"),
+    [
+        (in_lambda(["id"], is_bright), "is_bright"),
+        (in_negate(in_lambda(["id"], is_bright)), "is_bright"),
+        (Bright(), "Bright"),
+    ],
+    ids=["function", "negated", "class"],
+)
+def test_key_error_in_a_predicate_names_the_predicate(
+    predicate: PredicateBase, name: str, tmp_path: Path, make: Any, pool: str
+) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"id": [0, 1]}), path)
+    with make(path.as_uri(), predicate=predicate, reader_pool_type=pool, workers_count=1) as reader:
+        notes = notes_of(lambda: list(reader))
+    assert notes[0].startswith("The predicate ")
+    assert name in notes[0]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_key_error_in_batch_map_names_the_function(tmp_path: Path, workers: int) -> None:
+    with MDSWriter(out=str(tmp_path), columns={"id": "int"}) as writer:
+        writer.write({"id": 1})
+    dataset = StreamingDataset(local=str(tmp_path), batch_size=1)
+    loader = StreamingDataLoader(dataset, 1, batch_map=scale_pixels, num_workers=workers)
+    with pytest.raises(KeyError, match="pixels") as caught:
+        next(iter(loader))
+    shown = [str(caught.value), *getattr(caught.value, "__notes__", [])]
+    assert any("The batch_map function scale_pixels raised this error." in each for each in shown)

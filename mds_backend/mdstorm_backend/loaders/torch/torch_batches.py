@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
+from mdstorm_backend.base import naming
 from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
@@ -144,7 +145,8 @@ def mapped(batch_map: BatchMap, batch: Any) -> Any:
     TransformError
         If the function returns None.
     """
-    found = batch_map(batch)
+    with naming("batch_map function", batch_map):
+        found = batch_map(batch)
     if found is None:
         name = getattr(batch_map, "__qualname__", repr(batch_map))
         raise TransformError(
