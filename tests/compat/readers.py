@@ -60,8 +60,7 @@ def stop_readers() -> None:
 
 def continue_as_another_process() -> None:
     """Forget which epochs this process has read, so that the next reader starts with the first."""
-    options.next_epochs.clear()
-    options.tried_passes.clear()
+    options.successions.clear()
 
 
 class ItemReader:

@@ -34,16 +34,14 @@ from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.format import Batch, Schema, holds_decimals
-from mdstorm_backend.loaders import NullPolicy, ReaderOptions
-from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, World, find_world
+from mdstorm_backend.loaders import Epochs, Following, NullPolicy, ReaderOptions, Succession
+from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, Position, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
 
 _logger = logging.getLogger(__name__)
 _warned = False
-#: First epoch of the next loader, for each share that was read without a seed.
-next_epochs: dict[tuple[Any, ...], int] = {}
-#: The value of `ReaderOptions.tried` for each share.
-tried_passes: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
+#: The loaders of each share that was read without a seed.
+successions: dict[tuple[Any, ...], Succession] = {}
 Framework: TypeAlias = Literal["PyTorch", "TensorFlow"]
 _FORMS = {"PyTorch": "a list of Decimal", "TensorFlow": "text"}
 
@@ -128,9 +126,8 @@ def reader_options(
         on_corrupt=arguments.on_corrupt,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
-        first_epoch=begins.find if begins else int,
+        first=begins.following if begins else None,
         on_pass=begins if arguments.is_share else _warn_of_whole_passes,
-        tried=begins.tried if begins else None,
     )
     if is_kept:
         keep = KeptShares(cache, options, spec, filters=filters, batched=batched)
@@ -303,7 +300,7 @@ class Steps:
         return batch if self._change is None else self._change(batch)
 
 
-def _warn_of_whole_passes(_epoch: int) -> None:
+def _warn_of_whole_passes(_epochs: Epochs) -> None:
     """Log a warning, once per process, if there are several processes and each reads all rows.
 
     Invalid launcher variables are also logged rather than raised, because no data depends on them.
@@ -371,36 +368,33 @@ def sample_order(
 class FirstEpoch:
     """The first epoch of a loader.
 
-    Calling an instance with the first epoch of a pass records that pass, so that later loaders do
-    not repeat its epochs.
+    Calling an instance when a pass begins records that pass, so that later loaders do not repeat
+    its epochs.
 
     Attributes
     ----------
     share : tuple
         Identifies the data: URL, rank and world size.
-    num_epochs : int
-        Epochs per pass.
     epoch : int
         The lower bound, which is the next epoch when the loader was created, possibly in another
         process.
     """
 
     share: tuple[Any, ...]
-    num_epochs: int
     epoch: int
 
-    def __call__(self, epoch: int) -> None:
-        before = next_epochs.get(self.share, 0)
-        next_epochs[self.share] = max(epoch + self.num_epochs, before)
+    def __call__(self, epochs: Epochs) -> None:
+        _succession_of(self.share).record(epochs)
 
-    @property
-    def tried(self) -> set[tuple[int, int]]:
-        """The value of `ReaderOptions.tried` for loaders of this share."""
-        return tried_passes.setdefault(self.share, set())
+    def following(self) -> Following:
+        """Return the first epoch for a loader that begins now, and whether it may peek."""
+        found = _succession_of(self.share).following()
+        own = Following(Position(self.epoch), True)
+        return own if self.epoch > found.position.epoch else found
 
-    def find(self) -> int:
-        """Return the first epoch for a loader that begins now."""
-        return max(self.epoch, next_epochs.get(self.share, 0))
+
+def _succession_of(share: tuple[Any, ...]) -> Succession:
+    return successions.setdefault(share, Succession())
 
 
 def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
@@ -414,7 +408,7 @@ def first_epoch(arguments: ReaderArguments, url: str) -> FirstEpoch | None:
     if not (shuffles and arguments.is_share) or _seed(arguments, is_shared=False) is not None:
         return None
     share = (url, arguments.cur_shard, arguments.shard_count)
-    return FirstEpoch(share, arguments.num_epochs or 1, next_epochs.get(share, 0))
+    return FirstEpoch(share, _succession_of(share).following().position.epoch)
 
 
 def draws_seed(arguments: ReaderArguments) -> bool:

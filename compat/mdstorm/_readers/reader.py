@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, TypeAlias
 from weakref import WeakSet
 
@@ -89,6 +90,10 @@ class Reader(Described, OwnContext):
             overlap=overlap,
             begins=reading.first_epoch(arguments, opened.source.url),
         )
+        #: The passes of this reader, and of loaders over it, have their own permutations.
+        self._mdstorm_succession = loaders.Succession(options.first)
+        recorded = partial(_record_pass, self._mdstorm_succession, options.on_pass)
+        options = replace(options, first=self._mdstorm_succession.following, on_pass=recorded)
         #: Decimal columns that loaders warn about; empty if the user declared a schema.
         inferred = options.output_columns if opened.inferred else ()
         self._mdstorm_undecided = reading.undecided_decimals(options, arguments, inferred)
@@ -119,13 +124,9 @@ class Reader(Described, OwnContext):
                 "rows, or the predicate, filters or selector exclude all of its row groups"
             )
         self._mdstorm_untouched = True
-        #: First epoch of the next loader over this reader. Every pass has its own permutations.
-        self._mdstorm_next_epoch = options.first_epoch()
         #: Name of the loader that reads this reader's data; None while the reader is iterated
         #: directly.
         self._mdstorm_owner: str | None = None
-        #: See `ReaderOptions.tried`.
-        self._mdstorm_tried = set() if options.tried is None else options.tried
         #: The loaders over this reader; `set_epoch` also applies to their next passes.
         self._mdstorm_loaders: WeakSet[loaders.Loader] = WeakSet()
         self._mdstorm_lock = threading.RLock()
@@ -176,7 +177,6 @@ class Reader(Described, OwnContext):
                 self._mdstorm_check_running()
                 if self._mdstorm_untouched:
                     self._mdstorm_owner = None
-                    self._mdstorm_next_epoch += self.num_epochs or 1
                 self._mdstorm_untouched = False
                 # If the reader is empty, its constructor has already warned.
                 for item in () if self._mdstorm_is_empty else self._mdstorm_cursor:
@@ -221,7 +221,7 @@ class Reader(Described, OwnContext):
         """
         with self._mdstorm_lock:
             self._mdstorm_cursor.set_epoch(epoch)
-            self._mdstorm_next_epoch = epoch
+            self._mdstorm_succession.set_next(epoch)
             for loader in list(self._mdstorm_loaders):
                 loader.set_epoch(epoch)
 
@@ -348,6 +348,16 @@ class Reader(Described, OwnContext):
             )
 
 
+def _record_pass(
+    succession: loaders.Succession,
+    record: Callable[[loaders.Epochs], None] | None,
+    epochs: loaders.Epochs,
+) -> None:
+    succession.record(epochs)
+    if record is not None:
+        record(epochs)
+
+
 def _cursor(
     options: loaders.ReaderOptions,
     make_items: MakeItems,
@@ -360,9 +370,7 @@ def _cursor(
     _ = one_by_one.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     batching = loaders.Batching(rows, by_shard=True)
-    loader = loaders.Loader(
-        options, batching, may_peek=False, splits=not batched, recorders=recorders
-    )
+    loader = loaders.Loader(options, batching, splits=not batched, recorders=recorders)
     return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
@@ -454,11 +462,7 @@ class ReaderPasses:
         owner: str = "a loader",
     ) -> None:
         self._reader, self._owner = reader, owner
-        options = reader._mdstorm_options(window)
-        self._warn_or_record = options.on_pass
-        self.options = options = replace(
-            options, on_pass=self._count_pass, tried=reader._mdstorm_tried
-        )
+        self.options = options = reader._mdstorm_options(window)
         if by_shard:
             rows = max([*options.dataset.shard_sizes, 1])
         else:
@@ -478,7 +482,6 @@ class ReaderPasses:
             recorders=reader._mdstorm_recorders,
         )
         with reader._mdstorm_lock:
-            self.loader.set_epoch(reader._mdstorm_next_epoch)
             reader._mdstorm_loaders.add(self.loader)
 
     @property
@@ -487,8 +490,8 @@ class ReaderPasses:
         return self.loader.epochs.next_position
 
     def count(self) -> None:
-        """Count the current pass, so that the next pass begins after it."""
-        self.loader.count_latest()
+        """Count another item of a block that was read, as used by Python code."""
+        self.loader.use_latest()
 
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
         """Iterate over a new pass, or over the rest of a pass whose state was loaded.
@@ -507,12 +510,6 @@ class ReaderPasses:
         reader._mdstorm_owner = self._owner
         yield from self.loader.run(make_batches)
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
-
-    def _count_pass(self, first_epoch: int) -> None:
-        """Make later loaders over the reader begin after this pass's epochs."""
-        self._reader._mdstorm_next_epoch = first_epoch + (self._reader.num_epochs or 1)
-        if self._warn_or_record is not None:
-            self._warn_or_record(first_epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the position of the pass that advanced last; see `loaders.Loader`."""

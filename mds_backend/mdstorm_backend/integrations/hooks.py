@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mdstorm_backend.loaders import Consumer
 
 _logger = logging.getLogger(__name__)
-#: The `Consumer` of each of Ray Train's loaders.
+#: The `Consumer` of the latest iteration of each of Ray Train's loaders.
 _in_ray: weakref.WeakKeyDictionary[Any, Consumer] = weakref.WeakKeyDictionary()
 #: The current iteration of each of Lightning's fetchers.
 _in_lightning: weakref.WeakKeyDictionary[Any, _Fetching] = weakref.WeakKeyDictionary()
@@ -76,40 +76,37 @@ def report_use_in_ray(module: ModuleType) -> None:
 
 
 def _beginning_in_ray(iterate: Callable[[Any], Any]) -> Any:
-    def leave_and_iterate(self: Any) -> Any:
-        consumer = _consumer_in_ray(self)
-        consumer.leave()
-        with consumer.requesting():
+    def begin(self: Any) -> Any:
+        with _new_consumer_in_ray(self).requesting():
             return iterate(self)
 
-    return leave_and_iterate
+    return begin
 
 
 def _continuing_in_ray(iterate: Callable[[Any], Any]) -> Any:
     def iterate_and_finish(self: Any) -> Any:
-        consumer = _consumer_in_ray(self)
+        consumer = _in_ray.get(self) or _new_consumer_in_ray(self)
         try:
             with consumer.requesting():
                 return iterate(self)
         except StopIteration:
-            consumer.use_end()
+            consumer.has_used_end = True
             raise
 
     return iterate_and_finish
 
 
-def _consumer_in_ray(wrapped: Any) -> Consumer:
-    """Return the `Consumer` of one of Ray's loaders, which has a single iteration at a time."""
+def _new_consumer_in_ray(wrapped: Any) -> Consumer:
+    """Return the `Consumer` of a new iteration of one of Ray's loaders."""
     from mdstorm_backend.loaders import Consumer
 
-    if (known := _in_ray.get(wrapped)) is None:
-        alive = weakref.ref(wrapped)
+    alive = weakref.ref(wrapped)
 
-        def count_unused() -> int:
-            return int(getattr(alive(), "next_batch", None) is not None)
+    def count_unused() -> int:
+        return int(getattr(alive(), "next_batch", None) is not None)
 
-        known = _in_ray[wrapped] = Consumer(count_unused)
-    return known
+    consumer = _in_ray[wrapped] = Consumer(count_unused, has_used_end=False)
+    return consumer
 
 
 def report_use_in_lightning(module: ModuleType) -> None:

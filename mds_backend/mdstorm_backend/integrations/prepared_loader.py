@@ -118,7 +118,7 @@ def _with_share(
 def _begin_where(loader: StreamingDataLoader, other: StreamingDataLoader) -> None:
     """Make `other` begin where the next iteration of `loader` would begin."""
     passes = loader._mdstorm.of(loader)
-    position = passes.next_position
+    position = passes.epochs.next_position
     # The seed of `loader` may be drawn at random on each rank, so `other` keeps its own. Only a
     # position within an epoch or from a state needs the seed with which it was recorded.
     if position.consumed or position.seed is not None:
@@ -330,7 +330,7 @@ class PreparedBatches(data.IterableDataset[Any]):
         """Iterate over a pass, yielding all but the first `skipped` batches."""
         loader, state = self.loader, GradientState()
         is_ahead, self.end_of_dataloader, self.remainder = False, False, 0
-        consumer = Consumer(lambda: is_ahead, skipped=skipped)
+        consumer = Consumer(lambda: is_ahead, skipped=skipped, has_used_end=False)
         batches, before, padding = iter(loader), None, None
         state._add_dataloader(self)
         try:
@@ -352,11 +352,10 @@ class PreparedBatches(data.IterableDataset[Any]):
                 is_ahead = not self.end_of_dataloader
                 if number > skipped:
                     yield finished
-            consumer.use_end()
+            consumer.has_used_end = True
         finally:
             state._remove_dataloader(self)
             batches.close()
-            consumer.leave()
 
     def _padding(self) -> _Padding | None:
         """Return the padding of this rank's last batch, or None if the pass has no padding."""
@@ -395,9 +394,3 @@ class PreparedBatches(data.IterableDataset[Any]):
         opened = source_of(self.loader)._mdstorm.in_order(ExactOrder(seed=1))
         with _reading_from(opened, self.loader, num_workers=0) as other:
             return repeated_rows(next(iter(other)), min(size, len(self)), size)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the values that a copy needs in order to resume after the latest batch."""
-        passes = self.loader._mdstorm.passes
-        has_unused = passes is not None and passes.num_unused > 0
-        return {**self.__dict__, "loader": copy(self.loader) if has_unused else self.loader}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
+from mdstorm_backend.loaders.epochs import Epochs, Succession
 from mdstorm_backend.loaders.loader import (
     NOTHING,
     Convert,
@@ -17,7 +18,12 @@ from mdstorm_backend.loaders.loader import (
 from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
 from mdstorm_backend.loaders.read_ahead import ReadAhead
-from mdstorm_backend.loaders.reader_options import ReaderOptions, describe_data, in_order
+from mdstorm_backend.loaders.reader_options import (
+    Following,
+    ReaderOptions,
+    describe_data,
+    in_order,
+)
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 
 __all__ = [
@@ -29,6 +35,8 @@ __all__ = [
     "Consumer",
     "Convert",
     "DatasetSettings",
+    "Epochs",
+    "Following",
     "ItemCursor",
     "Loader",
     "MakeBatches",
@@ -39,6 +47,7 @@ __all__ = [
     "ReaderOptions",
     "Segment",
     "Statistics",
+    "Succession",
     "beyond_nanoseconds",
     "converted",
     "describe_data",

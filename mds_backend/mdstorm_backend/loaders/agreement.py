@@ -1,7 +1,8 @@
 """Compare passes between ranks, without a collective and without blocking training.
 
 `Pass.planned` and `SampleIteration` call `begin_pass`, which returns a `Beginning` if the process
-belongs to a group with one rank for each share. Once the pass counts, the `Beginning` *offers* its
+belongs to a group with one rank for each share. Once the pass is more than a peek, the `Beginning`
+*offers* its
 seed, batch size, position and so on to the other ranks, in the process group's store. An offer is
 one `compare_set`, which is atomic and returns the offer of the rank that came first. A second offer
 claims the rank's share of the rows.
@@ -36,6 +37,7 @@ from typing import Any, NamedTuple
 
 from mdstorm_backend.base.checks import warn_user
 from mdstorm_backend.errors import InvalidArgumentError
+from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import selection_of
 
@@ -116,17 +118,29 @@ class Numbering:
 
 @dataclass(eq=False)
 class Beginning:
-    """A pass on this rank, to compare with other ranks. Once offered, it has no `segment`."""
+    """A pass on this rank, to compare with other ranks. Once offered, it has no `segment`.
+
+    A pass is offered at the first batch that is surely more than a peek.
+    """
 
     segment: Segment | None
     numbering: Numbering
+    consumer: Consumer
     batches: int = 0
+
+    def __post_init__(self) -> None:
+        #: Number of batches that may be taken in a peek.
+        self._most_peeked = self.consumer.peek + self.consumer.skipped
+        if self.consumer.count_unused is not None:
+            self._most_peeked += 1  # is fetched ahead
 
     def count(self) -> None:
         """Count a batch, and report any differences found."""
         if _ranks.found:
             _ranks.report()
         self.batches += 1
+        if self.batches == self._most_peeked + 1:
+            self.offer()
 
     def offer(self) -> None:
         """Offer the pass to the other ranks for comparison, unless it has been offered before."""
@@ -135,16 +149,18 @@ class Beginning:
             _ranks.offer(self, segment)
 
     def leave(self) -> None:
-        """Offer the pass, and wait briefly for the store's answer.
+        """Wait briefly for the store's answer, if the pass was offered.
 
         The program may destroy the process group next, and PyTorch prints the C++ stack of a
         request whose store is gone.
         """
-        self.offer()
-        _ranks.wait()
+        if self.segment is None:
+            _ranks.wait()
 
     def end(self) -> None:
         """Offer the pass at its end, wait briefly for the store, and report any differences."""
+        if self.consumer.has_used_end:
+            self.offer()
         self.leave()
         _ranks.report()
 
@@ -189,7 +205,7 @@ class Ranks:
             return None
         return None if group is None or group.itself is self._inherited else group
 
-    def begin(self, segment: Segment, numbering: Numbering) -> Beginning | None:
+    def begin(self, segment: Segment, numbering: Numbering, consumer: Consumer) -> Beginning | None:
         """Report the differences found so far, and warn of unread shares and uneven batch counts.
 
         Return the `Beginning` of the pass if the pass is to be compared with other ranks.
@@ -215,7 +231,7 @@ class Ranks:
         # mesh or parallel trials.
         is_main = threading.current_thread() is threading.main_thread()
         if options.check_ranks and num_shares == group.size and is_main:
-            return Beginning(segment, numbering)
+            return Beginning(segment, numbering, consumer)
         return None
 
     def offer(self, begun: Beginning, segment: Segment) -> None:
@@ -427,6 +443,6 @@ os.register_at_fork(after_in_child=_after_fork)
 atexit.register(lambda: _ranks.finish())
 
 
-def begin_pass(segment: Segment, numbering: Numbering) -> Beginning | None:
+def begin_pass(segment: Segment, numbering: Numbering, consumer: Consumer) -> Beginning | None:
     """Return the `Beginning` of a pass, or None if the pass is not compared with other ranks."""
-    return _ranks.begin(segment, numbering)
+    return _ranks.begin(segment, numbering, consumer)

@@ -1,15 +1,19 @@
 """`Epochs`: where the next iteration over a dataset begins, in a process and its workers.
 
-All loaders over a dataset share its `Epochs`, which holds the *beginning*: the position where the
-next iteration begins. `Epochs.open` starts a loader's pass there. `Epochs.move` moves the
-beginning, but only once the pass *counts*, so a rank that peeks at a batch is not ahead of the
-others.
+All loaders over a dataset share its `Epochs`. Nothing moves while batches are taken. When the next
+iteration begins, it looks back at the latest one, of which it has kept a `Usage`:
 
-Iterations over samples count from their first sample, so `Epochs.begin` moves the beginning
-immediately, and `Epochs.advance` moves it on in each further epoch. The workers of a plain
-``DataLoader`` have copies of the dataset and also call `begin`. The first worker in a group begins
-the iteration, and the others join it. A worker may be epochs ahead of one that has not joined yet,
-so each worker finds its further epochs by itself, and records them with `Epochs.reach`.
+- After `load_state_dict` or `set_epoch`, the next iteration begins there.
+- If the latest iteration was a *peek*, the next one begins at the same position. A peek used at
+  most as many batches as its `Consumer` may peek at, by default one; its end counts like another
+  batch. Only the first iteration, and the first one after a state was loaded or an epoch set, may
+  peek. So a rank that peeks is not ahead of the others. Of an iteration that was interrupted before
+  its first batch, nothing was used, so it changes nothing.
+- Otherwise, the next iteration begins after the latest epoch that iterations have reached.
+
+The workers of a plain ``DataLoader`` have copies of the dataset and also call `begin`. The first
+worker in a group begins the iteration, and the others join it. Their samples are used as soon as
+the iteration begins. A worker may be epochs ahead of one that has not joined yet.
 
 The values are stored in a `SharedRecord`.
 """
@@ -17,13 +21,15 @@ The values are stored in a `SharedRecord`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from multiprocessing import context
 from typing import Any
 
 from mdstorm_backend.base import is_integer
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.consumer import Consumer
+from mdstorm_backend.loaders.reader_options import Following, ReaderOptions
 from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state import read_state
@@ -52,37 +58,108 @@ class Worker:
     world: World | None = None
 
 
-class Epochs:
-    """The latest epoch of a dataset, and where the next iteration begins.
+@dataclass(eq=False)
+class Usage:
+    """How much of an iteration has been used.
 
     Attributes
     ----------
-    tried : set of (int, int)
-        Epoch and consumed samples of each beginning where an iteration was left before it counted.
+    start : Position
+        Where the iteration began.
+    number : int
+        Number of the iteration among those over the dataset, from 1.
+    changes, loads : int
+        How often a state had been loaded or an epoch set, and how often a state had been loaded,
+        when the iteration began.
+    consumer : Consumer
+        The code that takes the batches.
+    batches : int
+        Number of batches that have been taken.
+    is_over : bool
+        Whether the end was requested.
+    """
+
+    start: Position
+    number: int
+    changes: int
+    loads: int
+    consumer: Consumer = field(default_factory=Consumer)
+    batches: int = 0
+    is_over: bool = False
+
+    @property
+    def used(self) -> int:
+        """Number of batches that have been used, where the end counts like another batch."""
+        uses_end = self.is_over and self.consumer.has_used_end
+        return max(self.batches - self.consumer.num_unused, 0) + uses_end
+
+    def is_peek(self, *, is_first: bool) -> bool:
+        """Whether the iteration is not used up; `is_first` is whether it may use any batches."""
+        if self.is_over and not self.batches:  # the rank has no rows
+            return False
+        consumer = self.consumer
+        return self.used <= consumer.skipped + (consumer.peek if is_first else 0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for another process, where nothing more is used."""
+        batches = max(self.batches - self.consumer.num_unused, 0)
+        consumer = replace(self.consumer, count_unused=None)
+        return {**self.__dict__, "batches": batches, "consumer": consumer}
+
+
+class Epochs:
+    """Where the next iteration over a dataset begins.
+
+    Attributes
+    ----------
+    changes, loads : int
+        How often a state was loaded or an epoch set in this process, and how often a state was
+        loaded. An iteration that began before a change does not affect where the next one begins.
+    ahead : WorkAhead
+        Computes the next epoch in the background while an epoch is being read.
     """
 
     def __init__(self) -> None:
-        self._first_epoch: Callable[[], int] = int
-        self.tried: set[tuple[int, int]] = set()
-        #: ``start`` is where the latest iteration began, or the position that was loaded last.
-        #: ``next`` is where the next iteration begins. Both are None at first. ``moves`` counts the
-        #: changes to ``next``. ``joined`` describes the latest iteration by worker processes: its
-        #: group, its workers, the position where it began, and ``moves`` after its latest change.
-        #: It is empty if there is no such iteration.
+        self._first: Callable[[], Following] | None = None
+        #: ``begun`` is where the latest iteration or its latest epoch began, or the position that
+        #: was loaded last. ``next`` is a position that was loaded or set, until an iteration
+        #: begins there. ``reached`` is the highest epoch that iterations have reached since the
+        #: latest one began, and ``number`` the number of iterations. ``joined`` describes the
+        #: latest iteration by worker processes: its group, its workers and the position where it
+        #: began. It is empty if there is no such iteration.
         self._record = SharedRecord(
-            {"start": None, "next": None, "moves": 0, "joined": {}, "packs": False}
+            {
+                "begun": None,
+                "next": None,
+                "reached": 0,
+                "number": 0,
+                "joined": {},
+                "packs": False,
+                "changes": 0,
+                "loads": 0,
+            }
         )
         self.ahead: WorkAhead[Any] = WorkAhead()
         #: Number of iterations that this process has begun as a worker.
         self._iterations = 0
-        #: Whether a state has been loaded that no iteration has resumed from yet.
-        self.is_loaded = False
+        #: The latest iteration in this process, and whether it may be a peek.
+        self._latest: Usage | None = None
+        self._is_first = True
+        self.changes = self.loads = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to pickle; a copy begins where the next iteration would begin here."""
+        if context.get_spawning_popen() is not None:  # a worker process, which shares the record
+            return self.__dict__
+        content = self._own_record.read()
+        if content["number"] or content["next"]:
+            content["next"] = _stored(self._following(content).position)
+        record = SharedRecord({**content, "joined": {}})
+        return {**self.__dict__, "_record": record, "_latest": None, "_is_first": True}
 
     def follow(self, options: ReaderOptions) -> None:
-        """Begin with the first epoch of `options`, and share the options' set `tried`, if any."""
-        self._first_epoch = options.first_epoch
-        if options.tried is not None:
-            self.tried = options.tried
+        """Begin where `options` determine if no iteration has begun and no state was loaded."""
+        self._first = options.first
 
     @property
     def _own_record(self) -> SharedRecord:
@@ -93,7 +170,24 @@ class Epochs:
     @property
     def next_position(self) -> Position:
         """The position at which the next pass begins or resumes."""
-        return self._next(self._own_record.read())
+        return self.following().position
+
+    def following(self) -> Following:
+        """Return where the next iteration begins, and whether it may be a peek."""
+        return self._following(self._own_record.read())
+
+    def _following(self, record: Mapping[str, Any]) -> Following:
+        if record["next"] is not None:
+            return Following(_position_of(record["next"]), True)
+        if not record["number"]:
+            return Following(Position(), True) if self._first is None else self._first()
+        latest, is_first = self._latest, self._is_first
+        # The samples of an iteration in other processes are used.
+        is_here = latest is not None and latest.number == record["number"]
+        if latest is None or not (is_here and latest.is_peek(is_first=is_first)):
+            begun = _position_of(record["begun"])
+            return Following(begun.beginning_of(record["reached"] + 1), False)
+        return Following(latest.start, is_first and not latest.used)
 
     def set_next(self, epoch: int, num_epochs: int | None) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
@@ -103,14 +197,19 @@ class Epochs:
             )
 
         def edit(record: dict[str, Any]) -> None:
-            following = self._next(record)
-            is_new = epoch != following.epoch or record["next"] is None
-            if is_new and not following.resumes_with(epoch, num_epochs):
+            following = self._following(record).position
+            if not following.resumes_with(epoch, num_epochs):
                 record["next"] = _stored(following.beginning_of(int(epoch)))
-            # A peek that counts later, because its iterator was kept, must not change this.
-            record["moves"] += 1
+                record["changes"] += 1
 
-        self._own_record.change(edit)
+        self._change(edit)
+
+    def _change(self, edit: Callable[[dict[str, Any]], None]) -> None:
+        def edit_and_count(record: dict[str, Any]) -> tuple[int, int]:
+            edit(record)
+            return record["changes"], record["loads"]
+
+        self.changes, self.loads = self._own_record.change(edit_and_count)
 
     @property
     def num_joined(self) -> int:
@@ -129,138 +228,87 @@ class Epochs:
     @property
     def begun(self) -> Position | None:
         """The position where the latest epoch began or will resume; None before the first epoch."""
-        start = self._own_record.read()["start"]
-        return None if start is None else _position_of(start)
+        begun = self._own_record.read()["begun"]
+        return None if begun is None else _position_of(begun)
 
-    def begin(self, joining: Worker | None = None) -> tuple[Position, int]:
-        """Begin an iteration over samples, or join another worker's iteration.
+    def begin(self, consumer: Consumer, joining: Worker | None = None) -> Usage:
+        """Begin an iteration, or join another worker's iteration.
 
-        Return the position where it begins, and the number of moves so far, for `advance`. The
-        iteration begins a pass, or continues the pass of a loaded state.
+        The iteration begins a pass, or continues one.
+
+        Parameters
+        ----------
+        consumer : Consumer
+            The code that takes the batches.
+        joining : Worker, optional
+            The worker process that this is.
         """
         if joining is not None:
             self._iterations += 1
 
-        def edit(record: dict[str, Any]) -> tuple[Position, int]:
-            joined = record["joined"]
-            workers = joined.get("workers", [])
+        def edit(record: dict[str, Any]) -> tuple[Usage, bool]:
             group = None if joining is None else self._group(joining)
+            joined, loads = record["joined"], record["loads"]
+            workers = joined.get("workers", [])
             # A worker joins an iteration once. Persistent workers begin several iterations in turn.
             if joining and joined.get("group") == group and joining.number not in workers:
                 record["joined"] = {**joined, "workers": [*workers, joining.number]}
-                return _position_of(joined["start"]), record["moves"]
-            position = self._next(record)
+                start, changes = _position_of(joined["start"]), joined["changes"]
+                return Usage(start, record["number"], changes, loads, consumer), False
+            position, is_first = self._following(record)
             position = replace(position, first_epoch=position.pass_epoch)
-            moves = self._move_to(record, position, record["moves"])
-            record["joined"] = {}
+            changes, number = record["changes"], record["number"] + 1
+            record.update(begun=_stored(position), reached=position.epoch, next=None)
+            record.update(number=number, joined={}, packs=False)
             if joining is not None:
                 record["joined"] = {
                     "group": group,
                     "workers": [joining.number],
-                    "start": record["start"],
-                    "moves": moves,
+                    "start": record["begun"],
+                    "changes": changes,
                 }
-            return position, moves
+            return Usage(position, number, changes, loads, consumer), is_first
 
-        return (self._record if joining else self._own_record).change(edit)
+        record = self._record if joining else self._own_record
+        usage, self._is_first = record.change(edit)
+        self._latest = None if joining else usage
+        return usage
 
-    def advance(self, moves: int, before: Position, position: Position) -> int:
-        """Record that an iteration in this process, at `before`, continues with another epoch.
+    def enter(self, usage: Usage, position: Position) -> None:
+        """Record that an iteration continues at `position`, which begins an epoch or resumes it.
 
-        The next iteration then begins after this epoch, unless `moves` is outdated because
-        `set_epoch` or another iteration has moved the beginning. Return the new number of moves.
-        """
-
-        def edit(record: dict[str, Any]) -> int:
-            start = record["start"]
-            is_latest = start and _at(start) == (before.epoch, before.consumed)
-            if is_latest or record["moves"] == moves:
-                return self._move_to(record, position, moves)
-            return moves
-
-        return self._own_record.change(edit)
-
-    def reach(self, position: Position, worker: Worker) -> None:
-        """Record that a worker's iteration has reached the beginning of another epoch.
-
-        This does nothing if another worker has already reached that epoch, or if another iteration
-        has begun. If the beginning has been changed, it stays as it is.
+        Of several workers, the one that is most epochs ahead determines the latest epoch.
         """
 
         def edit(record: dict[str, Any]) -> None:
-            joined = record["joined"]
-            is_latest = joined.get("group") == self._group(worker)
-            if is_latest and position.epoch > record["start"]["epoch"]:
-                moves = self._move_to(record, position, joined["moves"])
-                record["joined"] = {**joined, "moves": moves}
+            begun = record["begun"]
+            is_latest = (record["number"], record["loads"]) == (usage.number, usage.loads)
+            if is_latest and begun and position.epoch >= begun["epoch"]:
+                record["begun"] = _stored(position)
+                if position.epoch > begun["epoch"]:
+                    record["packs"] = False
+            _reach(record, usage, position.epoch)
 
-        self._record.change(edit)
+        self._own_record.change(edit)
+
+    def reach(self, usage: Usage, epoch: int) -> None:
+        """Record that an iteration has reached an epoch, so that the next one begins after it."""
+        self._own_record.change(lambda record: _reach(record, usage, epoch))
 
     def _group(self, worker: Worker) -> list[int | None]:
         """Return a worker's group, and the number of its current iteration."""
         return [worker.group, self._iterations]
 
-    @staticmethod
-    def _move_to(record: dict[str, Any], position: Position, moves: int) -> int:
-        """Record where an epoch begins, and that the next iteration begins after it.
-
-        If `moves` is outdated, where the next iteration begins does not change. Return the new
-        number of moves, or the outdated one.
-        """
-        record.update(start=_stored(position), packs=False)
-        if record["moves"] != moves:
-            return moves
-        record.update(next=_stored(position.beginning_of(position.epoch + 1)), moves=moves + 1)
-        return moves + 1
-
-    def open(self, resumes: Position | None = None) -> tuple[Position, int]:
-        """Return where an iteration starts, and the number of moves so far, for `move`.
-
-        The beginning does not move until the iteration counts: see `move`.
-
-        Parameters
-        ----------
-        resumes : Position, optional
-            Where the iteration starts instead of the beginning.
-        """
-
-        def edit(record: dict[str, Any]) -> tuple[Position, int]:
-            position = resumes or self._next(record)
-            position = replace(position, first_epoch=position.pass_epoch)
-            record.update(start=_stored(position), joined={}, packs=False)
-            return position, record["moves"]
-
-        return self._own_record.change(edit)
-
-    def move(self, moves: int, position: Position) -> int:
-        """Set where the next iteration begins, unless `moves` is outdated; return the new count."""
-
-        def edit(record: dict[str, Any]) -> int:
-            if record["moves"] != moves:
-                return moves
-            record.update(next=_stored(position), moves=moves + 1)
-            self.tried.clear()
-            return moves + 1
-
-        return self._own_record.change(edit)
-
-    def record_begun(self, before: Position, position: Position) -> None:
-        """Replace the position where the latest iteration began, if it is still `before`."""
-
-        def edit(record: dict[str, Any]) -> None:
-            begun = record["start"]
-            if begun and _at(begun) == (before.epoch, before.consumed):
-                record["start"] = _stored(position)
-
-        self._own_record.change(edit)
-
     def forget_order(self) -> None:
         """Drop the order set by a loaded state, unless the state's pass has yet to resume."""
 
         def edit(record: dict[str, Any]) -> None:
-            start, following = record["start"], record["next"]
-            if following and _at(following) != (start and _at(start)):
-                record["next"] = {**following, "num_canonical_nodes": None, "seed": None}
+            begun, following = record["begun"], self._following(record).position
+            if not record["number"] and not record["next"]:
+                return
+            if begun is None or _at(begun) != (following.epoch, following.consumed):
+                following = replace(following, num_canonical_nodes=None, seed=None)
+                record["next"] = _stored(following)
 
         self._own_record.change(edit)
 
@@ -276,41 +324,54 @@ class Epochs:
         NoDataAvailableError
             If too few rows remain for this world.
         """
-        here = options.in_world()
-        position = read_state(state, here, batching)
+        position = read_state(state, options.in_world(), batching)
         if position.skip and not splits:
             raise StateMismatchError(
                 f"the state was taken after {position.skip} items of a batch, as by make_reader, "
                 "but here whole batches are read: load it into a reader with the arguments of that "
                 "run, or start again without it"
             )
-        if position.consumed:
-            here.record_pass(position.pass_epoch)
         is_begun = position.consumed > 0 or position.first_epoch is not None
-        start = _stored(position) if is_begun else None
-        following = _stored(position)
 
         def edit(record: dict[str, Any]) -> None:
-            record.update(start=start, next=following, joined={}, packs=False)
-            record["moves"] += 1
+            following = _stored(position)
+            record.update(begun=following if is_begun else None, next=following)
+            _forget_iteration(record)
 
-        self._own_record.change(edit)
-        self.is_loaded = True
-        self.tried.clear()
+        self._change(edit)
+        if position.consumed:
+            options.record_pass(self)
+
+    def resume(self, position: Position) -> None:
+        """Resume the next pass at a position."""
+
+        def edit(record: dict[str, Any]) -> None:
+            record.update(begun=_stored(position), next=_stored(position))
+            _forget_iteration(record)
+
+        self._change(edit)
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at a position of its own, as each worker does."""
-        start, following = _stored(position), _stored(position.beginning_of(next_epoch))
 
         def edit(record: dict[str, Any]) -> None:
-            record.update(start=start, next=following, joined={"workers": [worker]})
-            record["moves"] += 1
+            following = _stored(position.beginning_of(next_epoch))
+            record.update(begun=_stored(position), next=following)
+            _forget_iteration(record)
+            record["joined"] = {"workers": [worker]}
 
         self._record.change(edit)
 
-    def _next(self, record: Mapping[str, Any]) -> Position:
-        following = record["next"]
-        return Position(self._first_epoch()) if following is None else _position_of(following)
+
+def _forget_iteration(record: dict[str, Any]) -> None:
+    """Let the running iterations no longer affect a record, because a state was loaded."""
+    changes, loads = record["changes"] + 1, record["loads"] + 1
+    record.update(joined={}, packs=False, changes=changes, loads=loads)
+
+
+def _reach(record: dict[str, Any], usage: Usage, epoch: int) -> None:
+    if record["changes"] == usage.changes:
+        record["reached"] = max(record["reached"], epoch)
 
 
 def _at(found: Mapping[str, Any]) -> tuple[int, int]:
@@ -324,3 +385,43 @@ def _stored(position: Position) -> dict[str, Any]:
 
 def _position_of(found: Mapping[str, Any]) -> Position:
     return Position(**{**found, "lanes": tuple(Lanes(*lanes) for lanes in found["lanes"])})
+
+
+class Succession:
+    """Loaders that begin one after another, each with the epoch after those of the earlier ones.
+
+    Loaders over a reader, and a converter's loaders without a seed, have a position each, but
+    should not all read the permutations of the first epoch.
+
+    Parameters
+    ----------
+    first : callable, optional
+        Returns where the first loader begins; by default, at the beginning.
+    """
+
+    def __init__(self, first: Callable[[], Following] | None = None) -> None:
+        self._first = first or (lambda: Following(Position(), True))
+        self._latest: Epochs | None = None
+
+    def record(self, epochs: Epochs) -> None:
+        """Record that an iteration over `epochs` began, or that it has loaded a state."""
+        if epochs is not self._latest:
+            least = self.following()
+            self._first, self._latest = lambda: least, epochs
+
+    def set_next(self, epoch: int) -> None:
+        """Let the next loader begin with `epoch`."""
+        self._first, self._latest = lambda: Following(Position(epoch), True), None
+
+    def following(self) -> Following:
+        """Return the epoch with which the next loader begins, and whether it may peek."""
+        least = self._first()
+        if self._latest is None:
+            return least
+        begun, (position, is_first) = self._latest.begun, self._latest.following()
+        # The next loader does not resume within an epoch.
+        epoch = position.epoch + (position.consumed > 0)
+        if epoch < least.position.epoch:
+            return least
+        is_later = begun is not None and epoch > begun.epoch
+        return Following(Position(epoch), is_first or is_later)

@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
 from itertools import chain, islice
 from typing import Any, TypeAlias
 
@@ -64,8 +63,6 @@ class Loader:
         Waits for the passes' threads; by default the loader has its own.
     check : callable, optional
         Called before a batch counts as yielded; an exception from it ends the iteration.
-    may_peek : bool
-        Whether the first iteration may be left after one batch without counting.
     splits : bool
         Whether the user takes the items of batches one by one, so that a state may be within a
         batch.
@@ -81,7 +78,6 @@ class Loader:
     threads: PassThreads = field(default_factory=PassThreads)
     _: KW_ONLY
     check: Callable[[], None] | None = None
-    may_peek: bool = True
     splits: bool = False
     recorders: PassRecorders = field(default_factory=PassRecorders)
     epochs: Epochs = field(default_factory=Epochs)
@@ -90,14 +86,22 @@ class Loader:
         self.epochs.follow(self.options)
         #: The pass that was advanced or begun last; None before the first iteration.
         self._latest: Pass | None = None
-        #: Where the next iteration starts; None if `epochs` determines that.
-        self._resumes: Position | None = None
-        #: Whether no iteration has begun since the loader was created or loaded a state.
-        self._is_first = True
-        #: The running iteration that began last.
-        self._open: Pass | None = None
         #: Numbers the passes, so that they can be compared with those of other ranks.
         self._numbering = Numbering()
+
+    @property
+    def _current(self) -> Pass | None:
+        """The pass that determines the position; None if that is where the next pass begins.
+
+        This is the latest pass, unless a state was loaded since it began, or an epoch was set since
+        its latest batch.
+        """
+        latest, epochs = self._latest, self.epochs
+        is_current = latest is not None and (latest.seen, latest.usage.loads) == (
+            epochs.changes,
+            epochs.loads,
+        )
+        return latest if is_current else None
 
     @property
     def segment(self) -> Segment:
@@ -108,24 +112,14 @@ class Loader:
     @property
     def begun(self) -> Position:
         """The beginning of the segment that a checkpoint taken now would refer to."""
-        if (latest := self._latest) is None:
-            return self.next_position
-        return latest.begun_before(latest.consumer.num_unused)[0]
+        if (current := self._current) is None:
+            return self.epochs.next_position
+        return current.begun_before(current.num_unused)[0]
 
     @property
     def rows(self) -> int:
         """Samples yielded so far in the pass, or in the epoch if no batch spans two epochs."""
-        return 0 if self._latest is None else self._latest.rows
-
-    @property
-    def num_unused(self) -> int:
-        """How many of the latest batches were taken and have not been used yet."""
-        return 0 if self._latest is None else self._latest.consumer.num_unused
-
-    @property
-    def next_position(self) -> Position:
-        """Where the next iteration begins."""
-        return self._resumes or self.epochs.next_position
+        return 0 if (current := self._current) is None else current.rows
 
     def length(self) -> int:
         """Return the number of batches in a whole pass.
@@ -143,7 +137,7 @@ class Loader:
 
         0 if the next iteration begins a new pass; None if the number is not known.
         """
-        found, start = 0, self.next_position
+        found, start = 0, self.epochs.next_position
         if not start.consumed and start.pass_epoch == start.epoch:
             return 0
         if self.options.num_epochs is None:  # the pass is endless
@@ -156,46 +150,16 @@ class Loader:
         return found
 
     def begin(self, consumer: Consumer) -> Pass:
-        """Begin the next iteration, which is the remainder of a pass or a new pass.
-
-        An iteration that is still running counts from now on.
-        """
-        if self._open is not None:
-            self.count(self._open)
-        self._latest = self._open = self.next_pass(consumer)
-        return self._latest
-
-    def next_pass(self, consumer: Consumer) -> Pass:
-        """Return the pass of the next iteration, without changing a running pass."""
+        """Begin the next iteration, which is the remainder of a pass or a new pass."""
         epochs, here = self.epochs, self.options.in_world()
-        start, moves = epochs.open(self._resumes)
-        is_tried = (start.epoch, start.consumed) in epochs.tried
-        is_first = self._is_first or epochs.is_loaded
-        may_peek = self.may_peek and is_first and not is_tried
-        self._is_first = epochs.is_loaded = False
-        numbering, batching = self._numbering, self.batching
-        return Pass(epochs, here, batching, numbering, start, moves, consumer, may_peek=may_peek)
+        usage = epochs.begin(consumer)
+        here.record_pass(epochs)
+        return Pass(epochs, here, self.batching, self._numbering, usage)
 
-    def count(self, current: Pass) -> None:
-        """Mark a pass as more than a peek, so that the next iteration begins after it."""
-        current.count()
-        self._resumes = None
-
-    def count_latest(self) -> None:
-        """Mark the latest pass as more than a peek, even if few batches have been taken."""
+    def use_latest(self) -> None:
+        """Count another used batch of the latest pass, of which the user takes the parts."""
         if self._latest is not None:
-            self.count(self._latest)
-
-    def take(self, current: Pass, batches: int) -> None:
-        """Mark a pass as more than a peek if the user has taken enough batches."""
-        if batches >= current.counts_from and not current.has_counted:
-            self.count(current)
-
-    def leave(self, current: Pass) -> None:
-        """Record that an iteration has ended, perhaps after only a peek."""
-        current.leave()
-        if self._open is current:
-            self._open = None
+            self._latest.usage.batches += 1
 
     def run(
         self,
@@ -203,11 +167,11 @@ class Loader:
         count_rows: Callable[[Any], int] | None = None,
         *,
         by_item: bool = False,
+        consumer: Consumer | None = None,
     ) -> Generator[Any, None, None]:
         """Run a pass, which begins when the first batch is requested, and yield its batches.
 
-        The pass's threads end with the generator. If a framework requests the end ahead of use, the
-        pass itself stays open until its end is used.
+        The pass's threads end with the generator.
 
         Parameters
         ----------
@@ -218,16 +182,13 @@ class Loader:
         by_item : bool
             Whether to yield an iterator over the items of each batch, which records how many were
             taken. It must be exhausted before the next one is requested.
+        consumer : Consumer, optional
+            The code that takes the batches; by default, the one that requests the first batch.
         """
         recorder, is_waiting = self.new_recorder(), False
-        consumer = CONSUMER.get()
-        current = self.begin(consumer)
+        current = self._latest = self.begin(consumer or CONSUMER.get())
         try:
             for segment in current.segments(recorder):
-                # From its second segment on, a pass is more than a peek: the next iteration begins
-                # after it.
-                if current.has_counted:
-                    self.count(current)
                 with ExitStack() as stack:
                     # Close all stages; otherwise, after an error, their threads would read ahead
                     # until the garbage collector runs.
@@ -237,21 +198,10 @@ class Loader:
                     yield from self._batches_of(
                         current, segment, batches, recorder, count_rows, by_item=by_item
                     )
-            if consumer.ends_ahead:
-                self.take(current, recorder.batches)  # the last batch has yet to be used
-            else:
-                self.count(current)
             current.finish()
-            self._latest = current
             is_waiting = True
-        except GeneratorExit:
-            self.take(current, recorder.batches - consumer.num_unused)
-            raise
         finally:
-            if consumer.ends_ahead and is_waiting:
-                consumer.hold_end(partial(self.count, current), partial(self.leave, current))
-            else:
-                self.leave(current)
+            current.leave()
             recorder.end(is_waiting=is_waiting)
 
     def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
@@ -273,9 +223,7 @@ class Loader:
         least, compared, check = segment.least_rows, current.compared, self.check
         plan, samples = segment.plan, None if count_rows is None else 0
         current.replace_latest(0, samples)
-        num_ahead = int(current.consumer.fetches_ahead)
-        # After this many batches, a pass is more than a peek even if one was fetched ahead of use.
-        most_uncounted = current.counts_from + 1
+        epochs, usage = self.epochs, current.usage
         for batch, offset, size in batches:
             if size < least:
                 continue
@@ -286,9 +234,8 @@ class Loader:
             is_yielded = batch is not NOTHING
             if is_yielded and count_rows is not None:
                 samples = (samples or 0) + count_rows(batch)
-            if is_yielded and recorder.batches < most_uncounted:
+            if is_yielded and not recorder.batches:
                 recorder.record_batches(size)
-                self.take(current, recorder.batches - num_ahead)
             elif is_yielded:
                 # `record_batches` is inlined here, and `advance` and `record_request` below,
                 # because a loop may take 50,000 batches per second.
@@ -297,7 +244,8 @@ class Loader:
                 recorder.since = recorder.clock()
             if offset >= current.border:
                 current.cross_border(offset)
-            self._latest = current  # another iteration may have been advanced in the meantime
+            # Another iteration may have been advanced in the meantime, or an epoch set.
+            self._latest, current.seen = current, epochs.changes
             # This comes last, and without a function call, because Ctrl-C takes effect after calls,
             # and the position must be the one after the latest yielded batch.
             if not is_yielded:
@@ -308,12 +256,13 @@ class Loader:
             else:
                 current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, 1, samples))
                 current.taken = 0
+                usage.batches += 1
             yielded_at = recorder.since
             yield batch
             recorder.since = requested_at = recorder.clock()
             recorder.trained += requested_at - yielded_at
 
-    def state_dict(self, *, unused: int | None = None) -> dict[str, Any]:
+    def state_dict(self, *, unused: int | None = None, is_within: bool = False) -> dict[str, Any]:
         """Return the state for a checkpoint, to pass to `load_state_dict`.
 
         Parameters
@@ -322,11 +271,13 @@ class Loader:
             How many of the latest batches are yielded again after the state is loaded, or of the
             latest items if batches are split. By default, the number of those that a framework has
             taken and not used yet.
+        is_within : bool
+            Whether the position is in the latest pass even if an epoch was set since.
         """
-        if (latest := self._latest) is None:
+        if (current := self._latest if is_within else self._current) is None:
             return self.next_state()
-        unused = latest.consumer.num_unused if unused is None else unused
-        return latest.state_dict(latest.position_before(unused))
+        unused = current.num_unused if unused is None else unused
+        return current.state_dict(current.position_before(unused))
 
     def counted_position(self) -> tuple[Position, int, bool] | None:
         """Return a checkpoint's position, as counted by the `count_rows` function passed to `run`.
@@ -334,15 +285,16 @@ class Loader:
         It consists of the position where the segment began, the number of samples since, and
         whether the end was requested. None if no batches were counted.
         """
-        if (latest := self._latest) is None:
+        if (current := self._current) is None:
             return None
-        unused = latest.consumer.num_unused
-        begun, samples = latest.begun_before(unused)
-        return None if samples is None else (begun, samples, latest.is_over and not unused)
+        unused = current.num_unused
+        begun, samples = current.begun_before(unused)
+        return None if samples is None else (begun, samples, current.is_over and not unused)
 
     def next_state(self) -> dict[str, Any]:
         """Return the state of the position at which the next iteration begins."""
-        return write_state(self.options.in_world(), self.batching, self.next_position)
+        here = self.options.in_world()
+        return write_state(here, self.batching, self.epochs.next_position)
 
     def load_state_dict(self, state: object) -> None:
         """Resume the next iteration from a state.
@@ -353,8 +305,6 @@ class Loader:
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
         self.epochs.load_state_dict(state, self.options, self.batching, splits=self.splits)
-        self._latest = self._open = self._resumes = None
-        self._is_first = True
 
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch.
@@ -365,39 +315,26 @@ class Loader:
             If the epoch is not an integer of at least 0.
         """
         self.epochs.set_next(epoch, self.options.num_epochs)
-        self.follow_epoch(epoch)
 
-    def follow_epoch(self, epoch: int) -> None:
-        """Move the position to the beginning of the next pass, whose epoch was set in `epochs`.
-
-        The next batch of a running pass moves it back.
-        """
-        resumes = self._resumes
-        if resumes is not None and not resumes.resumes_with(epoch, self.options.num_epochs):
-            self._resumes = None
+    def restart(self) -> None:
+        """Make the next iteration begin a new pass, although the position is at an end."""
         self._latest = None
 
     def is_at(self, position: Position) -> bool:
         """Whether the latest pass is at a position: see `Pass.is_at`."""
-        latest = self._latest
-        return latest is not None and latest.is_at(position, is_left=self._open is not latest)
+        return (current := self._current) is not None and current.is_at(position)
 
-    def restart(self) -> None:
-        """Make the next iteration begin a new pass."""
-        self._latest = self._resumes = None
+    def position_of_copy(self) -> Position | None:
+        """Return where a copy resumes; None if that is where the next iteration begins.
 
-    def copied(self, threads: PassThreads) -> Loader:
-        """Return a copy of this loader that resumes at its position.
-
-        If the latest iteration has not counted, the copy begins where that iteration began.
+        A copy made after a peek begins where the peek began.
         """
-        other = replace(self, threads=threads, recorders=PassRecorders())
-        other._resumes, latest = self._resumes, self._latest
-        if latest is not None and latest.has_counted:
-            position = latest.position_before(latest.consumer.num_unused)
-            is_empty = position.is_end and not position.consumed
-            other._resumes = position.beginning_of(position.epoch + 1) if is_empty else position
-        return other
+        current = self._current
+        if current is None or self.epochs.next_position == current.usage.start:
+            return None
+        position = current.position_before(current.num_unused)
+        is_empty = position.is_end and not position.consumed
+        return position.beginning_of(position.epoch + 1) if is_empty else position
 
 
 def _watched(batches: NumberedBatches, segment: Segment) -> NumberedBatches:
@@ -462,7 +399,9 @@ class ItemCursor(Iterator[Any]):
             raise StopIteration
         if self._batches is None:
             splits, process = self._loader.splits, os.getpid()
-            batches = self._loader.run(self._make_batches, by_item=splits)
+            batches = self._loader.run(
+                self._make_batches, by_item=splits, consumer=replace(CONSUMER.get(), peek=0)
+            )
             items = chain.from_iterable(batches) if splits else batches
             # A single statement without calls, so that Ctrl-C, which takes effect after calls, does
             # not leave only some of these attributes set.
@@ -510,18 +449,15 @@ class ItemCursor(Iterator[Any]):
         InvalidArgumentError
             If the epoch is not an integer of at least 0.
         """
-        loader = self._loader
-        if self._batches is None:
-            loader.set_epoch(epoch)
-        else:  # the position is in the current pass
-            loader.epochs.set_next(epoch, loader.options.num_epochs)
+        self._loader.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, Any]:
         """Return a state with which `load_state_dict` continues at the next item.
 
         Items that a framework has taken but not used yet are returned again.
         """
-        return self._loader.state_dict()
+        # Within a pass, the next item is that pass's, even if an epoch was set.
+        return self._loader.state_dict(is_within=self._batches is not None)
 
     def load_state_dict(self, state: object) -> None:
         """Resume from a state.
@@ -536,7 +472,7 @@ class ItemCursor(Iterator[Any]):
 
     def _resume(self, unused: int = 0) -> None:
         """Continue after an interruption, and return the latest `unused` items again."""
-        state = self._loader.state_dict(unused=unused)
+        state = self._loader.state_dict(unused=unused, is_within=True)
         self.load_state_dict(state)
         # A finished pass still has to end here, even though its state resumes with the next pass.
         self._is_over = state["mdstorm"].get("finished", False)

@@ -1,14 +1,4 @@
-"""`Pass`: one iteration of a loader, its position, and whether it is more than a peek.
-
-A pass *counts* when it moves the beginning of the next pass. By default, that is when the user
-takes the second batch or requests the end. A pass counts from its first batch if it is neither its
-loader's first pass nor the first after a state was loaded, or if an earlier pass that did not count
-began at the same position. So a *peek* at one batch changes nothing, and a rank that peeks is not
-ahead of the others.
-
-A pass that counts moves the beginning past the epoch that it has reached. When its batches reach a
-later epoch, the beginning moves on.
-"""
+"""`Pass`: one iteration of a loader, and its position."""
 
 from __future__ import annotations
 
@@ -19,8 +9,8 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
-from mdstorm_backend.loaders.consumer import MOST_UNUSED, Consumer
-from mdstorm_backend.loaders.epochs import Epochs
+from mdstorm_backend.loaders.consumer import MOST_UNUSED
+from mdstorm_backend.loaders.epochs import Epochs, Usage
 from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
 from mdstorm_backend.loaders.segment import Batching, Segment
 from mdstorm_backend.loaders.state import write_state
@@ -43,19 +33,13 @@ class Pass:
         How batches are made.
     numbering : Numbering
         Numbers the loader's passes, so that they can be compared with other ranks.
-    start : Position
-        Where the pass starts.
-    moves : int
-        How often the beginning of the next pass had been moved when this pass started.
-    consumer : Consumer
-        The code that takes the batches.
-    may_peek : bool
-        Whether the pass may be a peek; otherwise it counts from its first batch.
+    usage : Usage
+        How much of the pass has been used, and where it starts.
 
     Attributes
     ----------
-    counts_from : int
-        The number of the batch that makes the pass count.
+    seen : int
+        The value of `Epochs.changes` when the latest batch was taken.
     recent : tuple of (Plan, int, int, int or None)
         The positions after the latest batches, ending with the latest one. Each consists of the
         segment's plan, the offset in it, the number of items in the batch (1 unless it is split),
@@ -66,9 +50,9 @@ class Pass:
     border : int
         The offset at which batches begin to hold samples of a later epoch: see `cross_border`.
     is_over : bool
-        Whether the end of the pass was requested.
-    has_counted : bool
-        Whether the pass has counted.
+        Whether the end of the pass was requested, and the pass is not endless.
+    is_left : bool
+        Whether the iteration has ended.
     compared : Beginning or None
         Compares the pass with other ranks; None if it is not compared.
     """
@@ -79,26 +63,26 @@ class Pass:
         here: ReaderOptions,
         batching: Batching,
         numbering: Numbering,
-        start: Position,
-        moves: int,
-        consumer: Consumer,
-        *,
-        may_peek: bool,
+        usage: Usage,
     ) -> None:
-        self.here, self.batching, self.consumer = here, batching, consumer
-        self.counts_from = consumer.counts_from(may_peek=may_peek)
+        self.here, self.batching, self.usage = here, batching, usage
         self._epochs, self._numbering = epochs, numbering
-        self.start, self._moves = start, moves
+        self.seen = epochs.changes
         #: The epoch of the latest batch.
-        self._epoch = start.epoch
+        self._epoch = usage.start.epoch
         self._segment: Segment | None = None
         self.recent: tuple[_Recent, ...] = ()
-        self.taken = start.skip
+        self.taken = usage.start.skip
         self.border = 0
-        self.is_over = self.has_counted = False
+        self.is_over = self.is_left = False
         self.compared: Beginning | None = None
         #: The recorder that counts yielded batches and rows; its row count when the segment began.
         self._recorder, self._rows_before = Recorder(), 0
+
+    @property
+    def num_unused(self) -> int:
+        """How many of the latest batches were taken and have not been used yet."""
+        return self.usage.consumer.num_unused
 
     @property
     def position(self) -> Position:
@@ -108,7 +92,7 @@ class Pass:
     def position_before(self, items: int) -> Position:
         """Return the position before the latest `items` items; `items` is at most `MOST_UNUSED`."""
         if not self.recent:
-            return self.start
+            return self.usage.start
         (plan, offset, _, _), taken = self._before(items)
         position = plan.end() if self.is_over and not items else plan.position(offset)
         return replace(position, skip=taken) if taken else position
@@ -120,7 +104,7 @@ class Pass:
         does not. Before the first segment, the position is where the pass starts.
         """
         if not self.recent:
-            return self.start, None
+            return self.usage.start, None
         (plan, _, _, samples), _ = self._before(items)
         return plan.begin, samples
 
@@ -158,29 +142,25 @@ class Pass:
 
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
-        start = replace(self.start, skip=0)  # `items` skips these
+        start = replace(self.usage.start, skip=0)  # `items` skips these
         begun = Segment(self.here, self.batching, start, recorder, self._epochs.ahead)
         segment = begun.with_batches()
         if segment is None:
             return
         # The segment is in a later pass if no batches remained in the pass where `start` is.
-        if segment.position.pass_epoch != self.start.pass_epoch:
-            self.start = segment.start
-        self.compared = begin_pass(segment, self._numbering)
+        if segment.position.pass_epoch != self.usage.start.pass_epoch:
+            self.usage.start = segment.start
+        self.compared = begin_pass(segment, self._numbering, self.usage.consumer)
         while segment is not None:
             yield segment
             segment = segment.following()
 
     def enter(self, segment: Segment, recorder: Recorder) -> None:
         """Record that batches of a segment are used from now on."""
-        position = segment.position
-        if self._segment is None:
-            self._epochs.record_begun(self.start, position)
-            self._epoch = position.epoch
-        else:
-            self.count()  # the user has taken more than one batch, or all of an epoch
-            self._epochs.record_begun(self._segment.position, position)
-            self._reach(position.epoch)
+        self._epochs.enter(self.usage, segment.position)
+        if self._segment is not None:
+            self._log_endless()
+        self._epoch = segment.position.epoch
         self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
         self.replace_latest(0)  # the end of the previous segment is the beginning of this one
         self.border = segment.plan.offset_after_epoch(self._epoch)
@@ -205,6 +185,7 @@ class Pass:
     def items(self, batch: Iterable[Any], offset: int) -> Iterator[Any]:
         """Yield the remaining items of a batch, count each in `taken`, and advance to `offset`."""
         plan, taken = self.segment.plan, self.taken
+        self.usage.batches += 1
         # No call comes between counting an item and yielding it: Ctrl-C takes effect after calls,
         # and would lose the item.
         for self.taken, item in enumerate(islice(batch, taken, None), taken + 1):
@@ -217,58 +198,39 @@ class Pass:
 
     def cross_border(self, offset: int) -> None:
         """Record that the batch at `offset` contains samples of a later epoch."""
-        self._reach(self.segment.plan.position(offset).epoch)
-        self.border = self.segment.plan.offset_after_epoch(self._epoch)
+        epoch = self.segment.plan.position(offset).epoch
+        if epoch > self._epoch:
+            self._epochs.reach(self.usage, epoch)
+            self._log_endless()
+            self._epoch = epoch
+        self.border = self.segment.plan.offset_after_epoch(epoch)
 
-    def _reach(self, epoch: int) -> None:
-        """Record that samples of `epoch` are used.
-
-        The next pass then begins after this epoch, unless this pass is still a peek.
-        """
-        if epoch == self._epoch:
-            return
-        self._epoch = epoch
-        if self.has_counted:
-            self._move()
+    def _log_endless(self) -> None:
         if self.here.num_epochs is None and self.here.logs_endless:
             log_endless(self.here.dataset.url)
 
     def skip_to_next(self) -> None:
         """Begin with the next epoch, since the epoch where the pass started has no rows left."""
-        self.start = self.start.beginning_of(self.start.epoch + 1)
+        start = self.usage.start
+        self.usage.start = start.beginning_of(start.epoch + 1)
         self._segment = None
         self.recent, self.taken = (), 0
 
-    def count(self) -> None:
-        """Mark the pass as more than a peek: the next pass follows it, and ranks compare it."""
-        if self.has_counted:
-            return
-        self.has_counted = True
-        self.here.record_pass(self.start.pass_epoch)
-        self._move()
-        if self.compared is not None:
-            self.compared.offer()
-            if self.is_over:  # the end was requested before the pass counted
-                self.compared.end()
-
-    def _move(self) -> None:
-        self._moves = self._epochs.move(self._moves, self.start.beginning_of(self._epoch + 1))
-
     def finish(self) -> None:
         """Record that the end of the pass was requested, possibly ahead of use."""
+        self.usage.is_over = True
         self.is_over = self.here.num_epochs is not None
-        self._reach(self.position.epoch)
-        if self.compared is not None and self.has_counted:
+        self._epochs.reach(self.usage, self.position.epoch)
+        if self.compared is not None:
             self.compared.end()
 
     def leave(self) -> None:
-        """Record that the iteration has ended, perhaps after only a peek."""
-        if not self.has_counted:
-            self._epochs.tried.add((self.start.epoch, self.start.consumed))
-        elif self.compared is not None and not self.is_over:
+        """Record that the iteration has ended."""
+        self.is_left = True
+        if self.compared is not None:
             self.compared.leave()
 
-    def is_at(self, position: Position, *, is_left: bool) -> bool:
+    def is_at(self, position: Position) -> bool:
         """Whether a checkpoint taken now would be at `position`, give or take one sample per rank.
 
         A finished pass is also at its beginning, because nothing has been counted since its end. So
@@ -277,13 +239,13 @@ class Pass:
         """
         if self._segment is None:
             return False
-        unused, plan = self.consumer.num_unused, self._segment.plan
+        unused, plan = self.num_unused, self._segment.plan
         mine, is_used_up = self.position_before(unused), self.is_over and not unused
-        is_beginning = (position.epoch, position.consumed) == (self.start.pass_epoch, 0)
+        is_beginning = (position.epoch, position.consumed) == (self.usage.start.pass_epoch, 0)
         passed = (
             (mine.epoch - position.epoch) * plan.num_samples + mine.consumed - position.consumed
         )
-        is_finished = is_used_up or (is_left and self.here.is_last_epoch(mine) and mine.is_end)
+        is_finished = is_used_up or (self.is_left and self.here.is_last_epoch(mine) and mine.is_end)
         return (is_finished and is_beginning) or abs(passed) < plan.num_ranks
 
     def state_dict(self, position: Position | None = None) -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.display import Described, Description
@@ -39,6 +39,13 @@ def log_endless(url: str) -> None:
         "of it after some steps (steps_per_epoch in Keras), or pass num_epochs=1 for one epoch",
         url,
     )
+
+
+class Following(NamedTuple):
+    """Where an iteration begins, and whether it may be a peek."""
+
+    position: Position
+    is_first: bool
 
 
 @dataclass(frozen=True)
@@ -80,13 +87,11 @@ class ReaderOptions:
     predownload : int or None
         In the elastic order, the number of samples whose shards are opened ahead of use. For None,
         see `samples_ahead`.
-    first_epoch : callable
-        Returns the first epoch of the first pass. Must be picklable.
+    first : callable, optional
+        Returns where the first pass begins; by default, at the beginning. Must be picklable.
     on_pass : callable, optional
-        Called in this process with a pass's first epoch when the pass counts or its state is
-        loaded. Must be picklable.
-    tried : set, optional
-        See `Epochs.tried`; shared by loaders that each begin where the previous one ended.
+        Called in this process with a dataset's `Epochs` when a pass begins or its state is loaded.
+        Must be picklable.
     selection : mapping of str to str, optional
         Descriptions of ``filters``, ``predicate`` and ``transform`` for states; by default the
         class of the transform.
@@ -113,9 +118,8 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
-    first_epoch: Callable[[], int] = int
-    on_pass: Callable[[int], None] | None = None
-    tried: set[tuple[int, int]] | None = field(default=None, compare=False)
+    first: Callable[[], Following] | None = None
+    on_pass: Callable[[Any], None] | None = None
     selection: Mapping[str, str] | None = None
     check_ranks: bool = True
     splits: tuple[str, ...] = ()
@@ -150,10 +154,10 @@ class ReaderOptions:
             return self
         return replace(self, order=self.order.share_of(world or find_world()))
 
-    def record_pass(self, first_epoch: int) -> None:
-        """Call `on_pass`, if it was given, with the first epoch of a pass."""
+    def record_pass(self, epochs: Any) -> None:
+        """Call `on_pass`, if it was given."""
         if self.on_pass is not None:
-            self.on_pass(first_epoch)
+            self.on_pass(epochs)
 
     @cached_property
     def schema(self) -> Schema:

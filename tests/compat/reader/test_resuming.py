@@ -5,13 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.compat.readers import continue_as_another_process, write_parquet
-from tests.reporting_lock import ReportingLock
 
 from mdstorm import TransformSpec
 from mdstorm.errors import StateMismatchError
@@ -19,7 +17,7 @@ from mdstorm.ngram import NGram
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
-from mdstorm_backend.loaders import Consumer, Loader
+from mdstorm_backend.loaders import Consumer
 
 pytestmark = [pytest.mark.newest, pytest.mark.filterwarnings("ignore:Currently make_reader")]
 
@@ -247,31 +245,6 @@ def test_set_epoch_applies_to_next_loader_pass(
             assert read(loader) == epochs[epoch]
         assert read(loader) == epochs[2]
     assert epochs[0] != epochs[1] != epochs[2]
-
-
-def test_loader_created_during_concurrent_set_epoch_starts_at_that_epoch(
-    thirty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader, set_epoch, has_run = reader_of(thirty, "exact"), Loader.set_epoch, Event()
-    reader._mdstorm_lock = ReportingLock(has_run)  # type: ignore[assignment]
-
-    def run() -> None:
-        reader.set_epoch(2)
-        has_run.set()
-
-    thread = Thread(target=run)
-
-    def set_while_thread_runs(loader: Loader, epoch: int) -> None:
-        set_epoch(loader, epoch)
-        if not thread.ident:
-            thread.start()
-            has_run.wait(60)
-
-    monkeypatch.setattr(Loader, "set_epoch", set_while_thread_runs)
-    with BatchedDataLoader(reader, batch_size=4) as loader:
-        loader.state_dict()
-        thread.join()
-        assert loader.state_dict()["epoch"] == 2
 
 
 @in_either_order

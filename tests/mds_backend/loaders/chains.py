@@ -5,7 +5,7 @@ import pickle
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from copy import copy
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -129,7 +129,8 @@ class Chain:
         """
         if copies and self.draw.random() < 0.2:
             self.steps.append("copy")
-            self.loaders = [self.draw.choice([copy, pickled])(loader) for loader in self.loaders]
+            copied = [deepcopy, pickled]
+            self.loaders = [self.draw.choice(copied)(loader) for loader in self.loaders]
             self.fresh = set() if self.ends_alone else set(range(self.ranks))
             self.is_peeked = False
             self.peek()

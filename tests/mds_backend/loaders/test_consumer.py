@@ -1,7 +1,7 @@
 """`Consumer`, for frameworks that request batches or the end before using earlier batches."""
 
-from collections.abc import Callable, Iterator
-from copy import copy
+from collections.abc import Iterator
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -43,23 +43,6 @@ def begun(loader: StreamingDataLoader, consumer: Consumer, batches: int) -> Iter
     return iterator
 
 
-@pytest.mark.parametrize(
-    ("consumer", "as_peek", "otherwise"),
-    [
-        (Consumer(), 2, 1),
-        (Consumer(peek=0), 1, 1),
-        (Consumer(peek=3), 4, 1),
-        (Consumer(skipped=5), 7, 6),
-        (Consumer(peek=0, skipped=5), 6, 6),
-    ],
-)
-def test_consumer_determines_which_batch_makes_an_iteration_more_than_a_peek(
-    consumer: Consumer, as_peek: int, otherwise: int
-) -> None:
-    assert consumer.counts_from(may_peek=True) == as_peek
-    assert consumer.counts_from(may_peek=False) == otherwise
-
-
 def fail(consumer: Consumer) -> None:
     with consumer.requesting():
         assert CONSUMER.get() is consumer
@@ -73,44 +56,6 @@ def test_earlier_consumer_is_restored_after_error_in_request() -> None:
     assert CONSUMER.get() is before
 
 
-@pytest.mark.parametrize(
-    ("consumer", "ends_ahead"),
-    [
-        (Consumer(), False),
-        (Consumer(lambda: True), True),
-        (Consumer(lambda: True, peek=0), False),
-    ],
-    ids=["loop", "fetches ahead", "trains on each batch"],
-)
-def test_end_is_requested_ahead_if_the_last_batch_may_be_unused(
-    consumer: Consumer, *, ends_ahead: bool
-) -> None:
-    assert consumer.ends_ahead == ends_ahead
-
-
-def test_use_end_and_leave_call_each_held_callback_once() -> None:
-    calls: list[str] = []
-
-    def record(name: str) -> Callable[[], None]:
-        return lambda: calls.append(name)
-
-    consumer = Consumer(lambda: False)
-    for name in "ab":
-        consumer.hold_end(record(f"use {name}"), record(f"leave {name}"))
-    consumer.use_end()
-    consumer.use_end()
-    consumer.leave()
-    assert calls == ["use a", "use b", "leave a", "leave b"]
-
-
-def test_leave_without_use_end_calls_only_the_leave_callback() -> None:
-    calls: list[str] = []
-    consumer = Consumer(lambda: False)
-    consumer.hold_end(lambda: calls.append("use"), lambda: calls.append("leave"))
-    consumer.leave()
-    assert calls == ["leave"]
-
-
 @in_either_order
 @pytest.mark.parametrize(
     ("consumer", "batches", "counts"),
@@ -118,6 +63,8 @@ def test_leave_without_use_end_calls_only_the_leave_callback() -> None:
         (Consumer(), 1, False),
         (Consumer(), 2, True),
         (Consumer(peek=0), 1, True),
+        (Consumer(peek=3), 3, False),
+        (Consumer(peek=3), 4, True),
         (Consumer(skipped=1), 2, False),
         (Consumer(skipped=1), 3, True),
         (Consumer(lambda: True), 2, False),
@@ -136,19 +83,15 @@ def test_iteration_advances_the_epoch_once_it_is_more_than_a_peek(
     assert loader.dataset.next_epoch == counts
 
 
-@pytest.mark.parametrize("peek", [0, 1])
-def test_end_requested_ahead_advances_epoch_at_once_unless_consumer_peeks(
-    url: str, peek: int
-) -> None:
+def test_end_requested_ahead_advances_epoch_once_it_is_used(url: str) -> None:
     loader = loader_of(url)
-    before = begun(loader, Consumer(), 2)
+    rows(islice(loader, 2))
     loader.load_state_dict(loader.state_dict() or {})
-    before.close()  # type: ignore[attr-defined]
-    consumer = Consumer(lambda: True, peek=peek)
+    consumer = Consumer(lambda: False, has_used_end=False)
     with consumer.requesting():
         assert len(list(loader)) == 1  # the last batch of the epoch
-    assert loader.dataset.next_epoch == (0 if peek else 1)
-    consumer.use_end()
+    assert loader.dataset.next_epoch == 0
+    consumer.has_used_end = True
     assert loader.dataset.next_epoch == 1
 
 
@@ -188,7 +131,7 @@ def test_state_and_copy_resume_with_unused_batches(
     resumed.load_state_dict(loader.state_dict() or {})
     assert rows(resumed) == whole[(2 - unused) * BATCH :]
     if kind is StreamingDataset:
-        assert rows(copy(loader)) == whole[(2 - unused) * BATCH :]
+        assert rows(deepcopy(loader)) == whole[(2 - unused) * BATCH :]
     del iterator
 
 

@@ -4,7 +4,7 @@ import pickle
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from itertools import islice
 from typing import Any
 
@@ -344,8 +344,8 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
     "state loaded meanwhile": ([list, meanwhile(resumed)], 1),
     "an exception in the loop": ([fails], 0),
     "two batches": ([lambda loader: list(islice(loader, 2))], 1),
-    "another begun meanwhile": ([meanwhile(list)], 2),
-    "another begun meanwhile, and left": ([meanwhile(lambda loader: peek(loader))], 2),
+    "another begun meanwhile": ([meanwhile(list)], 1),
+    "another begun meanwhile, and left": ([meanwhile(lambda loader: peek(loader))], 1),
     "after an epoch": ([list, peek], 2),
     "with the epoch set": ([lambda loader: loader.set_epoch(4), peek], 4),
     "with the epoch set meanwhile": ([meanwhile(lambda loader: loader.set_epoch(3))], 3),
@@ -354,7 +354,7 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
     "a copy": ([peek, lambda loader: peek(copy(loader))], 1),
     "a copy within an epoch": (
         [lambda loader: list(islice(loader, 3)), lambda loader: peek(copy(loader))],
-        1,
+        2,
     ),
     "a loader of the same dataset": (
         [peek, lambda loader: peek(StreamingDataLoader(loader.dataset, BATCH))],
@@ -383,10 +383,10 @@ def test_epoch_advances_with_the_second_batch_or_the_end_of_an_iteration(
 def test_copy_after_peek_starts_where_the_peek_started(url: str, order: str) -> None:
     loader = loader_in(order, url, BATCH)
     peek(loader)
-    copies = [copy(loader), pickle.loads(pickle.dumps(loader))]  # noqa: S301
+    copies = [deepcopy(loader), pickle.loads(pickle.dumps(loader))]  # noqa: S301
     assert rows(copies[1]) == rows(copies[0])
     rows(islice(loader, 3))
-    again = copy(loader)
+    again = deepcopy(loader)
     peek(again)
     rest = rows(again)
     assert len(rest) == ROWS - 3 * BATCH

@@ -17,7 +17,7 @@ from accelerate.utils import gather_object
 from support import converter_of, keep_all
 
 from mdstorm import TransformSpec
-from mdstorm._readers.options import next_epochs
+from mdstorm._readers.options import successions
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 ROWS = 1_009
@@ -42,7 +42,7 @@ class Program:
         self.make()
 
     def make(self) -> None:
-        next_epochs.clear()  # as in a new process
+        successions.clear()  # as in a new process
         self.accelerator = Accelerator(
             cpu=not torch.cuda.is_available(),
             dataloader_config=DataLoaderConfiguration(**self.configuration),

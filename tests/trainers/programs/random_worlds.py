@@ -105,8 +105,7 @@ class World:
         agreement.warn_user = said.append
         agreement._warned.clear()
         # Begin as in a new process: an error on one rank leaves the ranks at different epochs.
-        options.next_epochs.clear()
-        options.tried_passes.clear()
+        options.successions.clear()
         ranks = gathered(self.train())
         if None in ranks:
             assert self.drops > 1

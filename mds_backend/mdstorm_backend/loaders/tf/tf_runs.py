@@ -3,10 +3,9 @@
 TensorFlow calls the generators of `TFRuns` in its own threads. `TFRuns.iterations` begins an
 iteration when its first batch is requested. `TFRuns.segments` reads its blocks ahead of use.
 `TFRuns.request` is called after the last stage that reads ahead, so it observes the requests of the
-consumer: Python, Keras, ``take`` or a ``tf.function``. An iteration moves the beginning of the next
-one when its second batch or its end is requested. Datasets made with `map` and similar methods may
-request batches ahead of use. So if Python code iterates over one of these, it also has to receive a
-second batch or the end: see `TFRuns.receive`.
+consumer: Python, Keras, ``take`` or a ``tf.function``. Datasets made with `map` and similar methods
+may request batches ahead of use. So if Python code iterates over one of these, what it receives has
+been used, rather than what was requested: see `TFRuns.receive`.
 
 A `TFRun` has the queue of batches that were read (`ReadAhead`), from which it computes the position
 after a number of batches. The dataset's Python iterator, if there is one, counts the batches.
@@ -110,33 +109,19 @@ class TFRun:
         self.queue = ReadAhead()
         self.requested, self._following = 0, 1
 
-    @property
-    def is_peek(self) -> bool:
-        """Whether Python code has received too few batches for the pass to count."""
-        current, received = self.current, self.received
-        if current is None or received is None or current.has_counted:
-            return False
-        return 1 < current.counts_from > received
-
-    def ends_as_peek(self, batches: int) -> bool:
-        """Whether an iteration that ends after this many batches is still a peek.
-
-        The end counts like another batch: with JAX, Keras may take one batch and request the end
-        before it trains. An iteration without batches is not a peek.
-        """
-        assert self.current is not None
-        return 0 < batches < self.current.counts_from - 1
-
     def request(self) -> int:
         """Record a request for a batch; return how many batches to yield before the next call.
 
-        It has to be called for each batch until the pass counts, and where an epoch begins.
+        It has to be called for each batch until the iteration is more than a peek, and where an
+        epoch begins.
         """
         assert self.current is not None
         self.requested = number = self._following
-        latest = self.reach()
+        latest, usage = self.reach(), self.current.usage
         self._following += 1
-        if number >= self.current.counts_from and latest:
+        if not self.is_counted and self.received is None:
+            usage.batches = number
+        if number > usage.consumer.peek and latest:
             segment, epoch = self.current.segment, self.current.position.epoch
             following = self.queue.first_of_next_epoch(segment, epoch, latest)
             self._following = max(following, self._following)
@@ -145,16 +130,37 @@ class TFRun:
     def reach(self) -> int:
         """Advance the pass to the batch that was requested last, and return its number.
 
-        If that batch has not been read yet, advance to the last batch that has been read. During a
-        peek, only the batches that Python code has received count.
+        If that batch has not been read yet, advance to the last batch that has been read.
         """
         assert self.current is not None
         latest = min(self.requested, self.queue.num_read)
-        if self.is_peek:
-            latest = min(latest, self.received or 0)
         if (found := self.queue.latest(latest)) is not None:
             self.current.record_offset(*found)
         return latest
+
+    def use(self, batches: int) -> None:
+        """Record how many batches Python code has used of the iteration, if it has begun."""
+        if self.current is not None:
+            self.current.usage.batches = batches
+
+    def use_requested(self) -> None:
+        """Record that TensorFlow itself takes the batches, which uses what it has requested."""
+        self.is_counted, self.received = False, None
+        self.use(self.requested)
+        if self.queue.is_over:
+            self.end()
+
+    def end(self) -> None:
+        """Record that the end of the iteration is used, if it has begun."""
+        self.queue.is_over = True
+        if (current := self.current) is None or current.usage.is_over:
+            return
+        self.reach()
+        current.finish()
+        if not self.is_counted and self.received is None:
+            # TensorFlow requests the end only of iterations that it uses up, however many batches
+            # it may request before.
+            current.usage.batches += current.usage.consumer.peek
 
     def record_request(self) -> None:
         """Record that Python code requests a batch."""
@@ -166,6 +172,8 @@ class TFRun:
         self.loop.record_batches(0)
         if self.taken >= self._batches_per_epoch:
             log_endless(self._url)
+        if self.is_counted:
+            self.use(self.taken + 1)
         self.taken += 1  # last, so that a batch is not counted if Ctrl-C interrupts this method
 
     def release(self, resources: list[Any]) -> None:
@@ -197,7 +205,8 @@ class TFRun:
         StateMismatchError
             If the number of batches is not known, or the position is no longer kept.
         """
-        if batches is None and self.queue.is_over and not (self.is_counted or self.is_peek):
+        is_used_up = self.current is not None and self.current.usage.is_over
+        if batches is None and is_used_up and not self.is_counted:
             batches = self.queue.num_read
         elif batches is None:
             if self.queue.num_read and not self.is_counted:
@@ -288,40 +297,23 @@ class TFRuns:
                 self._announced.remove(weakref.ref(run))
 
     def receive(self, run: TFRun) -> None:
-        """Record that Python code has received a batch of a dataset that requests others ahead.
-
-        If that makes the iteration more than a peek, what was requested ahead counts.
-        """
+        """Record that Python code has received a batch of a dataset that requests others ahead."""
         with self._lock:
-            if run.received is None:
-                return
-            was_peek, run.received = run.is_peek, run.received + 1
-            if was_peek and not run.is_peek:
-                self._count_requested(run)
+            if run.received is not None:
+                run.received += 1
+                run.use(run.received)
 
     def receive_end(self, run: TFRun) -> None:
         """Record that Python code has received the end of a dataset that requests it ahead."""
         with self._lock:
-            if run.is_peek and run.queue.is_over and not run.ends_as_peek(run.received or 0):
-                run.received = None
-                self._count_requested(run)
+            if run.received is not None and run.queue.is_over:
+                run.end()
 
     def share(self, run: TFRun) -> None:
         """Record that TensorFlow itself takes batches from Python's iterator from now on."""
         with self._lock:
-            was_peek, run.received = run.is_peek, None
-            run.is_shared, run.is_counted = True, False
-            if was_peek:
-                self._count_requested(run)
-
-    def _count_requested(self, run: TFRun) -> None:
-        """Count what was requested during a peek. The caller holds the lock."""
-        assert run.current is not None
-        latest = run.reach()
-        if run.queue.is_over:
-            self._end(run, run.current)
-        else:
-            self.loader.take(run.current, latest)
+            run.is_shared = True
+            run.use_requested()
 
     def iterations(self) -> Iterator[int]:
         """Begin an iteration and yield its number; TensorFlow resumes the generator at the end."""
@@ -347,15 +339,14 @@ class TFRuns:
         if run is None or not is_announced:
             run = TFRun()
             # `repeat` may begin the next iteration ahead of use, for the same iterator in Python.
-            if (last := self._run) and last.is_peek and last.repeater():
-                last.received = None
-                self._count_requested(last)
+            if (last := self._run) and last.received is not None and last.repeater():
+                last.use_requested()
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
         by_python = 1 if run.is_shared else peeks.python
         peek = by_python if is_announced else peeks.tensorflow
-        run.current = self.loader.next_pass(Consumer(peek=peek))
+        run.current = self.loader.begin(Consumer(peek=peek))
         self._check_claim()
         return run
 
@@ -371,7 +362,7 @@ class TFRuns:
         try:
             for segment in run.current.planned(recorder):
                 yield recorder, self._blocks(run, segment, block_rows)
-            if run.current.start.consumed and not run.queue.num_read and self._is_alone(run):
+            if run.current.usage.start.consumed and not run.queue.num_read and self._is_alone(run):
                 # The state was taken at the end of a pass, which is known only after reading. No
                 # other rank has batches left in that pass, so the next pass begins.
                 run.current.skip_to_next()
@@ -401,26 +392,14 @@ class TFRuns:
         run = self._open[int(number)]
         assert run.current is not None
         with self._lock:
-            following = run.request()
-            if not run.is_peek:
-                self.loader.take(run.current, run.requested)
-        return following
+            return run.request()
 
     def end(self, run: TFRun) -> None:
         """Record that the end of an iteration is requested."""
-        run.queue.is_over = True
-        if run.current is not None:
-            with self._lock:
-                is_peek = run.is_counted and run.ends_as_peek(run.queue.num_read)
-                if not (is_peek or run.is_peek):
-                    self._end(run, run.current)
-
-    def _end(self, run: TFRun, current: Pass) -> None:
-        """Count an iteration whose end was requested. The caller holds the lock."""
-        if current.compared is not None:
-            current.compared.batches = run.queue.num_read
-        self.loader.count(current)
-        current.finish()
+        with self._lock:
+            run.queue.is_over = True
+            if run.received is None:
+                run.end()
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence, Sized
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -113,18 +114,31 @@ class LoaderPasses:
     pytorch_pass: CountedPass | None = None
     has_length: bool = True
 
+    def __copy__(self) -> LoaderPasses:
+        """Return a copy for a loader over the same dataset, without running iterations."""
+        counted = None if self.counted is None else self.counted.copied()
+        return replace(
+            self,
+            passes=None,
+            workers=None,
+            threads=PassThreads(),
+            recorders=PassRecorders(),
+            pytorch_pass=counted,
+        )
+
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for a copy, which has no running iterations and continues from here."""
-        threads, passes = PassThreads(), self.passes
-        passes = None if passes is None else passes.copied(threads)
-        recorders = PassRecorders() if passes is None else passes.recorders
-        fresh = {
-            "threads": threads,
-            "passes": passes,
-            "recorders": recorders,
-            "pytorch_pass": None if self.counted is None else self.counted.copied(),
-        }
-        return {**self.__dict__, **fresh, "workers": None}
+        """Return the state for a copy with its own dataset, which resumes at this position."""
+        passes = self.passes
+        position = None if passes is None else passes.position_of_copy()
+        resumes = None if position is None or passes is None else (passes.epochs, position)
+        return {**copy(self).__dict__, "resumes": resumes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        resumes = state.pop("resumes")
+        self.__dict__.update(state)
+        if resumes is not None:
+            epochs, position = resumes
+            epochs.resume(position)
 
     @property
     def counted(self) -> CountedPass | None:

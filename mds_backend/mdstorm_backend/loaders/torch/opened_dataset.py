@@ -154,8 +154,6 @@ class OpenedDataset:
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch."""
         self.epochs.set_next(epoch, self.options.num_epochs)
-        if self.latest is not None:
-            self.latest.follow_epoch(epoch)
 
     @cached_property
     def sample_maker(self) -> SampleMaker:

@@ -1,7 +1,7 @@
 """Single samples: `SampleMaker` makes them, and a `SampleIteration` iterates over them.
 
-Such an iteration has no `Pass`, because it counts from its first sample. This process either reads
-all of it or, as a worker of a plain ``DataLoader``, a part.
+Such an iteration is never a peek, and this process either reads all of it or, as a worker of a
+plain ``DataLoader``, a part.
 
 Workers of PyTorch's ``DataLoader`` have no state. Torchdata's ``StatefulDataLoader`` requests a
 state from each worker after every batch, and passes it to the same worker on resumption.
@@ -28,7 +28,8 @@ from mdstorm_backend.datasets import Dataset, open_streams
 from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
 from mdstorm_backend.loaders.agreement import Numbering, begin_pass
-from mdstorm_backend.loaders.epochs import Epochs, Worker
+from mdstorm_backend.loaders.consumer import Consumer
+from mdstorm_backend.loaders.epochs import Epochs, Usage, Worker
 from mdstorm_backend.loaders.nulls import check_exact
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import ReaderOptions
@@ -184,22 +185,25 @@ def plan_of_samples(options: ReaderOptions, epochs: Epochs, start: Position | No
 
 
 def _begun_segments(
+    usage: Usage,
     options: ReaderOptions,
     epochs: Epochs,
     batch_size: int | None,
     worker: Worker,
     numbering: Numbering | None = None,
 ) -> Iterator[Segment]:
-    """Begin an iteration over samples, without a `StreamingDataLoader`, and yield its segments.
+    """Yield the segments of an iteration over samples, without a `StreamingDataLoader`.
 
-    The iteration counts from its first sample. A worker process takes part in its group's epochs.
+    A worker process takes part in its group's epochs.
 
     Parameters
     ----------
+    usage : Usage
+        Where the iteration begins.
     options : ReaderOptions
         The data to read, and how.
     epochs : Epochs
-        Holds where the iteration begins; workers share it.
+        Records the epochs that are reached; workers share it.
     batch_size : int or None
         The batch size of the dataset.
     worker : Worker
@@ -208,23 +212,19 @@ def _begun_segments(
         Numbers the iterations, to compare them with other ranks; None for no comparison.
     """
     here, batching = _of_samples(options, worker), _batching(batch_size, worker)
-    if batch_size is None:
-        here.order.check_batches_unknown(worker.count)
-    joining = None if worker.group is None else worker
-    begun, moves = epochs.begin(joining)
-    here.record_pass(begun.pass_epoch)
-    recorder = current_recorder() if joining is None else None
+    begun = usage.start
+    recorder = current_recorder() if worker.group is None else None
     segment = Segment(here, batching, begun, recorder, epochs.ahead)
     while True:
-        before = begun
         if not segment.is_over:
             if segment.with_batches() is None:
                 return
-            if numbering is not None and (compared := begin_pass(segment, numbering)) is not None:
-                compared.offer()
+            if numbering is not None:
+                compared = begin_pass(segment, numbering, usage.consumer)
+                if compared is not None:
+                    compared.offer()
             numbering = None  # ranks compare only the first segment of an iteration
-            before = segment.position
-            epochs.record_begun(begun, before)
+            epochs.enter(usage, segment.position)
             yield segment
         following = segment.following()
         if following is None and not segment.is_over:
@@ -232,12 +232,7 @@ def _begun_segments(
         # Without a following segment, the pass was over when the state was taken.
         after = begun.beginning_of(begun.epoch + 1) if following is None else following.start
         begun = replace(after, first_epoch=after.pass_epoch)
-        if joining is None:
-            moves = epochs.advance(moves, before, begun)
-        else:
-            epochs.reach(begun, joining)
-        if following is None:
-            here.record_pass(begun.pass_epoch)
+        epochs.enter(usage, begun)
         segment = replace(segment, start=begun)
 
 
@@ -254,7 +249,7 @@ def _resumed_segments(
     num_epochs, first = here.num_epochs, position.pass_epoch
     following = position.epoch + 1 if num_epochs is None else first + num_epochs
     epochs.resume_as_worker(position, following, worker.number)
-    here.record_pass(first)
+    here.record_pass(epochs)
     segment: Segment | None = Segment(here, batching, replace(position, first_epoch=first))
     while segment is not None:
         if not segment.is_over:
@@ -321,8 +316,10 @@ class SampleIteration:
     def __post_init__(self) -> None:
         state, of_all = self.state, (self.options, self.epochs, self.batch_size, self.worker)
         self._part, self.yielded = self.worker.number, 0
+        self._usage: Usage | None = None
         if state is None:
-            self._segments = _begun_segments(*of_all, self.numbering)
+            self._usage = self._begin()
+            self._segments = _begun_segments(self._usage, *of_all, self.numbering)
         else:
             here, there = self._here(), state["mdstorm"][_WORKER]
             if missing := [key for key in here if key not in there]:
@@ -332,6 +329,14 @@ class SampleIteration:
             self._segments = _resumed_segments(state, *of_all)
         self._read = ReadAhead(noun="samples")
         self.noted, self._segment = self.yielded, next(self._segments, None)
+
+    def _begin(self) -> Usage:
+        worker, here = self.worker, self.options.in_world(self.worker.world)
+        if self.batch_size is None:
+            here.order.check_batches_unknown(worker.count)
+        usage = self.epochs.begin(Consumer(peek=0), None if worker.group is None else worker)
+        here.record_pass(self.epochs)
+        return usage
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy that has the same position but yields no samples."""
@@ -343,14 +348,18 @@ class SampleIteration:
             yield self._segment, self._part
             following = next(self._segments, None)
             if following is None:  # keep the last segment, since the state is at its end
-                return
+                break
             self._segment, self._part = following, self.worker.number
             self.noted -= self.yielded
             self.yielded, self._read = 0, ReadAhead(noun="samples")
+        if self._usage is not None:
+            self._usage.is_over = True
 
     def enter(self, block: Block) -> int:
         """Begin a block, and return how many of its samples to skip because of a loaded state."""
         assert self._segment is not None
+        if self._usage is not None:
+            self._usage.batches += 1
         first = self._read.num_read
         self._read.record(self._segment, block.offsets, block.sizes)
         self._read.drop_used(self.yielded)

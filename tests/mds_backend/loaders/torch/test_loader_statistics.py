@@ -116,7 +116,7 @@ def test_statistics_start_at_zero_for_copies_and_loaded_states(remote: Any) -> N
     batches = iter(loader)
     next(batches), next(batches)  # two batches, because a single batch would be a peek
     state = loader.state_dict()
-    for other in (copy.copy(loader), pickle.loads(pickle.dumps(loader))):  # noqa: S301
+    for other in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):  # noqa: S301
         assert other.statistics() == Statistics()
         assert other.state_dict() == state
         assert len(list(other)) == SHARDS - 2
