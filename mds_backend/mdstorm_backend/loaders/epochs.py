@@ -20,6 +20,7 @@ The values are stored in a `SharedRecord`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from multiprocessing import context
@@ -35,6 +36,8 @@ from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state import read_state
 from mdstorm_backend.order import Position, World
 from mdstorm_backend.order.lanes import Lanes
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,11 @@ class Usage:
         Number of batches that have been taken.
     is_over : bool
         Whether the end was requested.
+    is_resumed : bool
+        Whether this is the first iteration after a state within an epoch was loaded.
+    rows_left : int
+        If it is, and was left within that epoch: the number of rows, on all ranks, that were not
+        read; otherwise 0.
     """
 
     start: Position
@@ -86,6 +94,8 @@ class Usage:
     consumer: Consumer = field(default_factory=Consumer)
     batches: int = 0
     is_over: bool = False
+    is_resumed: bool = False
+    rows_left: int = 0
 
     @property
     def used(self) -> int:
@@ -115,6 +125,8 @@ class Epochs:
     changes, loads : int
         How often a state was loaded or an epoch set in this process, and how often a state was
         loaded. An iteration that began before a change does not affect where the next one begins.
+    is_loaded : bool
+        Whether the user has loaded a state, and no iteration has begun since.
     ahead : WorkAhead
         Computes the next epoch in the background while an epoch is being read.
     """
@@ -145,6 +157,7 @@ class Epochs:
         #: The latest iteration in this process, and whether it may be a peek.
         self._latest: Usage | None = None
         self._is_first = True
+        self.is_loaded = False
         self.changes = self.loads = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -183,7 +196,7 @@ class Epochs:
             return Following(Position(), True) if self._first is None else self._first()
         latest, is_first = self._latest, self._is_first
         # The samples of an iteration in other processes are used.
-        is_here = latest is not None and latest.number == record["number"]
+        is_here = latest is not None and latest.number >= record["number"]
         if latest is None or not (is_here and latest.is_peek(is_first=is_first)):
             begun = _position_of(record["begun"])
             return Following(begun.beginning_of(record["reached"] + 1), False)
@@ -205,11 +218,11 @@ class Epochs:
         self._change(edit)
 
     def _change(self, edit: Callable[[dict[str, Any]], None]) -> None:
-        def edit_and_count(record: dict[str, Any]) -> tuple[int, int]:
+        def edit_and_count(record: dict[str, Any]) -> None:
             edit(record)
-            return record["changes"], record["loads"]
+            self.changes, self.loads = record["changes"], record["loads"]
 
-        self.changes, self.loads = self._own_record.change(edit_and_count)
+        self._own_record.change(edit_and_count)
 
     @property
     def num_joined(self) -> int:
@@ -245,8 +258,11 @@ class Epochs:
         """
         if joining is not None:
             self._iterations += 1
+        latest = self._latest
 
-        def edit(record: dict[str, Any]) -> tuple[Usage, bool]:
+        # Ctrl-C may come before the record is stored. So this sets the attributes: a latest
+        # iteration that the record does not have yet, and that has used nothing, changes nothing.
+        def edit(record: dict[str, Any]) -> Usage:
             group = None if joining is None else self._group(joining)
             joined, loads = record["joined"], record["loads"]
             workers = joined.get("workers", [])
@@ -254,7 +270,8 @@ class Epochs:
             if joining and joined.get("group") == group and joining.number not in workers:
                 record["joined"] = {**joined, "workers": [*workers, joining.number]}
                 start, changes = _position_of(joined["start"]), joined["changes"]
-                return Usage(start, record["number"], changes, loads, consumer), False
+                self._latest = None
+                return Usage(start, record["number"], changes, loads, consumer)
             position, is_first = self._following(record)
             position = replace(position, first_epoch=position.pass_epoch)
             changes, number = record["changes"], record["number"] + 1
@@ -267,11 +284,17 @@ class Epochs:
                     "start": record["begun"],
                     "changes": changes,
                 }
-            return Usage(position, number, changes, loads, consumer), is_first
+            usage = Usage(position, number, changes, loads, consumer)
+            # After a peek, the next iteration is still the first one that resumes.
+            is_again = latest is not None and latest.is_resumed and latest.start == position
+            usage.is_resumed = position.consumed > 0 and (self.is_loaded or is_again)
+            self._latest, self._is_first = None if joining else usage, is_first
+            return usage
 
-        record = self._record if joining else self._own_record
-        usage, self._is_first = record.change(edit)
-        self._latest = None if joining else usage
+        usage = (self._record if joining else self._own_record).change(edit)
+        self.is_loaded = False
+        if latest is not None and latest.changes == usage.changes:
+            _warn_of_rows_left(latest, usage)
         return usage
 
     def enter(self, usage: Usage, position: Position) -> None:
@@ -339,17 +362,19 @@ class Epochs:
             _forget_iteration(record)
 
         self._change(edit)
+        self.is_loaded = True
         if position.consumed:
             options.record_pass(self)
 
     def resume(self, position: Position) -> None:
-        """Resume the next pass at a position."""
+        """Resume the next pass at a position, in a copy or after an interruption."""
 
         def edit(record: dict[str, Any]) -> None:
             record.update(begun=_stored(position), next=_stored(position))
             _forget_iteration(record)
 
         self._change(edit)
+        self.is_loaded = False
 
     def resume_as_worker(self, position: Position, next_epoch: int, worker: int) -> None:
         """Record that this worker process resumes at a position of its own, as each worker does."""
@@ -367,6 +392,21 @@ def _forget_iteration(record: dict[str, Any]) -> None:
     """Let the running iterations no longer affect a record, because a state was loaded."""
     changes, loads = record["changes"] + 1, record["loads"] + 1
     record.update(joined={}, packs=False, changes=changes, loads=loads)
+
+
+def _warn_of_rows_left(latest: Usage, usage: Usage) -> None:
+    """Log a warning if the rest of the epoch of a loaded state is skipped."""
+    if latest.rows_left and usage.start.epoch > latest.start.epoch:
+        _logger.warning(
+            "The first iteration after load_state_dict() was left after %d batches, and the next "
+            "one begins epoch %d, so %d rows of epoch %d are skipped. Iterate to the end of the "
+            "resumed epoch, or load the state again before the next iteration. Only one batch may "
+            "be taken without using up the epoch",
+            latest.batches,
+            usage.start.epoch,
+            latest.rows_left,
+            latest.start.epoch,
+        )
 
 
 def _reach(record: dict[str, Any], usage: Usage, epoch: int) -> None:

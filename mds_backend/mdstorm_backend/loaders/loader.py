@@ -474,5 +474,6 @@ class ItemCursor(Iterator[Any]):
         """Continue after an interruption, and return the latest `unused` items again."""
         state = self._loader.state_dict(unused=unused, is_within=True)
         self.load_state_dict(state)
+        self._loader.epochs.is_loaded = False  # not by the user
         # A finished pass still has to end here, even though its state resumes with the next pass.
         self._is_over = state["mdstorm"].get("finished", False)

@@ -227,8 +227,23 @@ class Pass:
     def leave(self) -> None:
         """Record that the iteration has ended."""
         self.is_left = True
+        if self.usage.is_resumed and not self.usage.is_over:
+            self.usage.rows_left = self._count_rows_left()
         if self.compared is not None:
             self.compared.leave()
+
+    def _count_rows_left(self) -> int:
+        """Return the number of rows, on all ranks, that have not been used in the first epoch.
+
+        0 if there are no more batches, or their number is not known.
+        """
+        position = self.position_before(self.num_unused)
+        if self._segment is None or position.epoch != self.usage.start.epoch:
+            return 0
+        rest = Segment(self.here, self.batching, replace(position, skip=0))
+        if not rest.plan.num_batches():
+            return 0
+        return max(self._segment.plan.num_samples - position.consumed, 0)
 
     def is_at(self, position: Position) -> bool:
         """Whether a checkpoint taken now would be at `position`, give or take one sample per rank.

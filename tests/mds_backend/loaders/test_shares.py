@@ -393,6 +393,92 @@ def test_copy_after_peek_starts_where_the_peek_started(url: str, order: str) -> 
 
 
 @in_either_order
+def test_iterators_that_have_only_peeked_read_the_same_epoch(url: str, order: str) -> None:
+    loader = loader_in(order, url, BATCH)
+    first, second = iter(loader), iter(loader)
+    assert rows(islice(first, 1)) == rows(islice(second, 1))
+    assert rows(first) == rows(second)
+    assert loader.dataset.next_epoch == 1
+
+
+@in_either_order
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_iteration_that_fails_before_its_first_batch_changes_nothing(
+    url: str, order: str, epochs: int
+) -> None:
+    fails = False
+
+    def change(batch: dict[str, Any]) -> dict[str, Any]:
+        if fails:
+            raise ZeroDivisionError
+        return batch
+
+    loader = loader_in(order, url, BATCH, batch_map=change)
+    expected = [rows(loader_in(order, url, BATCH)) for _ in range(epochs)]
+    assert [rows(loader) for _ in range(epochs)] == expected
+    fails = True
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            rows(loader)
+    fails = False
+    assert loader.dataset.next_epoch == epochs
+    peek(loader)
+    assert loader.dataset.next_epoch == (2 if epochs else 0)
+
+
+@in_either_order
+def test_error_before_the_first_sample_changes_nothing(url: str, order: str) -> None:
+    class Failing(StreamingDataset):
+        fails = True
+
+        def __getitem__(self, index: Any) -> Any:
+            if self.fails:
+                raise ZeroDivisionError
+            return super().__getitem__(index)
+
+    dataset = dataset_in(order, url, BATCH, Failing)
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            list(dataset)
+    assert dataset.next_epoch == 0
+    dataset.fails = False  # type: ignore[attr-defined]
+    assert len(list(islice(dataset, 1))) == 1
+    assert dataset.next_epoch == 1
+
+
+@in_either_order
+@pytest.mark.parametrize(
+    ("peeks", "batches", "rows_left"),
+    [
+        (0, 3, ROWS - 13 * BATCH),
+        (1, 2, ROWS - 12 * BATCH),
+        (1, 1, ROWS - 11 * BATCH),
+        (0, 40, None),
+        (0, None, None),
+    ],
+)
+def test_rest_of_a_resumed_epoch_that_is_left_is_logged(
+    url: str,
+    order: str,
+    peeks: int,
+    batches: int | None,
+    rows_left: int | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    begun = loader_in(order, url, BATCH)
+    rows(islice(begun, 10))
+    loader = loader_resumed(order, url, begun.state_dict())
+    for _ in range(peeks):
+        peek(loader)
+    rows(islice(loader, batches))
+    assert not caplog.messages
+    for _ in range(2):
+        rows(islice(loader, 2))
+    expected = [] if rows_left is None else [f"{rows_left} rows of epoch 0 are skipped"]
+    assert [message.split(", so ")[1].split(".")[0] for message in caplog.messages] == expected
+
+
+@in_either_order
 def test_each_peek_after_the_second_begins_a_new_epoch(url: str, order: str) -> None:
     loader = loader_in(order, url, BATCH)
     peeks = [tuple(next(iter(loader))["number"].tolist()) for _ in range(5)]

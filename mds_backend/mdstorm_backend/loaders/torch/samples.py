@@ -316,6 +316,10 @@ class SampleIteration:
     def __post_init__(self) -> None:
         state, of_all = self.state, (self.options, self.epochs, self.batch_size, self.worker)
         self._part, self.yielded = self.worker.number, 0
+        #: How many samples had been yielded before the latest block: none of it has been used yet
+        #: if there are no more.
+        self._before_block = 0
+        #: None if a worker process has resumed from a state of its own.
         self._usage: Usage | None = None
         if state is None:
             self._usage = self._begin()
@@ -334,7 +338,8 @@ class SampleIteration:
         worker, here = self.worker, self.options.in_world(self.worker.world)
         if self.batch_size is None:
             here.order.check_batches_unknown(worker.count)
-        usage = self.epochs.begin(Consumer(peek=0), None if worker.group is None else worker)
+        consumer = Consumer(lambda: self.yielded == self._before_block, peek=0)
+        usage = self.epochs.begin(consumer, None if worker.group is None else worker)
         here.record_pass(self.epochs)
         return usage
 
@@ -358,6 +363,7 @@ class SampleIteration:
     def enter(self, block: Block) -> int:
         """Begin a block, and return how many of its samples to skip because of a loaded state."""
         assert self._segment is not None
+        self._before_block = self.yielded
         if self._usage is not None:
             self._usage.batches += 1
         first = self._read.num_read
