@@ -220,7 +220,8 @@ def _dataset_class() -> Any:
 
 def _tracked(dataset: Any, runs: TFRuns, class_of: Callable[[Any], Any]) -> Any:
     """Return TensorFlow's iterator over a dataset, as an instance of a subclass of its class."""
-    run = runs.new_run()  # first, because it measures how long the iterator takes
+    # The run comes first, because it measures how long the iterator takes.
+    run = runs.new_run(is_direct=class_of is _counting_class)
     iterator: Any = tf.data.Dataset.__iter__(dataset)
     iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
     iterator.__class__ = class_of(type(iterator))
@@ -264,19 +265,18 @@ def _tracking_class(iterator_class: Any) -> Any:
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
             runs, run = self._mdstorm_runs, self._mdstorm_run
-            if run.is_shared:
+            if not run.by_python:
                 return take()
-            if run.received is None and run.current is None:
-                run.received = 0
+            if run.current is None:
                 runs.begin_next(run)
             try:
                 batch = take()
             except (StopIteration, tf.errors.OutOfRangeError):
-                runs.receive_end(run)
+                runs.take_end(run)
                 raise
             finally:
                 runs.withdraw(run)
-            runs.receive(run)
+            run.take()
             return batch
 
     return TrackingIterator
@@ -297,19 +297,19 @@ def _counting_class(iterator_class: Any) -> Any:
 
         def _mdstorm_share(self) -> None:
             run = self._mdstorm_run
-            if run.current is None and not run.is_shared:
+            if run.current is None and run.by_python:
                 self._mdstorm_runs.begin_next(run)
             super()._mdstorm_share()
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
             run = self._mdstorm_run
-            run.record_request()
+            run.loop.record_request()
             if run.current is None:
                 self._mdstorm_runs.begin_next(run)
             try:
                 batch = take()
             except (StopIteration, tf.errors.OutOfRangeError):
-                self._mdstorm_runs.end(run)
+                self._mdstorm_runs.take_end(run)
                 run.loop.end(is_waiting=True)
                 raise
             run.take()

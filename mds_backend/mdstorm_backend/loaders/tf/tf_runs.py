@@ -5,7 +5,7 @@ iteration when its first batch is requested. `TFRuns.segments` reads its blocks 
 `TFRuns.request` is called after the last stage that reads ahead, so it observes the requests of the
 consumer: Python, Keras, ``take`` or a ``tf.function``. Datasets made with `map` and similar methods
 may request batches ahead of use. So if Python code iterates over one of these, what it receives has
-been used, rather than what was requested: see `TFRuns.receive`.
+been used, rather than what was requested.
 
 A `TFRun` has the queue of batches that were read (`ReadAhead`), from which it computes the position
 after a number of batches. The dataset's Python iterator, if there is one, counts the batches.
@@ -65,23 +65,23 @@ class TFRun:
         URL of the dataset, for messages.
     batches_per_epoch : float
         Number of batches after which to log that the iteration never ends; infinite if it ends.
+    by_python : bool
+        Whether Python code, rather than TensorFlow itself, takes the batches.
+    is_direct : bool
+        Whether these are the batches of the dataset itself, rather than elements of a dataset made
+        from it with `map` and similar methods, which may request batches ahead of use.
 
     Attributes
     ----------
-    received : int or None
-        Number of batches that Python code has received from a dataset made with `map` and similar
-        methods; None if other code takes the batches, or may take some of them.
+    by_python, is_direct
+        As given. In a `tf.function`, TensorFlow takes over an iterator that Python has created.
     repeater : callable
         Returns Python's iterator if it begins further iterations by itself, as with `repeat`, or
         None.
-    is_shared : bool
-        Whether TensorFlow takes batches from Python's iterator, as in a `tf.function`.
     current : Pass or None
         The pass, at a requested batch; None before the first request.
-    is_counted : bool
-        Whether Python code, rather than TensorFlow itself, takes the batches.
     taken : int
-        Number of batches that Python code has taken.
+        Number of batches or other elements that Python code has taken.
     queue : ReadAhead
         The items that were read, including batches ahead of use.
     requested : int
@@ -94,12 +94,18 @@ class TFRun:
         Set unless the iteration is reading.
     """
 
-    def __init__(self, url: str = "", batches_per_epoch: float = math.inf) -> None:
+    def __init__(
+        self,
+        url: str = "",
+        batches_per_epoch: float = math.inf,
+        *,
+        by_python: bool = False,
+        is_direct: bool = False,
+    ) -> None:
+        self.by_python, self.is_direct = by_python, is_direct
         self.current: Pass | None = None
-        self.received: int | None = None
         self.repeater: Callable[[], Any] = lambda: None
-        self.is_shared = False
-        self.is_counted, self.taken = False, 0
+        self.taken = 0
         self.loop = Recorder()
         self.pipeline: Recorder | None = None
         self.is_idle = threading.Event()
@@ -119,7 +125,7 @@ class TFRun:
         self.requested = number = self._following
         latest, usage = self.reach(), self.current.usage
         self._following += 1
-        if not self.is_counted and self.received is None:
+        if not self.by_python:
             usage.batches = number
         if number > usage.consumer.peek and latest:
             segment, epoch = self.current.segment, self.current.position.epoch
@@ -138,43 +144,38 @@ class TFRun:
             self.current.record_offset(*found)
         return latest
 
-    def use(self, batches: int) -> None:
-        """Record how many batches Python code has used of the iteration, if it has begun."""
+    def hand_over(self) -> None:
+        """Record that TensorFlow itself takes the batches: what it has requested is used."""
+        if not self.by_python:
+            return
+        self.by_python = False
         if self.current is not None:
-            self.current.usage.batches = batches
-
-    def use_requested(self) -> None:
-        """Record that TensorFlow itself takes the batches, which uses what it has requested."""
-        self.is_counted, self.received = False, None
-        self.use(self.requested)
+            self.current.usage.batches = self.requested
         if self.queue.is_over:
             self.end()
 
     def end(self) -> None:
         """Record that the end of the iteration is used, if it has begun."""
-        self.queue.is_over = True
         if (current := self.current) is None or current.usage.is_over:
             return
         self.reach()
         current.finish()
-        if not self.is_counted and self.received is None:
+        if not self.by_python:
             # TensorFlow requests the end only of iterations that it uses up, however many batches
             # it may request before.
             current.usage.batches += current.usage.consumer.peek
 
-    def record_request(self) -> None:
-        """Record that Python code requests a batch."""
-        self.is_counted = not self.is_shared
-        self.loop.record_request()
-
     def take(self) -> None:
         """Record that Python code has taken a batch."""
-        self.loop.record_batches(0)
-        if self.taken >= self._batches_per_epoch:
-            log_endless(self._url)
-        if self.is_counted:
-            self.use(self.taken + 1)
-        self.taken += 1  # last, so that a batch is not counted if Ctrl-C interrupts this method
+        if self.is_direct:
+            self.loop.record_batches(0)
+            if self.taken >= self._batches_per_epoch:
+                log_endless(self._url)
+        taken, current = self.taken + 1, self.current
+        # No call follows, so that Ctrl-C in one does not leave a batch counted.
+        if self.by_python and current is not None:
+            current.usage.batches = taken
+        self.taken = taken
 
     def release(self, resources: list[Any]) -> None:
         """Release TensorFlow's iterator in a thread, and wait until reading has stopped.
@@ -206,10 +207,11 @@ class TFRun:
             If the number of batches is not known, or the position is no longer kept.
         """
         is_used_up = self.current is not None and self.current.usage.is_over
-        if batches is None and is_used_up and not self.is_counted:
+        is_counted = self.by_python and self.is_direct
+        if batches is None and is_used_up and not is_counted:
             batches = self.queue.num_read
         elif batches is None:
-            if self.queue.num_read and not self.is_counted:
+            if self.queue.num_read and not is_counted:
                 raise StateMismatchError(
                     "the batches of this dataset were not counted, because TensorFlow took them "
                     "itself, as in Keras or in a tf.function, and may have taken some ahead of "
@@ -278,13 +280,14 @@ class TFRuns:
                 "dataset after the processes that read it have started"
             )
 
-    def new_run(self) -> TFRun:
-        """Return the run for an iterator that Python code has created."""
+    def new_run(self, *, is_direct: bool) -> TFRun:
+        """Return the run for an iterator that Python code has created: see `TFRun`."""
         options, batching, batches_per_epoch = self.loader.options, self.loader.batching, math.inf
         if options.num_epochs is None:
             rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
             batches_per_epoch = rows / batching.batch_size
-        return TFRun(options.dataset.url, batches_per_epoch)
+        url = options.dataset.url
+        return TFRun(url, batches_per_epoch, by_python=True, is_direct=is_direct)
 
     def begin_next(self, run: TFRun) -> None:
         """Use `run` for the next iteration, whose first batch is about to be requested."""
@@ -296,24 +299,18 @@ class TFRuns:
             with suppress(ValueError):
                 self._announced.remove(weakref.ref(run))
 
-    def receive(self, run: TFRun) -> None:
-        """Record that Python code has received a batch of a dataset that requests others ahead."""
+    def take_end(self, run: TFRun) -> None:
+        """Record that Python code has received the end of its iterator's elements."""
         with self._lock:
-            if run.received is not None:
-                run.received += 1
-                run.use(run.received)
-
-    def receive_end(self, run: TFRun) -> None:
-        """Record that Python code has received the end of a dataset that requests it ahead."""
-        with self._lock:
-            if run.received is not None and run.queue.is_over:
+            # A dataset made with `take` and similar methods may end before ours.
+            if run.is_direct or run.queue.is_over:
+                run.queue.is_over = True
                 run.end()
 
     def share(self, run: TFRun) -> None:
         """Record that TensorFlow itself takes batches from Python's iterator from now on."""
         with self._lock:
-            run.is_shared = True
-            run.use_requested()
+            run.hand_over()
 
     def iterations(self) -> Iterator[int]:
         """Begin an iteration and yield its number; TensorFlow resumes the generator at the end."""
@@ -322,7 +319,10 @@ class TFRuns:
             self._open[number] = run
         try:
             yield number
-            self.end(run)
+            with self._lock:
+                run.queue.is_over = True
+                if run.is_direct or not run.by_python:
+                    run.end()
         finally:
             if run.current is not None:
                 run.reach()
@@ -339,12 +339,12 @@ class TFRuns:
         if run is None or not is_announced:
             run = TFRun()
             # `repeat` may begin the next iteration ahead of use, for the same iterator in Python.
-            if (last := self._run) and last.received is not None and last.repeater():
-                last.use_requested()
+            if (last := self._run) and last.by_python and last.repeater():
+                last.hand_over()
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
-        by_python = 1 if run.is_shared else peeks.python
+        by_python = peeks.python if run.by_python else 1
         peek = by_python if is_announced else peeks.tensorflow
         run.current = self.loader.begin(Consumer(peek=peek))
         self._check_claim()
@@ -393,13 +393,6 @@ class TFRuns:
         assert run.current is not None
         with self._lock:
             return run.request()
-
-    def end(self, run: TFRun) -> None:
-        """Record that the end of an iteration is requested."""
-        with self._lock:
-            run.queue.is_over = True
-            if run.received is None:
-                run.end()
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
