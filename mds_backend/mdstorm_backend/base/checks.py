@@ -187,7 +187,12 @@ def naming(kind: str, function: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if hasattr(error, "add_note"):  # since Python 3.11
-            name = getattr(function, "__qualname__", repr(function))
-            error.add_note(f"The {kind} {name} raised this error.")
+        name_function(error, kind, function)
         raise
+
+
+def name_function(error: Exception, kind: str, function: object) -> None:
+    """Add the note of `naming` to an error."""
+    if hasattr(error, "add_note"):  # since Python 3.11
+        name = getattr(function, "__qualname__", repr(function))
+        error.add_note(f"The {kind} {name} raised this error.")
