@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from urllib.parse import quote
 
-from mdstorm_migrate.base.edits import Edit, Finding, Lines
+from mdstorm_migrate.base.edits import CLASSES, Edit, Finding, Lines
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
 from mdstorm_migrate.run.discover import Skipped
@@ -131,6 +131,12 @@ class FileReport:
         seen: Counter[tuple[str, str]] = Counter()
         return [self._item(one, seen) for one in found]
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of items of each class."""
+        counts = Counter(item.found.cls for item in self.items)
+        return {cls: counts[cls] for cls in CLASSES if counts[cls]}
+
     def _item(self, found: Edit | Finding, seen: Counter[tuple[str, str]]) -> Item:
         line, column = self.lines.place(found.start)
         region = Region(line, column, *self.lines.place(found.stop))
@@ -186,6 +192,55 @@ class Report:
     def items(self) -> list[tuple[FileReport, Item]]:
         """Return all items with their files."""
         return [(file, item) for file in self.files for item in file.items]
+
+    def counts(self) -> list[tuple[str, int, str]]:
+        """Return the number of changed files, and other totals that are not zero.
+
+        Each has a class, which is empty for changed files, and a label.
+        """
+        totals, what = self.totals, "changed" if self.write else "would change"
+        changed = totals.written if self.write else totals.changed
+        table = (
+            ("", changed, f"file {what}", f"files {what}"),
+            ("exact", totals.exact, "exact edit", "exact edits"),
+            ("review", totals.review, "edit to review", "edits to review"),
+            (
+                "review",
+                totals.pending,
+                "edit to review, which --unsafe applies",
+                "edits to review, which --unsafe applies",
+            ),
+            (
+                "manual",
+                totals.manual,
+                "place that needs manual review",
+                "places that need manual review",
+            ),
+            ("note", totals.note - totals.mentions, "note", "notes"),
+            (
+                "note",
+                totals.mentions,
+                "other line that still mentions Petastorm",
+                "other lines that still mention Petastorm",
+            ),
+            (
+                "problem",
+                totals.failed,
+                "file that could not be fully migrated",
+                "files that could not be fully migrated",
+            ),
+            (
+                "manual",
+                totals.kept,
+                "file that still imports petastorm, which must stay installed",
+                "files that still import petastorm, which must stay installed",
+            ),
+        )
+        return [
+            (cls, count, one if count == 1 else many)
+            for cls, count, one, many in table
+            if count or not cls
+        ]
 
     def rules(self) -> Counter[str]:
         """Return the number of items for each rule that has any, sorted by rule code."""

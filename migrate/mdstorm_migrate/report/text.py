@@ -114,47 +114,13 @@ class Printer:
         if self.quiet:
             return
         self.causes()
-        totals = report.totals
-        changed = totals.written if self.write else totals.changed
-        lines = [f"{_files(changed)} {'changed' if self.write else 'would change'}"]
-        lines += [
-            f"{count:>7,}  {one if count == 1 else many}"
-            for count, one, many in (
-                (totals.exact, "exact edit", "exact edits"),
-                (totals.review, "edit to review", "edits to review"),
-                (
-                    totals.pending,
-                    "edit to review, which --unsafe applies",
-                    "edits to review, which --unsafe applies",
-                ),
-                (
-                    totals.manual,
-                    "place that needs manual review",
-                    "places that need manual review",
-                ),
-                (totals.note - totals.mentions, f"note{_WITH_V}", f"notes{_WITH_V}"),
-                (
-                    totals.mentions,
-                    f"other line that still mentions Petastorm{_WITH_V}",
-                    f"other lines that still mention Petastorm{_WITH_V}",
-                ),
-                (
-                    totals.failed,
-                    "file that could not be fully migrated",
-                    "files that could not be fully migrated",
-                ),
-                (
-                    totals.kept,
-                    "file that still imports petastorm, which must stay installed",
-                    "files that still import petastorm, which must stay installed",
-                ),
-            )
-            if count
-        ]
+        (_, changed, what), *others = report.counts()
+        lines = [f"{changed:,} {what}"]
+        lines += [f"{count:>7,}  {what}{_WITH_V * (cls == 'note')}" for cls, count, what in others]
         if self._waiting and self._blocking:
             lines.append(self._first_step())
         lines += before_running(report.conditions)
-        lines.append(_next(totals, report.settings, self.write, self.verbose))
+        lines.append(_next(report.totals, report.settings, self.write, self.verbose))
         click.echo("\n".join(lines), file=self.stream, err=True)
 
 
@@ -197,10 +163,6 @@ def to_text(report: Report) -> str:
         printer.file(file.outcome)
     printer.summary(report)
     return stream.getvalue()
-
-
-def _files(count: int) -> str:
-    return f"{count:,} file" if count == 1 else f"{count:,} files"
 
 
 def _next(totals: Totals, settings: Settings, write: bool, verbose: bool) -> str:
