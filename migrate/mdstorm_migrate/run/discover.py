@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,7 +111,7 @@ def _discover(paths: Iterable[Path], walk: _Walk) -> Iterator[Path | Skipped]:
     seen: set[str] = set()
     for path in paths:
         is_directory = path.is_dir()
-        found = walk.below(path) if is_directory else iter([path])
+        found = walk.below(path, path) if is_directory else iter([path])
         for one in found:
             if isinstance(one, Skipped):
                 yield one
@@ -147,44 +148,41 @@ class _Walk:
     include: GitIgnoreSpec | None
     exclude: GitIgnoreSpec
 
-    def below(self, root: Path) -> Iterator[Path | Skipped]:
-        """Yield the files under a directory."""
-        rules = ignored.rules_of(root.resolve())
-        yield from self._below(root, root, rules)
-        failure = rules.tracked.failure
-        if failure is not None:
-            yield Skipped(root, f"git cannot list the ignored files it tracks: {failure}")
-
-    def _below(
-        self, directory: Path, root: Path, rules: ignored.IgnoreRules
-    ) -> Iterator[Path | Skipped]:
-        try:
-            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-        except OSError as error:
-            yield Skipped(directory, str(error.strerror), is_error=True)
-            return
-        here = directory.resolve()
-        for entry in entries:
-            path = directory / entry.name
+    def below(self, root: Path, directory: Path) -> Iterator[Path | Skipped]:
+        """Yield the files under a directory; globs are matched against paths within `root`."""
+        listing = ignored.list_files(directory)
+        if listing.failure is not None:
+            reason = f"git cannot list its files, so nothing is ignored: {listing.failure}"
+            yield Skipped(directory, reason)
+        for name, reason in listing.unreadable:
+            yield Skipped(directory / name, reason, is_error=True)
+        is_foreign = cache(ignored.is_foreign)
+        vendored: dict[Path, list[Path]] = {}
+        for name in sorted(listing.paths, key=lambda name: name.split("/")):
+            path, is_tracked = directory / name, listing.paths[name]
+            above = path.parents[: len(Path(name).parents) - 1]
+            foreign = [one for one in reversed(above) if is_foreign(one)]
+            closed = [one for one in foreign if not ignored.may_hold_project_code(one)]
+            is_link = path.is_symlink() and _is_directory(path)
             relative = path.relative_to(root).as_posix()
-            if entry.is_dir(follow_symlinks=False):
-                if self.exclude.match_file(f"{relative}/"):
-                    continue
-                if rules.ignore(here / entry.name, True):
-                    continue
-                is_others = ignored.is_foreign(path)
-                is_kept = is_others and entry.name != ".git" and rules.tracks(here / entry.name)
-                if not is_others or (is_kept and ignored.may_hold_project_code(path)):
-                    yield from self._below(path, root, rules.within(here / entry.name))
-                elif is_kept or (ignored.is_vendored(path) and not rules.in_repository):
-                    yield from _skipped_vendored(path, rules)
+            if self.exclude.match_file(relative):
                 continue
-            is_link = entry.is_symlink() and _is_directory(path)
-            if not (is_link or self._is_wanted(path, relative)):
+            if closed:
+                is_ours = is_tracked or (
+                    not listing.in_repository and ignored.is_vendored(closed[0])
+                )
+                if is_ours and is_code(path):
+                    vendored.setdefault(closed[0], []).append(path)
+            elif foreign and not is_tracked:
                 continue
-            if self.exclude.match_file(relative) or rules.ignore(here / entry.name, False):
-                continue
-            yield Skipped(path, "links to directories are not followed") if is_link else path
+            elif is_link:
+                yield Skipped(path, "links to directories are not followed")
+            elif path.is_dir():  # a repository
+                yield from self.below(root, path)
+            elif self._is_wanted(path, relative):
+                yield path
+        for folder, files in vendored.items():
+            yield from _skipped_vendored(folder, files)
 
     def _is_wanted(self, path: Path, relative: str) -> bool:
         if self.include is not None and not self.include.match_file(relative):
@@ -198,10 +196,9 @@ def _is_recorder(path: Path) -> bool:
     return path.suffix == ".py" and head_of(path).startswith(_RECORDER)
 
 
-def _skipped_vendored(directory: Path, rules: ignored.IgnoreRules) -> Iterator[Skipped]:
+def _skipped_vendored(directory: Path, code: Iterable[Path]) -> Iterator[Skipped]:
     """Yield a skipped directory of third-party code if code in it mentions Petastorm."""
-    code = (path for path in sorted(directory.rglob("*")) if is_code(path) and path.is_file())
-    files = tuple(path for path in code if _may_use(path, rules))
+    files = tuple(path for path in code if _mentions_petastorm(path))
     if files:
         more = f" and {len(files) - 1} more" if files[1:] else ""
         where = f"{files[0].relative_to(directory)}{more}"
@@ -209,9 +206,7 @@ def _skipped_vendored(directory: Path, rules: ignored.IgnoreRules) -> Iterator[S
         yield Skipped(directory, reason, files=files)
 
 
-def _may_use(path: Path, rules: ignored.IgnoreRules) -> bool:
-    if rules.in_repository and not rules.tracks(path.resolve()):
-        return False
+def _mentions_petastorm(path: Path) -> bool:
     try:
         return OLD_ROOT.encode() in path.read_bytes()
     except OSError:

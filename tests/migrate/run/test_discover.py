@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import invoke, write_files
+from tests.migrate.checks import each, invoke, write_files
 
 from mdstorm.cli.compare import compare
 from mdstorm_migrate.run.discover import Skipped, discover
@@ -156,10 +156,6 @@ def test_tracked_files_are_found_even_if_ignored(
     assert found(tmp_path / "data" / "a") == ["kept.py"]
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # Git sets this in hooks
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
-    monkeypatch.setenv("PATH", "")
-    (skipped,) = discover([tmp_path])
-    assert isinstance(skipped, Skipped)
-    assert "ignored files it tracks: git cannot be run" in skipped.reason
 
 
 def test_tracked_files_in_build_folders_are_found(tmp_path: Path) -> None:
@@ -208,16 +204,75 @@ def test_tracked_vendored_code_is_reported_and_unchanged(tmp_path: Path) -> None
     assert [path.name for path in skipped.files] == ["a.py", "b.py"]
 
 
-def test_git_is_called_once_and_only_if_gitignore_exists(
+def test_nothing_is_ignored_and_reason_is_reported_if_git_cannot_be_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path, "a.py", "b.py", ".git/config", "node_modules/a.py")
+    (tmp_path / ".gitignore").write_text("b.py\n")
+    skipped = next(iter(discover([tmp_path])))
+    assert isinstance(skipped, Skipped)
+    assert skipped.reason.startswith("git cannot list its files, so nothing is ignored: fatal: ")
+    monkeypatch.setenv("PATH", "")
+    skipped = next(iter(discover([tmp_path])))
+    assert isinstance(skipped, Skipped)
+    assert "git cannot be run: No such file or directory" in skipped.reason
+    assert found(tmp_path) == ["a.py", "b.py"]
+
+
+def test_ignored_folder_that_is_given_is_scanned(tmp_path: Path) -> None:
+    make(tmp_path, "data/a.py", "data/b/c.py", "d.py")
+    (tmp_path / ".gitignore").write_text("data/\n")
+    git(tmp_path, "init", "-q")
+    assert found(tmp_path) == ["d.py"]
+    assert found(tmp_path / "data") == ["a.py", "b/c.py"]
+
+
+def test_repositories_in_folder_are_found_with_their_own_gitignore(tmp_path: Path) -> None:
+    make(tmp_path, "x.py", "one/x.py", "one/y.py", "two/x.py")
+    (tmp_path / "one" / ".gitignore").write_text("y.py\n")
+    git(tmp_path / "one", "init", "-q")
+    assert found(tmp_path) == ["one/x.py", "two/x.py", "x.py"]
+    assert found(tmp_path, exclude=["one/x.py"]) == ["two/x.py", "x.py"]
+
+
+def test_files_in_submodule_without_repository_are_found(tmp_path: Path) -> None:
+    make(tmp_path, "a.py", "part/b.py")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},part")
+    assert found(tmp_path) == ["a.py", "part/b.py"]
+
+
+def test_tracked_file_that_was_deleted_is_not_found(tmp_path: Path) -> None:
+    make(tmp_path, "a.py", "b.py")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-A")
+    (tmp_path / "a.py").unlink()
+    assert list(discover([tmp_path])) == [tmp_path / "b.py"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
+@each(False, True)
+def test_folder_that_cannot_be_read_is_an_error(is_repository: bool, tmp_path: Path) -> None:
+    root = tmp_path / "src"
+    make(root, "a.py", "closed/b.py")
+    if is_repository:
+        git(tmp_path, "init", "-q")
+    (root / "closed").chmod(0)
+    expected = Skipped(root / "closed", "Permission denied", is_error=True)
+    assert list(discover([root])) == [expected, root / "a.py"]
+
+
+def test_git_is_called_once_and_only_in_repository(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(tmp_path, *(f"p{number}/m.py" for number in range(5)))
-    git(tmp_path, "init", "-q")
     asked = []
     ask = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: asked.append(a) or ask(*a, **k))
     assert len(found(tmp_path)) == 5
     assert asked == []
+    git(tmp_path, "init", "-q")
+    asked.clear()
     (tmp_path / ".gitignore").write_text("p1\np2/m.py\n")
     assert len(found(tmp_path)) == 3
     assert len(asked) == 1
