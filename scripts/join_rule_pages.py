@@ -31,13 +31,22 @@ _EXAMPLE = re.compile(
     re.M,
 )
 
+_BY_HAND = re.compile(
+    r"^(?P<fence>`{3,})(?P<language>\w+) by hand\n(?P<code>[\s\S]*?)^(?P=fence)$", re.M
+)
+
 
 def joined_pages() -> str:
     """Return a table of the rules, with their pages as sections."""
     rules = all_rules()
     rows = [f"| {_link(rule)} | `{rule.cls}` | {rule.title} |\n" for rule in rules]
-    pages = [f"\n#{_EXAMPLE.sub(_folded, rule.explain()).rstrip()}\n" for rule in rules]
-    return "".join([_HEAD, *rows, *pages])
+    return "".join([_HEAD, *rows, *map(_page, rules)])
+
+
+def _page(rule: Rule) -> str:
+    """Return a rule's page as a section, with its examples as collapsible blocks."""
+    page = _EXAMPLE.sub(_folded, rule.explain()).rstrip()
+    return f"\n#{_BY_HAND.sub(lambda one: _block('By hand', *one.groups()), page)}\n"
 
 
 def _link(rule: Rule) -> str:
@@ -56,7 +65,10 @@ def _folded(example: re.Match[str]) -> str:
         what, language = "Before and after", "diff"
         code = "".join(f"{line}\n" for line in list(difference)[3:])
     file = example["file"].strip()
-    label = f"{what}: {file}" if file else what
+    return _block(f"{what}: {file}" if file else what, fence, language, code)
+
+
+def _block(label: str, fence: str, language: str, code: str) -> str:
     block = f"{fence}{language}\n{code}{fence}"
     return f"<details>\n<summary>{label}</summary>\n\n{block}\n\n</details>"
 

@@ -14,8 +14,7 @@ from mdstorm_migrate.audit import MINUTES, Audit, FileAudit
 from mdstorm_migrate.base.edits import Class, Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
-from mdstorm_migrate.report.work import work_list
-from mdstorm_migrate.rules import Rule, all_rules
+from mdstorm_migrate.rules import Rule, all_rules, recipe_of
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
 
@@ -43,7 +42,7 @@ def to_json(report: Report) -> str:
             if rule.code in counts
         ],
         files=[_file(file) for file in report.files],
-        work=work_list(report),
+        work=[_work(file, item) for file, item in report.items() if _is_left(item.found)],
         conditions=conditions_in_json(report.conditions),
     )
 
@@ -99,6 +98,24 @@ def _file(file: FileReport) -> dict[str, Any]:
         "findings": [_item(one) for one in items if isinstance(one.found, Finding)],
         "problems": [asdict(problem) for problem in file.problems],
         "diff": unified_diff(file.before, file.after, file.path),
+    }
+
+
+def _is_left(found: Edit | Finding) -> bool:
+    """Whether something is left to do after the edits."""
+    return isinstance(found, Finding) and found.cls != "note"
+
+
+def _work(file: FileReport, item: Item) -> dict[str, Any]:
+    found = item.found
+    return {
+        "file": file.path,
+        "cell": found.cell,
+        "line": found.line,
+        "rule": found.rule,
+        "class": found.cls,
+        "why": item.text,
+        "recipe": recipe_of(found.rule),
     }
 
 

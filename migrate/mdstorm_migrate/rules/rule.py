@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import resources
@@ -13,6 +14,20 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding
 from mdstorm_migrate.python.module import PythonModule
 
 Check: TypeAlias = Callable[[Any], Iterable[Edit | Finding]]
+
+#: A code block on a rule's page, such as a file ``before`` the migration.
+_EXAMPLE = re.compile(
+    r"^(?P<fence>`{3,})(?P<language>\w+) (?P<which>before|after|by hand)(?: (?P<path>\S+))?\n"
+    r"(?P<code>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Example(NamedTuple):
+    """A code block on a rule's page, with the name of its file, if the name matters."""
+
+    code: str
+    path: str | None
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,11 @@ class Rule:
         """Return the manual's page about this rule, as Markdown."""
         text = (resources.files(__package__) / "docs" / f"{self.code}.md").read_text("utf-8")
         return f"# {self.code} {self.title}\n\nClass: `{self.cls}`.\n\n{text}"
+
+    def examples(self) -> dict[str, Example]:
+        """Return the page's examples: ``before``, and ``after`` and ``by hand`` if it has them."""
+        found = _EXAMPLE.finditer(self.explain())
+        return {one["which"]: Example(one["code"], one["path"]) for one in found}
 
 
 #: The rules that have been declared, by code.

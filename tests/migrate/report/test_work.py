@@ -11,14 +11,17 @@ from tests.migrate.checks import invoke, write_files
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.cli.migrate import migrate as command
-from mdstorm_migrate.report.work import RECIPES
+from mdstorm_migrate.rules import all_rules, recipe_of
 
 ROOT = Path(__file__).parents[3]
+RECIPES = [rule.code for rule in all_rules() if recipe_of(rule.code) is not None]
 SKILL = ROOT / "skills" / "mdstorm-migration" / "SKILL.md"
 
 
 def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
-    text = f"from petastorm import make_reader\n\n{RECIPES['PM114'].before}"
+    recipe = recipe_of("PM114")
+    assert recipe is not None
+    text = f"from petastorm import make_reader\n\n{recipe['before']}"
     write_files(tmp_path, {"a.py": text, "b.py": 'NAMES = ["petastorm"]\n'})
     result = invoke(command, "-w", "--format", "json", tmp_path)
     (entry,) = json.loads(result.stdout)["work"]
@@ -29,19 +32,19 @@ def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
         "line": 8,
         "rule": "PM114",
         "class": "manual",
-        "recipe": RECIPES["PM114"]._asdict(),
+        "recipe": recipe,
     }
 
 
 @pytest.mark.parametrize("code", RECIPES)
 def test_recipe_turns_reported_code_into_code_that_runs(code: str, tmp_path: Path) -> None:
-    recipe = RECIPES[code]
-    compile(recipe.before, code, "exec")
-    assert code in {one.rule for one in migrate(recipe.before).findings}
-    assert migrate(recipe.after).findings == ()
+    recipe = recipe_of(code)
+    assert recipe is not None
+    assert code in {one.rule for one in migrate(recipe["before"]).findings}
+    assert migrate(recipe["after"]).findings == ()
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "rows.parquet")
     names: dict[str, object] = {"url": tmp_path.as_uri()}
-    exec(compile(recipe.after, code, "exec"), names)
+    exec(compile(recipe["after"], code, "exec"), names)
     assert names.get("batches") or callable(names["is_loader"])
 
 
