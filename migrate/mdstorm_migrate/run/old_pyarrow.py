@@ -15,8 +15,8 @@ from mdstorm_migrate.run.needs import read_file
 _PICKLE = "use `pickle`, or `pyarrow.ipc` for Arrow data"
 _FS = "use `pyarrow.fs`"
 _DATASET = "use `pyarrow.dataset`"
-#: Names that current pyarrow does not have, and what to do instead.
-_NAMES = {
+#: Names and keywords that current pyarrow does not have, and what to do instead.
+_REMOVED = {
     "pyarrow.filesystem": _FS,
     "pyarrow.hdfs": "use `pyarrow.fs.HadoopFileSystem`",
     "pyarrow.localfs": "use `pyarrow.fs.LocalFileSystem`",
@@ -42,21 +42,17 @@ _NAMES = {
     "pyarrow.parquet.ParquetManifest": _DATASET,
     "pyarrow.parquet.ParquetPartitions": _DATASET,
     "pyarrow.parquet.PartitionSet": _DATASET,
-}
-#: Keywords that current pyarrow does not accept, and what to do instead.
-_KEYWORDS = {
-    "validate_schema": "leave it out",
-    "metadata_nthreads": "leave it out",
-    "split_row_groups": "use `pyarrow.parquet.ParquetFile` for single row groups",
-    "use_legacy_dataset": "leave it out",
-    "nthreads": "use `use_threads=`",
+    "validate_schema=": "leave it out",
+    "metadata_nthreads=": "leave it out",
+    "split_row_groups=": "use `pyarrow.parquet.ParquetFile` for single row groups",
+    "use_legacy_dataset=": "leave it out",
+    "nthreads=": "use `use_threads=`",
 }
 
 
 def old_uses(paths: Iterable[Path]) -> Iterator[Condition]:
     """Yield a condition for each removed name or keyword that files use, at its first use."""
     places: dict[str, list[tuple[Path, Finding]]] = {}
-    remedies = {}
     for path in sorted(paths):
         try:
             data = path.read_bytes()
@@ -66,38 +62,32 @@ def old_uses(paths: Iterable[Path]) -> Iterator[Condition]:
         for document in file.documents:
             if document.kind != "python" or "pyarrow" not in document.text:
                 continue
-            for name, remedy, start in _uses_in(document):
+            for start, name in _uses_in(document):
                 found = document.in_file(Finding("pyarrow", "note", start, start, ""), file.lines)
                 places.setdefault(name, []).append((path, found))
-                remedies[name] = remedy
     for name, uses in places.items():
         path, first = uses[0]
         more = len({(one, found.cell, found.line) for one, found in uses}) - 1
         rest = f", here and on {more} more line{'s' * (more > 1)}" if more else ""
-        message = f"`{name}` is not in current pyarrow{rest}: {remedies[name]}"
+        message = f"`{name}` is not in current pyarrow{rest}: {_REMOVED[name]}"
         yield Condition("libraries", message, path, first.line, first.cell)
 
 
-def _uses_in(document: Document) -> list[tuple[str, str, int]]:
-    """Return the name, the remedy and the position of each use in a document, in order."""
+def _uses_in(document: Document) -> list[tuple[int, str]]:
+    """Return the position and the name of each use in a document, in order."""
     try:
         module = PythonModule(document, parse_python(document.code))
     except SourceError:
         return []
-    found = set()
+    uses: list[tuple[ast.AST, str]] = []
     for binding in module.scopes.bindings:
-        for path in (binding.target or "", binding.imported_module):
-            if path in _NAMES:
-                found.add((path, _NAMES[path], module.span(binding.node)[0]))
+        uses += [(binding.node, path) for path in (binding.target or "", binding.imported_module)]
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Attribute) and (path := _path(module, node)) in _NAMES:
-            found.add((path, _NAMES[path], module.span(node)[0]))
+        if isinstance(node, ast.Attribute):
+            uses.append((node, _path(module, node)))
         elif isinstance(node, ast.Call) and _is_of_pyarrow(module, node.func):
-            for keyword in node.keywords:
-                if keyword.arg in _KEYWORDS:
-                    start = module.span(keyword)[0]
-                    found.add((f"{keyword.arg}=", _KEYWORDS[keyword.arg], start))
-    return sorted(found, key=lambda use: use[2])
+            uses += [(keyword, f"{keyword.arg}=") for keyword in node.keywords]
+    return sorted({(module.span(node)[0], name) for node, name in uses if name in _REMOVED})
 
 
 def _path(module: PythonModule, node: ast.AST) -> str:
