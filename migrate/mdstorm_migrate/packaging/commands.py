@@ -10,7 +10,7 @@ from functools import cache, lru_cache
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.requirement import Requirement, find_addresses, find_requirements
-from mdstorm_migrate.packaging.rewriting import conda_finding, copy_finding, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import CONDA, manual, rewrite_requirement
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT, SCRIPTS, missing, renamed
 
 #: Patterns of comment markers: for shells, YAML and Dockerfiles; for these and C-like languages;
@@ -115,13 +115,11 @@ def rewrite_commands(document: Document, rule: str) -> Iterator[Edit | Finding]:
     redirection (``petastorm>=0.12``), is also removed.
     """
     for tool, found in installed(document.text):
-        if found.is_copy:
-            yield copy_finding(found, rule)
-        elif tool == "pip":
+        if tool == "pip" or found.is_copy:
             yield from rewrite_requirement(document, found, rule, "word")
         else:
             remedy = "remove petastorm from this command and add `pip install mdstorm`"
-            yield conda_finding(found, rule, remedy)
+            yield manual(found, rule, CONDA, remedy)
     yield from rewrite_runs(document, rule, 0, len(document.text))
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.packaging.commands import install_commands
-from mdstorm_migrate.packaging.toml import dependency_keys, requirement_strings
+from mdstorm_migrate.packaging.toml import Setting, dependency_keys, requirement_strings
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 
 _WORD = re.compile(r"(?<![\w./@=-])[A-Za-z][\w.-]*")
@@ -76,7 +75,7 @@ def _names(document: Document) -> Iterator[str]:
             yield from (line["name"] for line in _LINE.finditer(text))
         case "pyproject" | "pipfile":
             for string in requirement_strings(text):
-                yield from _WORD.findall(string.value)[:1]
+                yield from _WORD.findall(text, string.start, string.stop)[:1]
             yield from (key.name for key in dependency_keys(text))
         case "python":
             yield from _QUOTED.findall(text)
@@ -103,33 +102,15 @@ _REQUIREMENT = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class IniValue:
-    """A value with its continuation lines, or the name of a section.
-
-    Attributes
-    ----------
-    section, key : str
-        The section and the key of the value; the key of a section's name is empty.
-    start, stop : int
-        The span in characters.
-    """
-
-    section: str
-    key: str
-    start: int
-    stop: int
-
-
-def ini_values(text: str) -> Iterator[IniValue]:
+def ini_values(text: str) -> Iterator[Setting]:
     """Yield the names of sections and the values in each section."""
     section = ""
     for match in _INI_LINE.finditer(text):
         if match["section"] is not None:
             section = match["section"].strip()
-            yield IniValue(section, "", *match.span("section"))
+            yield Setting(section, "", *match.span("section"))
         else:
-            yield IniValue(section, match["key"].strip(), *match.span("value"))
+            yield Setting(section, match["key"].strip(), *match.span("value"))
 
 
 def requirement_lines(text: str) -> Iterator[re.Match[str]]:

@@ -96,6 +96,10 @@ class Requirement:
         version of a modified copy, as ``hops-petastorm`` and ``petastorm==0.12.1+acme``.
     is_open : bool
         Whether more text is appended that is unknown here, as in ``"petastorm==" + VERSION``.
+    is_conda : bool
+        Whether only conda accepts it: one with a channel, or like ``petastorm=0.12``.
+    is_old : bool
+        Whether its marker excludes every Python version that mdstorm supports.
     """
 
     start: int
@@ -103,17 +107,23 @@ class Requirement:
     extras: tuple[str, ...] = ()
     is_copy: bool = False
     is_open: bool = False
+    is_conda: bool = False
+    is_old: bool = False
 
 
 def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
     """Yield the requirements for Petastorm in a span of a string."""
     for match in _requirement().finditer(text, start, len(text) if stop is None else stop):
-        if _EXTRA_OF.search(text, max(match.start() - 80, 0), match.start()):
+        first, last = match.span()
+        if _EXTRA_OF.search(text, max(first - 80, 0), first):
             continue
         extras = tuple(e.strip().lower() for e in (match["extras"] or "").split(",") if e.strip())
         is_copy = bool(match["copy"] or match["url"]) or is_local_version(match["version"] or "")
-        is_open = match["url"] is None and _CONTINUATION.match(text, match.end()) is not None
-        yield Requirement(*match.span(), extras, is_copy, is_open)
+        is_open = match["url"] is None and _CONTINUATION.match(text, last) is not None
+        has_channel = _CHANNEL.search(text, max(first - 3, 0), first) is not None
+        is_conda = has_channel or _CONDA_VERSION.match(text, last) is not None
+        is_old = _OLD_PYTHON.match(text, last) is not None
+        yield Requirement(first, last, extras, is_copy, is_open, is_conda, is_old)
 
 
 def find_addresses(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
@@ -145,17 +155,6 @@ def is_requirement(text: str) -> bool:
 def is_versioned(text: str) -> bool:
     """Whether a text has a version or an extra, so that it can only be a requirement."""
     return re.search(r"[\[=<>~!]", text) is not None
-
-
-def excludes_new_python(rest: str) -> bool:
-    """Whether a requirement is followed by a marker that excludes mdstorm's Python versions."""
-    return _OLD_PYTHON.match(rest) is not None
-
-
-def is_conda_only(text: str, found: Requirement) -> bool:
-    """Whether only conda accepts a requirement: one with a channel, or like ``petastorm=0.12``."""
-    has_channel = _CHANNEL.search(text, max(found.start - 3, 0), found.start) is not None
-    return has_channel or _CONDA_VERSION.match(text, found.stop) is not None
 
 
 def quoted_word(text: str, start: int, stop: int, new: str) -> str:

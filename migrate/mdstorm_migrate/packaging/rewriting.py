@@ -8,13 +8,7 @@ from typing import Literal, TypeAlias
 
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
-from mdstorm_migrate.packaging.requirement import (
-    Requirement,
-    excludes_new_python,
-    is_conda_only,
-    mdstorm_extras,
-    quoted_word,
-)
+from mdstorm_migrate.packaging.requirement import Requirement, mdstorm_extras, quoted_word
 
 MESSAGE = "require mdstorm; Petastorm's version numbers do not apply to it"
 #: Distributions that Petastorm's extras installed and mdstorm's extras do not, by extra.
@@ -33,10 +27,10 @@ _VERSION_COMMENT = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _COPY = "Petastorm comes from a repository, a file or a changed copy"
-_CONDA = "there is no conda package of mdstorm"
+CONDA = "there is no conda package of mdstorm"
 _OPEN = "this requirement is assembled from several strings"
 _OLD_PYTHON = "this requires Petastorm for Python versions that mdstorm does not support"
-UNUSED = (
+_UNUSED = (
     "nothing here imports Petastorm: another library may need it, such as Horovod's Spark "
     "estimators, so it is left"
 )
@@ -47,9 +41,9 @@ def rewrite_requirement(
 ) -> Iterator[Edit | Finding]:
     """Yield edits to a requirement, or a finding if it needs manual review."""
     needs = document.needs
-    refusal = _refusal(document, found, rule, place)
-    if refusal is not None:
-        yield refusal
+    refused = refusal(document, found, rule, place)
+    if refused is not None:
+        yield refused
         return
     new = requirement_of(document, found.extras)
     additions = brought_in_by(needs.transitive, found.extras)
@@ -78,31 +72,22 @@ def rewrite_requirement(
         yield edit or _no_room(found, rule, additions)
 
 
-def copy_finding(found: Requirement, rule: str) -> Finding:
-    """Return the finding about a copy, ``petastorm @ https://…`` or ``petastorm==0.9+acme``."""
-    remedy = "require mdstorm, after reviewing any changes made to the copy"
-    return Finding(rule, "manual", found.start, found.stop, _COPY, remedy, topic="install")
-
-
-def conda_finding(found: Requirement, rule: str, remedy: str) -> Finding:
-    """Return the finding about a requirement that conda installs."""
-    return Finding(rule, "manual", found.start, found.stop, _CONDA, remedy, topic="install")
-
-
-def old_python_finding(found: Requirement, rule: str) -> Finding:
-    """Return the finding about a requirement for Python versions that mdstorm does not support."""
-    remedy = "require mdstorm for newer Pythons, and keep this while code runs on the old ones"
-    return Finding(rule, "manual", found.start, found.stop, _OLD_PYTHON, remedy, topic="install")
+def manual(found: Requirement, rule: str, what: str, remedy: str) -> Finding:
+    """Return a finding about a requirement that a person must change."""
+    return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")
 
 
 def requirement_of(document: Document, extras: Iterable[str]) -> str:
     """Return the requirement for mdstorm that replaces one with the given Petastorm extras."""
+    listed = ",".join(extras_of(document, extras))
+    return f"mdstorm{f'[{listed}]' if listed else ''}{document.needs.wanted.version}"
+
+
+def extras_of(document: Document, extras: Iterable[str]) -> list[str]:
+    """Return mdstorm's extras where Petastorm had the given ones; constraints have none."""
     needs = document.needs
-    if needs.is_constraint:  # constraints have no extras
-        return f"mdstorm{needs.wanted.version}"
     names = [*mdstorm_extras(extras), *needs.extras, *needs.wanted.extras]
-    listed = ",".join(dict.fromkeys(names))
-    return f"mdstorm{f'[{listed}]' if listed else ''}{needs.wanted.version}"
+    return [] if needs.is_constraint else list(dict.fromkeys(names))
 
 
 def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]:
@@ -111,20 +96,20 @@ def brought_in_by(transitive: Iterable[str], extras: Iterable[str]) -> list[str]
     return [one for one in transitive if one in own or one not in BROUGHT_BY_EXTRAS.values()]
 
 
-def _refusal(document: Document, found: Requirement, rule: str, place: Place) -> Finding | None:
+def refusal(document: Document, found: Requirement, rule: str, place: Place) -> Finding | None:
     """Return a finding that explains why a requirement is not edited, or None if it is edited."""
-    span = found.start, found.stop
     if found.is_copy:
-        return copy_finding(found, rule)
-    if place != "alone" and is_conda_only(document.text, found):
-        return conda_finding(found, rule, "remove petastorm here, and add `pip install mdstorm`")
+        remedy = "require mdstorm, after reviewing any changes made to the copy"
+        return manual(found, rule, _COPY, remedy)
+    if found.is_conda and place != "alone":
+        return manual(found, rule, CONDA, "remove petastorm here, and add `pip install mdstorm`")
     if found.is_open:
-        remedy = "require mdstorm here, without the version"
-        return Finding(rule, "manual", *span, _OPEN, remedy, topic="install")
-    if excludes_new_python(document.text[found.stop : _line_of(document, found)[1]]):
-        return old_python_finding(found, rule)
+        return manual(found, rule, _OPEN, "require mdstorm here, without the version")
+    if found.is_old:
+        remedy = "require mdstorm for newer Pythons, and keep this while code runs on the old ones"
+        return manual(found, rule, _OLD_PYTHON, remedy)
     if document.needs.is_unused:
-        return Finding(rule, "note", *span, UNUSED, topic="install")
+        return Finding(rule, "note", found.start, found.stop, _UNUSED, topic="install")
     return None
 
 
@@ -143,7 +128,7 @@ def _no_room(found: Requirement, rule: str, additions: list[str]) -> Finding:
     names = ", ".join(f"`{name}`" for name in additions)
     what = f"the code also needs {names}, which cannot be added here"
     remedy = f"add an entry like this one, with {names} instead of Petastorm"
-    return Finding(rule, "manual", found.start, found.stop, what, remedy, topic="install")
+    return manual(found, rule, what, remedy)
 
 
 def _names_mdstorm(document: Document, found: Requirement, place: Place) -> bool:

@@ -33,23 +33,22 @@ _BRACKET = re.compile(r"""[\[\]]|"[^"\n]*"|'[^'\n]*'|\#[^\n]*""")
 
 
 @dataclass(frozen=True)
-class TomlString:
-    """A single-line string.
+class Setting:
+    """A text in a file of settings: a single-line string in TOML, or a value in INI.
 
     Attributes
     ----------
-    table, key : str
-        The table, and the last key that began a line: the key of the string or of its array.
+    section, key : str
+        The table or section, and the last key that began a line: the key of the text or of its
+        array. The name of an INI section has an empty key.
     start, stop : int
-        The span between the quotes, in characters.
-    value : str
+        The span in characters: between the quotes in TOML, with continuation lines in INI.
     """
 
-    table: str
+    section: str
     key: str
     start: int
     stop: int
-    value: str
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,13 @@ class TomlKey:
     value_start: int
     value_stop: int
 
+    @property
+    def is_table(self) -> bool:
+        """Whether this is the name of a table, and its value therefore the lines below it."""
+        return self.value_start == self.value_stop
 
-def toml_strings(text: str) -> Iterator[TomlString]:
+
+def toml_strings(text: str) -> Iterator[Setting]:
     """Yield the single-line strings, except those that are parts of keys."""
     table = key = ""
     for match in _tokens(text):
@@ -86,7 +90,8 @@ def toml_strings(text: str) -> Iterator[TomlString]:
         elif found.get("key") is not None:
             key = _unquoted(match["key"])
         else:
-            yield from _string(match, table, key)
+            strings = (one for one in ("basic", "literal") if match[one] is not None)
+            yield from (Setting(table, key, *match.span(one)) for one in strings)
 
 
 def toml_keys(text: str) -> Iterator[TomlKey]:
@@ -109,7 +114,7 @@ def toml_keys(text: str) -> Iterator[TomlKey]:
 
 def value_of(text: str, key: TomlKey) -> tuple[int, int]:
     """Return the span of a key's value, which may be a separate table."""
-    if key.value_start == key.value_stop:
+    if key.is_table:
         return key.value_start, _end_of_table(text, key.value_stop)
     if text[key.value_start : key.value_stop].lstrip().startswith("["):
         return key.value_start, _end_of_array(text, key.value_start)
@@ -128,12 +133,6 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
         yield match
 
 
-def _string(match: re.Match[str], table: str, key: str) -> Iterator[TomlString]:
-    for group in ("basic", "literal"):
-        if match[group] is not None:
-            yield TomlString(table, key, *match.span(group), match[group])
-
-
 def _unquoted(name: str) -> str:
     return name.replace('"', "").replace("'", "").strip()
 
@@ -150,12 +149,8 @@ def _end_of_array(text: str, start: int) -> int:
 
 def _end_of_table(text: str, start: int) -> int:
     """Return the end of the table that begins at `start`, which is where the next table begins."""
-    following = (key.start for key in toml_keys(text) if key.start > start and _is_table(text, key))
+    following = (key.start for key in toml_keys(text) if key.is_table and key.start > start)
     return next(following, len(text))
-
-
-def _is_table(text: str, key: TomlKey) -> bool:
-    return text[text.rfind("\n", 0, key.start) + 1 : key.start].lstrip().startswith("[")
 
 
 #: Tables whose strings are requirements, with the keys that hold them, or None for all keys.
@@ -179,12 +174,11 @@ _CONDA_TABLES = re.compile(r"(?:tool\.pixi\.)?(?:.+\.)?(?:build-|host-|run-)?dep
 _INCLUDED = re.compile(r"""\binclude-group["']?[ \t]*=[ \t]*\Z""")
 
 
-def requirement_strings(text: str) -> Iterator[TomlString]:
+def requirement_strings(text: str) -> Iterator[Setting]:
     """Yield the strings that may be requirements, as in PEP 621, PEP 735, Hatch, PDM and uv."""
     for string in toml_strings(text):
-        if _INCLUDED.search(text, max(string.start - 40, 0), string.start - 1):
-            continue
-        if _holds_requirements(string):
+        is_group = _INCLUDED.search(text, max(string.start - 40, 0), string.start - 1) is not None
+        if not is_group and _holds_requirements(string):
             yield string
 
 
@@ -202,9 +196,9 @@ def conda_keys(document: Document) -> Iterator[TomlKey]:
             yield key
 
 
-def _holds_requirements(string: TomlString) -> bool:
+def _holds_requirements(string: Setting) -> bool:
     return any(
-        re.fullmatch(table, string.table) and (key is None or re.fullmatch(key, string.key))
+        re.fullmatch(table, string.section) and (key is None or re.fullmatch(key, string.key))
         for table, key in _REQUIREMENTS
     )
 
@@ -228,16 +222,13 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
     text, needs = document.text, document.needs
     start, stop = value_of(text, key)
     value = text[start:stop]
-    if _is_copy(value):
-        yield rewriting.copy_finding(Requirement(key.start, key.stop), rule)
-        return
-    if _OLD_PYTHON.search(value):
-        yield rewriting.old_python_finding(Requirement(key.start, key.stop), rule)
-        return
-    if needs.is_unused:
-        yield Finding(rule, "note", key.start, key.stop, rewriting.UNUSED, topic="install")
-        return
     names = [name for extras in _EXTRAS.finditer(value) for name in _names_in(extras["extras"])]
+    is_old = _OLD_PYTHON.search(value) is not None
+    found = Requirement(key.start, key.stop, is_copy=_is_copy(value), is_old=is_old)
+    refused = rewriting.refusal(document, found, rule, "string")
+    if refused is not None:
+        yield refused
+        return
     transitive = rewriting.brought_in_by(needs.transitive, names)
     is_named = any((one.table, one.name) == (key.table, "mdstorm") for one in toml_keys(text))
     if needs.importers:
@@ -247,8 +238,11 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
             yield from _add_dependencies(document, key, rule, items)
         return
     if is_named:
-        is_table = key.value_start == key.value_stop  # the value ends at the next table
-        end = document.lines.start_of(stop) if is_table else text.find("\n", stop) + 1 or len(text)
+        end = (
+            document.lines.start_of(stop)
+            if key.is_table
+            else text.find("\n", stop) + 1 or len(text)
+        )
         yield Edit(
             rule,
             "exact",
@@ -267,7 +261,8 @@ def rewrite_dependency(document: Document, key: TomlKey, rule: str) -> Iterator[
 def rewrite_extras(text: str, rule: str) -> Iterator[Edit]:
     """Yield edits to ``[tool.poetry.extras]``, whose strings are names of dependencies."""
     for string in toml_strings(text):
-        if string.table == "tool.poetry.extras" and string.value.lower() == "petastorm":
+        name = text[string.start : string.stop].lower()
+        if string.section == "tool.poetry.extras" and name == "petastorm":
             yield Edit(rule, "exact", string.start, string.stop, "mdstorm", "follow the dependency")
 
 
@@ -275,18 +270,17 @@ def _value_edits(
     document: Document, key: TomlKey, rule: str, start: int, value: str
 ) -> Iterator[Edit]:
     """Yield edits to the version and the extras in a value that begins at `start`."""
-    is_table = key.value_start == key.value_stop
     plain = _STRING.match(value)
     # PDM appends the value to the name.
     anything = ">=0" if key.table.startswith("tool.pdm.") else "*"
     wanted = document.needs.wanted.version or anything
     named = list(_EXTRAS.finditer(value))
     for extras in named:
-        kept = _listed(_extras_of(document, _names_in(extras["extras"])))
+        kept = _listed(rewriting.extras_of(document, _names_in(extras["extras"])))
         first, last = extras.span("extras")
         if kept != extras["extras"].strip():
             yield Edit(rule, "exact", start + first, start + last, kept, "use mdstorm's extras")
-    added = _listed([] if named else _extras_of(document, []))
+    added = _listed([] if named else rewriting.extras_of(document, []))
     if plain and added:
         at, end = start + plain.start(1), start + plain.end()
         new = f'{{version = "{wanted}", extras = [{added}]}}'
@@ -295,7 +289,7 @@ def _value_edits(
     for version in [plain] if plain else _VERSION.finditer(value):
         at, end = (start + place for place in version.span("version"))
         if added:
-            gap = f"{document.lines.newline}extras = " if is_table else ", extras = "
+            gap = f"{document.lines.newline}extras = " if key.is_table else ", extras = "
             new = f"{wanted}{version[1]}{gap}[{added}]"
             yield Edit(rule, "exact", at, end + 1, new, _NEEDED)
         elif version["version"] != wanted:
@@ -316,10 +310,11 @@ def _add_dependencies(
     """Yield the edit that adds dependencies on separate lines above a key, or a finding."""
     if not items:
         return
-    if key.value_start == key.value_stop:
+    if key.is_table:
         names = ", ".join(f"`{name}`" for name in items)
+        found = Requirement(key.start, key.stop)
         what, remedy = f"the code also needs {names}", f"require {names} as well"
-        yield Finding(rule, "manual", key.start, key.stop, what, remedy, topic="install")
+        yield rewriting.manual(found, rule, what, remedy)
         return
     line = document.lines.start_of(key.start)
     lines = "".join(f"{_as_key(item)}{document.lines.newline}" for item in items)
@@ -343,9 +338,3 @@ def _names_in(extras: str) -> list[str]:
 
 def _listed(names: list[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
-
-
-def _extras_of(document: Document, names: list[str]) -> list[str]:
-    """Return mdstorm's extras for a dependency that had the Petastorm extras `names`."""
-    match = re.search(r"\[(.*)\]", rewriting.requirement_of(document, names))
-    return match[1].split(",") if match else []

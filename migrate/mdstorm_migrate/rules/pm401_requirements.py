@@ -9,7 +9,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.lists import is_generated
 from mdstorm_migrate.packaging.requirement import find_addresses, find_requirements
-from mdstorm_migrate.packaging.rewriting import copy_finding, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import rewrite_requirement
 from mdstorm_migrate.rules.rule import rule
 
 CODE = "PM401"
@@ -34,4 +34,5 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             if found.start == span[0] and _REST.match(text, found.stop, span[1]):
                 yield from rewrite_requirement(document, found, CODE, "line")
         if not is_option or _EDITABLE.match(line["body"]):
-            yield from (copy_finding(found, CODE) for found in find_addresses(text, *span))
+            for found in find_addresses(text, *span):
+                yield from rewrite_requirement(document, found, CODE, "line")

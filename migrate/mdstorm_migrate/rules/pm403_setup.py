@@ -13,7 +13,7 @@ from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import requirement
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
 from mdstorm_migrate.packaging.lists import requirement_lines
-from mdstorm_migrate.packaging.rewriting import MESSAGE, Place, conda_finding, rewrite_requirement
+from mdstorm_migrate.packaging.rewriting import CONDA, MESSAGE, Place, manual, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
 from mdstorm_migrate.rules.rule import rule
@@ -89,7 +89,7 @@ def _string_results(
             return
         at = replace(one, start=span[0] + one.start, stop=span[0] + one.stop)
         if place == "string" and _is_conda_string(module, string):
-            yield conda_finding(at, CODE, "remove petastorm here, and let pip install mdstorm")
+            yield manual(at, CODE, CONDA, "remove petastorm here, and let pip install mdstorm")
             continue
         call = module.scopes.parents.get(string)
         if place == "string" and isinstance(call, ast.Call) and not _is_install_command(call):

@@ -50,10 +50,11 @@ def check(document: Document) -> Iterator[Edit | Finding]:
             elif needs.is_unused or start not in within:
                 continue
             elif needs.importers or found.is_copy or _is_recipe(document):
-                yield rewriting.conda_finding(found, CODE, remedy)
+                yield rewriting.manual(found, CODE, rewriting.CONDA, remedy)
             else:
                 yield from _move_to_pip(document, Requirement(start, stop, found.extras), items)
-    yield from (rewriting.copy_finding(found, CODE) for found in find_addresses(text))
+    for found in find_addresses(text):
+        yield from rewriting.rewrite_requirement(document, found, CODE, "item")
 
 
 def _move_to_pip(

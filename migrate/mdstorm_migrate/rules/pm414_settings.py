@@ -37,26 +37,18 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     text, needs = document.text, document.needs
     if needs.importers:
         return  # PM001 lists the lines that remain
-    for where, start, stop in _settings(document):
+    for one in ini_values(text) if document.kind == "setup_cfg" else toml_strings(text):
+        where = f"{one.section.removeprefix('tool.')}/{one.key}"
         if _PROGRAMS.fullmatch(where):
-            yield from _entries(document, start, stop)
+            yield from _entries(document, one.start, one.stop)
         elif _MODULES.fullmatch(where):
             pattern = _IN_SECTION if where.startswith("mypy-") else _MODULE
-            for found in pattern.finditer(text, start, stop):
+            for found in pattern.finditer(text, one.start, one.stop):
                 at = found.start()
                 if missing(f"{OLD_ROOT}{found['rest']}") or is_commented_out(text, at, INI):
                     continue
                 message = "this setting applies to the modules that the code imports"
                 yield Edit(CODE, "exact", at, at + len(OLD_ROOT), NEW_ROOT, message, topic="run")
-
-
-def _settings(document: Document) -> Iterator[tuple[str, int, int]]:
-    if document.kind == "setup_cfg":
-        for value in ini_values(document.text):
-            yield f"{value.section}/{value.key}", value.start, value.stop
-        return
-    for string in toml_strings(document.text):
-        yield f"{string.table.removeprefix('tool.')}/{string.key}", string.start, string.stop
 
 
 def _entries(document: Document, start: int, stop: int) -> Iterator[Edit | Finding]:
