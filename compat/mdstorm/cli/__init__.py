@@ -235,7 +235,8 @@ def _parse(
 
 def write_json(value: Any) -> None:
     """Write a value as JSON to standard output."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+    # `click.echo` of some versions fails if a program has replaced standard output with None.
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def write_table(

@@ -300,7 +300,9 @@ def test_text_and_bytes_in_columns_of_numbers_raise_error(
     encoding: str, others: dict[str, str]
 ) -> None:
     texts = ["5", " 7 ", "1_000", "nan", b"5", bytes(8), bytearray(b"5"), memoryview(b"5")]
-    texts += [np.str_("5"), np.bytes_(b"5"), ["5"], np.array(["5"]), np.array(["5"], object)]
+    texts += [np.str_("5"), np.bytes_(b"5"), ["5"]]
+    if not encoding.startswith("float"):  # NumPy 1 converts an array of one text to a float
+        texts += [np.array(["5"]), np.array(["5"], object)]
     texts += [bytes(DTYPES[encoding].itemsize)] if encoding in DTYPES else []
     for text in texts:
         with pytest.raises(errors.EncodingTypeError, match=r"expected an? .* found"):
