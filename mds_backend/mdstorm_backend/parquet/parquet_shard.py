@@ -183,8 +183,8 @@ class ParquetShard(Shard):
         except (pa.ArrowException, OSError) as error:
             if "decrypt" in str(error):
                 raise UnsupportedTableError(
-                    f"{self.url} has encrypted columns, at least one of {[*columns]}, and "
-                    f"{READ_WITH_KEYS}, or read other columns",
+                    f"{self.url} has encrypted columns, so pyarrow {pa.__version__} needs a key to "
+                    f"read {[*columns]}, and {READ_WITH_KEYS}, or read other columns",
                     url=self.url,
                 ) from error
             raise CorruptDatasetError.of_file(

@@ -52,7 +52,17 @@ def read(url: str, **options: Any) -> dict[str, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("leaf", ENCRYPTED)
+#: pyarrow 14 asks for a key as well to read some columns beside encrypted text.
+NEEDS_NEWER_PYARROW = ("name", "tags.list.element")
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        pytest.param(leaf, marks=[pytest.mark.newest] if leaf in NEEDS_NEWER_PYARROW else [])
+        for leaf in ENCRYPTED
+    ],
+)
 def test_encrypted_column_is_left_out_and_other_columns_are_read(leaf: str, tmp_path: Path) -> None:
     write_encrypted(tmp_path / "a.parquet", ROWS, [leaf], row_group_size=3)
     column, type_ = ENCRYPTED[leaf]
