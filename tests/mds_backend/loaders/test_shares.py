@@ -402,6 +402,18 @@ def test_iterators_that_have_only_peeked_read_the_same_epoch(url: str, order: st
 
 
 @in_either_order
+def test_older_iterator_does_not_move_the_position_after_a_load(url: str, order: str) -> None:
+    loader = loader_in(order, url, BATCH)
+    begun = iter(loader)
+    rows(islice(begun, 3))
+    state = loader.state_dict()
+    loader.load_state_dict(state)
+    assert len(rows(islice(begun, 2))) == 2 * BATCH
+    assert loader.state_dict() == state
+    assert len(rows(loader)) == ROWS - 3 * BATCH
+
+
+@in_either_order
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_iteration_that_fails_before_its_first_batch_changes_nothing(
     url: str, order: str, epochs: int
