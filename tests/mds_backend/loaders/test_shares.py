@@ -414,6 +414,21 @@ def test_older_iterator_does_not_move_the_position_after_a_load(url: str, order:
 
 
 @in_either_order
+def test_older_iterator_does_not_raise_the_epoch_after_set_epoch(url: str, order: str) -> None:
+    how: dict[str, Any] = {"batch_size": BATCH, "shuffle": True}
+    if order == "exact":
+        how = {"order": ExactOrder(shuffle_rows=True)}
+    dataset = StreamingDataset(local=url, num_epochs=3, **how)
+    loader = StreamingDataLoader(dataset, BATCH)
+    begun = iter(loader)
+    rows(islice(begun, 3))
+    loader.set_epoch(0)
+    rows(islice(loader, 2))
+    assert len(rows(begun)) == 3 * ROWS - 3 * BATCH
+    assert dataset.next_epoch == 1
+
+
+@in_either_order
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_iteration_that_fails_before_its_first_batch_changes_nothing(
     url: str, order: str, epochs: int
