@@ -34,7 +34,14 @@ from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.format import Batch, Schema, holds_decimals
-from mdstorm_backend.loaders import Epochs, Following, NullPolicy, ReaderOptions, Succession
+from mdstorm_backend.loaders import (
+    Epochs,
+    Following,
+    NullPolicy,
+    ReaderOptions,
+    Succession,
+    at_beginning,
+)
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, Position, World, find_world
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
 
@@ -126,7 +133,7 @@ def reader_options(
         on_corrupt=arguments.on_corrupt,
         workers=arguments.workers,
         prefetch=arguments.prefetch,
-        first=begins.following if begins else None,
+        first=begins.following if begins else at_beginning,
         on_pass=begins if arguments.is_share else _warn_of_whole_passes,
     )
     if is_kept:

@@ -21,6 +21,7 @@ from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import (
     Following,
     ReaderOptions,
+    at_beginning,
     describe_data,
     in_order,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "Segment",
     "Statistics",
     "Succession",
+    "at_beginning",
     "beyond_nanoseconds",
     "converted",
     "describe_data",

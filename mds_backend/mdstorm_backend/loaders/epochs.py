@@ -30,7 +30,7 @@ from mdstorm_backend.base import is_integer
 from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.consumer import Consumer
-from mdstorm_backend.loaders.reader_options import Following, ReaderOptions
+from mdstorm_backend.loaders.reader_options import Following, ReaderOptions, at_beginning
 from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.loaders.shared_record import SharedRecord
 from mdstorm_backend.loaders.state import read_state
@@ -98,10 +98,14 @@ class Usage:
     rows_left: int = 0
 
     @property
+    def batches_used(self) -> int:
+        """Number of batches that have been taken and used."""
+        return max(self.batches - self.consumer.num_unused, 0)
+
+    @property
     def used(self) -> int:
-        """Number of batches that have been used, where the end counts like another batch."""
-        uses_end = self.is_over and self.consumer.has_used_end
-        return max(self.batches - self.consumer.num_unused, 0) + uses_end
+        """The same, where the end counts like another batch."""
+        return self.batches_used + (self.is_over and self.consumer.has_used_end)
 
     def is_peek(self, *, is_first: bool) -> bool:
         """Whether the iteration is not used up; `is_first` is whether it may use any batches."""
@@ -112,9 +116,8 @@ class Usage:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for another process, where nothing more is used."""
-        batches = max(self.batches - self.consumer.num_unused, 0)
         consumer = replace(self.consumer, count_unused=None)
-        return {**self.__dict__, "batches": batches, "consumer": consumer}
+        return {**self.__dict__, "batches": self.batches_used, "consumer": consumer}
 
 
 class Epochs:
@@ -132,7 +135,7 @@ class Epochs:
     """
 
     def __init__(self) -> None:
-        self._first: Callable[[], Following] | None = None
+        self._first = at_beginning
         #: ``begun`` is where the latest iteration or its latest epoch began, or the position that
         #: was loaded last. ``next`` is a position that was loaded or set, until an iteration
         #: begins there. ``reached`` is the highest epoch that iterations have reached since the
@@ -193,7 +196,7 @@ class Epochs:
         if record["next"] is not None:
             return Following(_position_of(record["next"]), True)
         if not record["number"]:
-            return Following(Position(), True) if self._first is None else self._first()
+            return self._first()
         latest, is_first = self._latest, self._is_first
         # The samples of an iteration in other processes are used.
         is_here = latest is not None and latest.number >= record["number"]
@@ -439,8 +442,8 @@ class Succession:
         Returns where the first loader begins; by default, at the beginning.
     """
 
-    def __init__(self, first: Callable[[], Following] | None = None) -> None:
-        self._first = first or (lambda: Following(Position(), True))
+    def __init__(self, first: Callable[[], Following] = at_beginning) -> None:
+        self._first = first
         self._latest: Epochs | None = None
 
     def record(self, epochs: Epochs) -> None:

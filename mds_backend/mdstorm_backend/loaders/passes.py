@@ -263,8 +263,6 @@ class Pass:
         is_finished = is_used_up or (self.is_left and self.here.is_last_epoch(mine) and mine.is_end)
         return (is_finished and is_beginning) or abs(passed) < plan.num_ranks
 
-    def state_dict(self, position: Position | None = None) -> dict[str, Any]:
-        """Return the state at the pass's current position, or at `position`."""
-        return write_state(
-            self.here, self.batching, self.position if position is None else position
-        )
+    def state_dict(self, position: Position) -> dict[str, Any]:
+        """Return the state at a position of the pass."""
+        return write_state(self.here, self.batching, position)

@@ -48,6 +48,11 @@ class Following(NamedTuple):
     is_first: bool
 
 
+def at_beginning() -> Following:
+    """Return where an iteration begins that follows no other."""
+    return Following(Position(), True)
+
+
 @dataclass(frozen=True)
 class ReaderOptions:
     """How to read a dataset.
@@ -87,8 +92,8 @@ class ReaderOptions:
     predownload : int or None
         In the elastic order, the number of samples whose shards are opened ahead of use. For None,
         see `samples_ahead`.
-    first : callable, optional
-        Returns where the first pass begins; by default, at the beginning. Must be picklable.
+    first : callable
+        Returns where the first pass begins. Must be picklable.
     on_pass : callable, optional
         Called in this process with a dataset's `Epochs` when a pass begins or its state is loaded.
         Must be picklable.
@@ -118,7 +123,7 @@ class ReaderOptions:
     workers: int = 2
     prefetch: int = 4
     predownload: int | None = None
-    first: Callable[[], Following] | None = None
+    first: Callable[[], Following] = at_beginning
     on_pass: Callable[[Any], None] | None = None
     selection: Mapping[str, str] | None = None
     check_ranks: bool = True
