@@ -1,6 +1,5 @@
 """Ranks of a process group, simulated one after another in one process."""
 
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -38,19 +37,4 @@ class SimulatedRanks:
             for rank in range(self.size):
                 self.become(rank)
                 program(rank)
-                wait_for_store()
-                agreement._ranks.report()
         return [f"{one.message}" for one in found]
-
-    def finish(self) -> None:
-        """Stop the threads that the ranks have started."""
-        for ranks in self.ranks:
-            ranks.finish()
-            assert ranks._thread is None or not ranks._thread.is_alive()
-
-
-def wait_for_store() -> None:
-    """Wait until all requests of this rank have been answered."""
-    answered = threading.Event()
-    agreement._ranks._request(answered.set)
-    assert answered.wait(60)

@@ -1,25 +1,23 @@
-"""Compare passes between ranks, without a collective and without blocking training.
+"""Compare passes between ranks, without a collective.
 
-`Pass.planned` and `SampleIteration` call `begin_pass`, which returns a `Beginning` if the process
-belongs to a group with one rank for each share. Once the pass is more than a peek, the `Beginning`
-*offers* its
-seed, batch size, position and so on to the other ranks, in the process group's store. An offer is
-one `compare_set`, which is atomic and returns the offer of the rank that came first. A second offer
-claims the rank's share of the rows.
+If the process belongs to a group with one rank for each share, a pass that is more than a peek
+*offers* its epoch, seed, batch size and so on to the other ranks, in the process group's store. An
+offer is one `compare_set`, which is atomic and returns the offer of the rank that came first. A
+second offer claims the rank's share of the rows. Differences by which rows are surely lost raise an
+error before the batch that follows a peek is yielded; other differences warn.
 
-Ranks run the same program, so they compare their n-th counted pass of the k-th loader of the same
-kind to count. The kind consists of the order, number of shares, columns and selection. `Numbering`
-keeps k and n. Only passes in the main thread are compared, because passes in other threads begin in
-any order.
+Ranks run the same program, so they compare their n-th pass of the k-th loader of the same kind,
+not counting peeks. The kind consists of the order, number of shares, columns and selection. Loaders
+over the same `Epochs` count as one. Only passes in the main thread are compared, because passes in
+other threads begin in any order.
 
-`Ranks`, of which each process has one object, makes the offers in a daemon thread, because a store
-may be slow, gone, or of an unknown kind, and none of that may affect training. At the next batch or
-the end of a pass, the training thread raises or warns about the differences that were found.
+A store may be slow, gone, or of an unknown kind, and none of that may affect training. So a daemon
+thread makes the offers, and the pass waits at most half a second for the answer. After a failure,
+ranks are no longer compared.
 """
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
 import os
@@ -28,16 +26,18 @@ import sys
 import threading
 import time
 import weakref
-from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent import futures
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mdstorm_backend.base.checks import warn_user
+from mdstorm_backend.base.threads import fill
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders.consumer import Consumer
+from mdstorm_backend.loaders.epochs import Epochs, Usage
 from mdstorm_backend.loaders.segment import Segment
 from mdstorm_backend.loaders.state import selection_of
 
@@ -45,20 +45,21 @@ _logger = logging.getLogger(__name__)
 
 #: Maximum number of passes to compare for each kind of loader; a program may begin one per step.
 MOST_PASSES = 1_000
-#: Seconds to wait for pending offers at the end of a pass or process.
+#: Seconds to wait for the store to answer.
 PATIENCE = 0.5
 
 #: How to fix a difference between ranks, by the name of the value they have to agree on.
 _REMEDIES = {
     "dataset fingerprint": "open the same files on all ranks, pass the same version= of a table, "
     "or pickle one converter for all ranks",
-    "seed": "pass the same seed on all ranks, without adding the rank",
     "batch size": "pass the same batch size on all ranks",
+    "seed": "pass the same seed on all ranks, without adding the rank",
     "epoch number": "make the same loaders on all ranks and iterate equally often, call "
     "set_epoch(epoch) on all of them, or pass check_ranks=False to a loader of a single rank",
     "samples consumed": "load the same state on all ranks, or on none",
     "batches of the previous pass": "take the same number of batches of each pass on all ranks, or "
     "call set_epoch(epoch) on all of them before it",
+    "NumPy version": "install the same packages on all ranks, because the orders depend on NumPy",
 }
 
 
@@ -96,77 +97,27 @@ def _default_group() -> Any:
     return distributed.group.WORLD
 
 
-@dataclass(eq=False)
-class Numbering:
-    """The numbers of a loader and of its latest pass, by which ranks find the passes to compare.
+class _Compared(NamedTuple):
+    """The latest compared pass over an `Epochs`, and the numbers by which ranks find it.
 
     Attributes
     ----------
     kind : str
-        The process group and the kind of the loader; empty before its first pass counts.
-    loader, passes : int
-        The numbers, from 1.
-    last : Beginning or None
-        The last pass that counted.
+        The process group and the kind of the loader.
+    loader, number : int
+        The numbers of the loader and of the pass, from 1.
+    usage : Usage or None
+        Counts the pass's batches; None if ranks may have different numbers of them.
     """
 
     kind: str = ""
     loader: int = 0
-    passes: int = 0
-    last: Beginning | None = None
-
-
-@dataclass(eq=False)
-class Beginning:
-    """A pass on this rank, to compare with other ranks. Once offered, it has no `segment`.
-
-    A pass is offered at the first batch that is surely more than a peek.
-    """
-
-    segment: Segment | None
-    numbering: Numbering
-    consumer: Consumer
-    batches: int = 0
-
-    def __post_init__(self) -> None:
-        #: Number of batches that may be taken in a peek.
-        self._most_peeked = self.consumer.peek + self.consumer.skipped
-        if self.consumer.count_unused is not None:
-            self._most_peeked += 1  # is fetched ahead
-
-    def count(self) -> None:
-        """Count a batch, and report any differences found."""
-        if _ranks.found:
-            _ranks.report()
-        self.batches += 1
-        if self.batches == self._most_peeked + 1:
-            self.offer()
-
-    def offer(self) -> None:
-        """Offer the pass to the other ranks for comparison, unless it has been offered before."""
-        segment, self.segment = self.segment, None
-        if segment is not None:
-            _ranks.offer(self, segment)
-
-    def leave(self) -> None:
-        """Wait briefly for the store's answer, if the pass was offered.
-
-        The program may destroy the process group next, and PyTorch prints the C++ stack of a
-        request whose store is gone.
-        """
-        if self.segment is None:
-            _ranks.wait()
-
-    def end(self) -> None:
-        """Offer the pass at its end, wait briefly for the store, and report any differences."""
-        if self.consumer.has_used_end:
-            self.offer()
-        self.leave()
-        _ranks.report()
+    number: int = 0
+    usage: Usage | None = None
 
 
 class Ranks:
-    """Numbers this process's passes, and compares them with other ranks' passes in a thread.
+    """Numbers this process's passes, and compares them with other ranks' passes.
 
     Parameters
     ----------
@@ -176,21 +127,14 @@ class Ranks:
 
     def __init__(self, inherited: Any = None) -> None:
         self._inherited = inherited
-        self._requests: SimpleQueue[tuple[Callable[[], object], threading.Event] | None]
-        self._requests = SimpleQueue()
-        self._thread: threading.Thread | None = None
-        #: Set when the store has answered the latest request.
-        self._answered = threading.Event()
-        self._answered.set()
         self._numbered: Any = lambda: None
         self._number = 0
         #: Whether a check has failed in this group, after which no more checks are made.
         self._has_failed = False
-        #: By kind of loader: the number of loaders, and of their passes, not counting peeks.
+        #: By kind of loader: the number of loaders and of passes that were compared.
         self._loaders: Counter[str] = Counter()
         self._passes: Counter[str] = Counter()
-        #: Messages to report, and whether each is an error rather than a warning.
-        self.found: deque[tuple[bool, str]] = deque()
+        self._latest: weakref.WeakKeyDictionary[Epochs, _Compared] = weakref.WeakKeyDictionary()
         #: Values in the store from before this time were written before the ranks were restarted,
         #: since a group exists only once all of its processes have started.
         self._since = time.time()
@@ -205,16 +149,15 @@ class Ranks:
             return None
         return None if group is None or group.itself is self._inherited else group
 
-    def begin(self, segment: Segment, numbering: Numbering, consumer: Consumer) -> Beginning | None:
-        """Report the differences found so far, and warn of unread shares and uneven batch counts.
+    def begin(self, segment: Segment) -> bool:
+        """Return whether a pass is to be compared with other ranks.
 
-        Return the `Beginning` of the pass if the pass is to be compared with other ranks.
+        Warn of shares that no rank reads, and of ranks that may have unequal numbers of batches.
         """
-        self.report()
         options, num_shares = segment.options, segment.plan.num_ranks
         group = None if num_shares == 1 else self.group
         if group is None:
-            return None
+            return False
         if num_shares > group.size:
             _warn_once(
                 f"the rows of {options.dataset.url} are split into {num_shares} shares, but there "
@@ -230,111 +173,60 @@ class Ranks:
         # If there are fewer shares than ranks, the program has several worlds, as with a device
         # mesh or parallel trials.
         is_main = threading.current_thread() is threading.main_thread()
-        if options.check_ranks and num_shares == group.size and is_main:
-            return Beginning(segment, numbering, consumer)
-        return None
+        return options.check_ranks and num_shares == group.size and is_main
 
-    def offer(self, begun: Beginning, segment: Segment) -> None:
-        """Have the thread offer a pass and compare it with the other ranks' passes."""
-        if (group := self.group) is not None:
-            try:
-                self._offer(group, begun, segment)
-            except Exception as error:  # training continues without the comparison
-                self._fail(error)
+    def compare(self, segment: Segment, epochs: Epochs, usage: Usage | None) -> None:
+        """Compare a pass with other ranks, and raise or warn about the differences.
 
-    def _offer(self, group: RankGroup, begun: Beginning, segment: Segment) -> None:
-        self._count_group(group)
-        numbering = begun.numbering
-        kind = f"mdstorm/{self._number}/{_kind(segment)}"
-        if numbering.kind != kind:
-            self._loaders[kind] += 1
-            numbering.kind, numbering.loader = kind, self._loaders[kind]
-            numbering.passes, numbering.last = 0, None
-        numbering.passes += 1
-        self._passes[kind] += 1
-        offered = _offered(segment, numbering.last)
-        numbering.last = begun
-        if self._passes[kind] <= MOST_PASSES and not self._has_failed:
-            key = f"{kind}/{numbering.loader}/{numbering.passes}"
-            self._request(partial(self._check, group, key, segment, offered))
+        Parameters
+        ----------
+        segment : Segment
+            The first segment of the pass.
+        epochs : Epochs
+            Identifies the pass's loader.
+        usage : Usage or None
+            Counts the pass's batches, to compare their number when the next pass is compared; None
+            for a pass whose ranks may have different numbers of batches.
 
-    def _count_group(self, group: RankGroup) -> None:
-        """Number a new group, since the store may still contain keys of a destroyed group."""
+        Raises
+        ------
+        InvalidArgumentError
+            If the ranks lose rows because of a difference.
+        """
+        if (group := self.group) is None:
+            return
+        try:
+            ask = self._question(group, segment, epochs, usage)
+            differences = [] if ask is None else _answer(ask)
+        except Exception as error:  # training continues without the comparison
+            self._fail(error)
+            return
+        for loses_rows, message in differences:
+            if loses_rows:
+                raise InvalidArgumentError(message)
+            _warn_once(message)
+
+    def _question(
+        self, group: RankGroup, segment: Segment, epochs: Epochs, usage: Usage | None
+    ) -> Callable[[], list[tuple[bool, str]]] | None:
+        """Number a pass, and return a function that compares it; None if it is not compared."""
         if self._numbered() is not group.itself:
+            # The store may still contain keys of a destroyed group.
             self._numbered = weakref.ref(group.itself)
             self._number += 1
             self._has_failed = False
-
-    def _check(
-        self, group: RankGroup, key: str, segment: Segment, offered: Mapping[str, Any]
-    ) -> None:
-        _check_server(group.store)
-        self._compare(group, key, segment, offered)
-        self._claim_share(group, key, segment)
-
-    def _compare(
-        self, group: RankGroup, key: str, segment: Segment, offered: Mapping[str, Any]
-    ) -> None:
-        """Compare this rank's values with the first rank's, and record differences."""
-        order, url, epoch = (
-            segment.options.order,
-            segment.options.dataset.url,
-            segment.position.epoch,
-        )
-        other, their_url, theirs = self._first(group, key, [group.rank, url, offered])
-        if other == group.rank:
-            return
-        where = "" if their_url == url else f"that of {their_url} "
-        for name, mine in offered.items():
-            if mine == theirs[name] or None in (mine, theirs[name]):
-                continue
-            message = (
-                f"rank {group.rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
-                f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
-                f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
-            )
-            # A share that is a single range of rows does not depend on the seed.
-            loses_rows = name == "seed" and order.contiguous_share() is None
-            self.found.append((loses_rows, message))
-
-    def _claim_share(self, group: RankGroup, key: str, segment: Segment) -> None:
-        """Claim this rank's share of the rows, and record whether another rank has claimed it."""
-        share, url = segment.options.order.world.rank, segment.options.dataset.url
-        if (other := self._first(group, f"{key}/{share}", group.rank)) != group.rank:
-            message = (
-                f"ranks {other} and {group.rank} both read share {share} of {group.size} of {url} "
-                f"in epoch {segment.position.epoch}, so no rank reads another share: pass each "
-                'rank\'s own number as cur_shard, or cur_shard="auto"'
-            )
-            self.found.append((False, message))
-
-    def _first(self, group: RankGroup, key: str, value: Any) -> Any:
-        """Offer a value and return the first rank's value; replace values older than the group."""
-        mine, expected = json.dumps([time.time(), value]), ""
-        while True:
-            found = group.store.compare_set(key, expected, mine)
-            then, theirs = json.loads(found)
-            if then >= self._since:
-                return theirs
-            expected = found.decode()
-
-    def _request(self, request: Callable[[], object]) -> None:
-        """Have the thread make a request to the store."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="mdstorm-ranks", daemon=True)
-            self._thread.start()
-        self._answered = threading.Event()
-        self._requests.put((request, self._answered))
-
-    def _run(self) -> None:
-        while (item := self._requests.get()) is not None:
-            request, answered = item
-            try:
-                request()
-            except Exception as error:  # each kind of store raises its own errors
-                self._fail(error)
-            del item, request  # references would keep the group alive after the program releases it
-            answered.set()
+        kind = f"mdstorm/{self._number}/{_kind(segment)}"
+        before = self._latest.get(epochs, _Compared())
+        if before.kind != kind:
+            self._loaders[kind] += 1
+            before = _Compared(kind, self._loaders[kind])
+        now = self._latest[epochs] = before._replace(number=before.number + 1, usage=usage)
+        self._passes[kind] += 1
+        if self._has_failed or self._passes[kind] > MOST_PASSES:
+            return None
+        key = f"{kind}/{now.loader}/{now.number}"
+        offered = _offered(segment, before.usage)
+        return lambda: list(_differences(group, segment, key, offered, self._since))
 
     def _fail(self, error: Exception) -> None:
         """Log a group's first failed check, after which no more checks are made."""
@@ -342,31 +234,67 @@ class Ranks:
             self._has_failed = True
             _logger.debug("Ranks are no longer compared: %r", error, exc_info=error)
 
-    def wait(self) -> None:
-        """Wait briefly for the store to answer, and give up on a store that does not."""
-        if not (self._has_failed or self._answered.wait(PATIENCE)):
-            self._fail(TimeoutError(f"the store did not answer within {PATIENCE} seconds"))
 
-    def finish(self) -> None:
-        """Wait briefly for pending offers while the process is exiting, and report the results."""
-        if self._thread is not None:
-            self._requests.put(None)
-            self._thread.join(PATIENCE)
-        self.report()
+def _answer(ask: Callable[[], Any]) -> Any:
+    """Return the result of a function that a daemon thread calls.
 
-    def report(self) -> None:
-        """Raise or warn about the differences found so far.
+    Raises
+    ------
+    TimeoutError
+        If the store does not answer.
+    """
+    answer: futures.Future[Any] = futures.Future()
+    threading.Thread(target=fill, args=(answer, ask), name="mdstorm-ranks", daemon=True).start()
+    if not futures.wait([answer], PATIENCE).done:
+        raise TimeoutError(f"the store did not answer within {PATIENCE} seconds")
+    return answer.result()
 
-        Raises
-        ------
-        InvalidArgumentError
-            If ranks lose rows because their seeds differ.
-        """
-        while self.found:
-            is_error, message = self.found.popleft()
-            if is_error:
-                raise InvalidArgumentError(message)
-            _warn_once(message)
+
+def _differences(
+    group: RankGroup, segment: Segment, key: str, offered: Mapping[str, Any], since: float
+) -> Iterator[tuple[bool, str]]:
+    """Yield messages about differences from other ranks, and whether rows are surely lost."""
+    _check_server(group.store)
+    first = partial(_first, group.store, since)
+    order, url, epoch = segment.options.order, segment.options.dataset.url, segment.position.epoch
+    other, their_url, theirs = first(key, [group.rank, url, offered])
+    where = "" if their_url == url else f"that of {their_url} "
+    # Otherwise, the passes may be those of unrelated loaders.
+    are_same_rows = all(
+        theirs[name] == offered[name] for name in ("dataset fingerprint", "batch size")
+    )
+    for name, mine in offered.items():
+        if mine == theirs[name] or None in (mine, theirs[name]):
+            continue
+        message = (
+            f"rank {group.rank} begins epoch {epoch} of {url} with {name} {mine}, and rank "
+            f"{other} {where}with {theirs[name]}, so ranks lose and repeat rows, now or after "
+            f"a resume: {_REMEDIES[name]}. check_ranks=False turns this check off"
+        )
+        # A share that is a single range of rows depends neither on the seed nor on the epoch.
+        is_decisive = name == "samples consumed" or (
+            name in ("seed", "epoch number") and order.contiguous_share() is None
+        )
+        yield are_same_rows and is_decisive, message
+    share = order.world.rank
+    if (other := first(f"{key}/{share}", group.rank)) != group.rank:
+        yield (
+            False,
+            f"ranks {other} and {group.rank} both read share {share} of {group.size} of {url} "
+            f"in epoch {epoch}, so no rank reads another share: pass each rank's own number as "
+            'cur_shard, or cur_shard="auto"',
+        )
+
+
+def _first(store: Any, since: float, key: str, value: Any) -> Any:
+    """Offer a value and return the first rank's value; replace values from before `since`."""
+    mine, expected = json.dumps([time.time(), value]), ""
+    while True:
+        found = store.compare_set(key, expected, mine)
+        then, theirs = json.loads(found)
+        if then >= since:
+            return theirs
+        expected = found.decode()
 
 
 def _kind(segment: Segment) -> str:
@@ -380,19 +308,20 @@ def _kind(segment: Segment) -> str:
     return json.dumps(kind, sort_keys=True)
 
 
-def _offered(segment: Segment, before: Beginning | None) -> dict[str, Any]:
+def _offered(segment: Segment, before: Usage | None) -> dict[str, Any]:
     """Return the values of a pass that ranks have to agree on; None values are not compared."""
     order, position, plan = segment.options.order, segment.position, segment.plan
-    is_even = before is not None and plan.has_equal_batches
     # Ranks have the same position only if the plan numbers samples across all ranks.
     is_shared = plan.has_equal_batches or not position.consumed
+    is_even = before is not None and plan.has_equal_batches
     return {
         "dataset fingerprint": segment.options.dataset.fingerprint,
-        "seed": order.state_keys(position)["shuffle_seed"] if order.uses_seed else None,
         "batch size": segment.batching.batch_size,
+        "seed": order.state_keys(position)["shuffle_seed"] if order.uses_seed else None,
         "epoch number": position.epoch if is_shared else None,
         "samples consumed": position.consumed if is_shared else None,
         "batches of the previous pass": before.batches if before is not None and is_even else None,
+        "NumPy version": np.__version__,
     }
 
 
@@ -440,9 +369,13 @@ def _after_fork() -> None:
 _warned: set[str] = set()
 _ranks = Ranks()
 os.register_at_fork(after_in_child=_after_fork)
-atexit.register(lambda: _ranks.finish())
 
 
-def begin_pass(segment: Segment, numbering: Numbering, consumer: Consumer) -> Beginning | None:
-    """Return the `Beginning` of a pass, or None if the pass is not compared with other ranks."""
-    return _ranks.begin(segment, numbering, consumer)
+def is_compared(segment: Segment) -> bool:
+    """Return whether a pass that begins is to be compared: see `Ranks.begin`."""
+    return _ranks.begin(segment)
+
+
+def compare_pass(segment: Segment, epochs: Epochs, usage: Usage | None = None) -> None:
+    """Compare a pass with other ranks: see `Ranks.compare`."""
+    _ranks.compare(segment, epochs, usage)

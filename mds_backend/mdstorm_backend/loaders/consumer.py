@@ -46,6 +46,11 @@ class Consumer:
         """How many of the latest batches were taken and have not been used yet."""
         return 0 if self.count_unused is None else self.count_unused()
 
+    @property
+    def most_peeked(self) -> int:
+        """How many batches a peek may take: one that is taken ahead is not used."""
+        return self.skipped + self.peek + (self.count_unused is not None)
+
     @contextmanager
     def requesting(self) -> Iterator[None]:
         """Return a context in which this consumer requests the batches of loaders."""

@@ -20,7 +20,6 @@ from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
-from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.loader_statistics import PassRecorders
@@ -86,8 +85,6 @@ class Loader:
         self.epochs.follow(self.options)
         #: The pass that was advanced or begun last; None before the first iteration.
         self._latest: Pass | None = None
-        #: Numbers the passes, so that they can be compared with those of other ranks.
-        self._numbering = Numbering()
 
     @property
     def _current(self) -> Pass | None:
@@ -154,7 +151,7 @@ class Loader:
         epochs, here = self.epochs, self.options.in_world()
         usage = epochs.begin(consumer)
         here.record_pass(epochs)
-        return Pass(epochs, here, self.batching, self._numbering, usage)
+        return Pass(epochs, here, self.batching, usage)
 
     def use_latest(self) -> None:
         """Count another used batch of the latest pass, of which the user takes the parts."""
@@ -220,17 +217,18 @@ class Loader:
         *,
         by_item: bool,
     ) -> Generator[Any, None, None]:
-        least, compared, check = segment.least_rows, current.compared, self.check
+        least, check = segment.least_rows, self.check
         plan, samples = segment.plan, None if count_rows is None else 0
         current.replace_latest(0, samples)
         epochs, usage = self.epochs, current.usage
+        most_peeked = usage.consumer.most_peeked
         for batch, offset, size in batches:
             if size < least:
                 continue
             if check is not None:
                 check()
-            if compared is not None:
-                compared.count()
+            if current.to_compare is not None and usage.batches >= most_peeked:
+                current.compare()
             is_yielded = batch is not NOTHING
             if is_yielded and count_rows is not None:
                 samples = (samples or 0) + count_rows(batch)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.loaders.agreement import Beginning, Numbering, begin_pass
+from mdstorm_backend.loaders.agreement import compare_pass, is_compared
 from mdstorm_backend.loaders.consumer import MOST_UNUSED
 from mdstorm_backend.loaders.epochs import Epochs, Usage
 from mdstorm_backend.loaders.reader_options import ReaderOptions, log_endless
@@ -31,8 +31,6 @@ class Pass:
         How the pass is read, with the share of the rows that it keeps until its end.
     batching : Batching
         How batches are made.
-    numbering : Numbering
-        Numbers the loader's passes, so that they can be compared with other ranks.
     usage : Usage
         How much of the pass has been used, and where it starts.
 
@@ -53,8 +51,8 @@ class Pass:
         Whether the end of the pass was requested, and the pass is not endless.
     is_left : bool
         Whether the iteration has ended.
-    compared : Beginning or None
-        Compares the pass with other ranks; None if it is not compared.
+    to_compare : Segment or None
+        The segment to `compare` with other ranks; None once that is done, or if it is not needed.
     """
 
     def __init__(
@@ -62,11 +60,10 @@ class Pass:
         epochs: Epochs,
         here: ReaderOptions,
         batching: Batching,
-        numbering: Numbering,
         usage: Usage,
     ) -> None:
         self.here, self.batching, self.usage = here, batching, usage
-        self._epochs, self._numbering = epochs, numbering
+        self._epochs = epochs
         self.seen = epochs.changes
         #: The epoch of the latest batch.
         self._epoch = usage.start.epoch
@@ -75,7 +72,7 @@ class Pass:
         self.taken = usage.start.skip
         self.border = 0
         self.is_over = self.is_left = False
-        self.compared: Beginning | None = None
+        self.to_compare: Segment | None = None
         #: The recorder that counts yielded batches and rows; its row count when the segment began.
         self._recorder, self._rows_before = Recorder(), 0
 
@@ -150,7 +147,7 @@ class Pass:
         # The segment is in a later pass if no batches remained in the pass where `start` is.
         if segment.position.pass_epoch != self.usage.start.pass_epoch:
             self.usage.start = segment.start
-        self.compared = begin_pass(segment, self._numbering, self.usage.consumer)
+        self.to_compare = segment if is_compared(segment) else None
         while segment is not None:
             yield segment
             segment = segment.following()
@@ -205,6 +202,18 @@ class Pass:
             self._epoch = epoch
         self.border = self.segment.plan.offset_after_epoch(epoch)
 
+    def compare(self) -> None:
+        """Compare the pass with other ranks, unless it has been compared.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If ranks lose rows because they differ.
+        """
+        segment, self.to_compare = self.to_compare, None
+        if segment is not None:
+            compare_pass(segment, self._epochs, self.usage)
+
     def _log_endless(self) -> None:
         if self.here.num_epochs is None and self.here.logs_endless:
             log_endless(self.here.dataset.url)
@@ -221,16 +230,14 @@ class Pass:
         self.usage.is_over = True
         self.is_over = self.here.num_epochs is not None
         self._epochs.reach(self.usage, self.position.epoch)
-        if self.compared is not None:
-            self.compared.end()
+        if self.usage.consumer.has_used_end:
+            self.compare()
 
     def leave(self) -> None:
         """Record that the iteration has ended."""
         self.is_left = True
         if self.usage.is_resumed and not self.usage.is_over:
             self.usage.rows_left = self._count_rows_left()
-        if self.compared is not None:
-            self.compared.leave()
 
     def _count_rows_left(self) -> int:
         """Return the number of rows, on all ranks, that have not been used in the first epoch.

@@ -320,6 +320,5 @@ def test_warning_if_ranks_read_different_table_versions(
             assert sum(len(batch["id"]) for batch in batches) > 0
 
     found = ranks.warnings_of(read_share)
-    ranks.finish()
     assert len(found) == (versions == (0, 1))
     assert all("with dataset fingerprint" in message for message in found)

@@ -10,7 +10,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import torch.distributed as dist
 from tests.mds_backend.loaders.loaders import Filter, Launch, rows, taken
 from tests.mds_backend.small_datasets import write_numbers
 from tests.programs import free_port, without_session
-from tests.simulated_ranks import SimulatedRanks, Token, wait_for_store
+from tests.simulated_ranks import SimulatedRanks, Token
 
 from mdstorm_backend import ExactOrder, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
@@ -54,16 +53,12 @@ STORES: dict[str, Callable[[Path], Any]] = {
 }
 
 
-WORLDS: list["World"] = []
-
-
 class World(SimulatedRanks):
     """Simulated ranks that read the same dataset."""
 
     def __init__(self, patch: pytest.MonkeyPatch, url: str, store: Any, size: int = 2) -> None:
         super().__init__(patch, store, size)
         self.url = url
-        WORLDS.append(self)
 
     def again(self, size: int = 2) -> "World":
         """Return a new set of simulated ranks with a new store."""
@@ -85,12 +80,11 @@ class World(SimulatedRanks):
 @pytest.fixture(autouse=True)
 def _no_thread_remains(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(agreement, "_ranks", agreement.Ranks())
-    ranks = agreement._ranks
     yield
-    while WORLDS:
-        WORLDS.pop().finish()
-    ranks.finish()
-    assert ranks._thread is None or not ranks._thread.is_alive()
+    for thread in threading.enumerate():
+        if thread.name == "mdstorm-ranks":
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 @pytest.fixture(params=list(STORES))
@@ -117,7 +111,7 @@ def test_different_batch_size_on_one_rank_warns(world: World) -> None:
     assert "batch size 12, and rank 0 with 10" in found
 
 
-def test_different_seeds_raise_error_in_elastic_order_by_end_of_pass(world: World) -> None:
+def test_different_seeds_raise_error_in_elastic_order(world: World) -> None:
     world.become(0)
     rows(world.loader(shuffle_seed=42))
     world.become(1)
@@ -152,12 +146,12 @@ def test_different_seeds_are_ignored_if_elastic_order_does_not_use_them(pair: Wo
     assert not pair.warned(read)
 
 
-def test_different_seeds_raise_error_at_the_first_batch_after_the_comparison(pair: World) -> None:
+def test_different_seeds_raise_error_before_the_second_batch(pair: World) -> None:
     pair.become(0)
     rows(pair.loader(shuffle_seed=42))
     pair.become(1)
     batches = iter(pair.loader(shuffle_seed=43))
-    next(batches), next(batches), wait_for_store()
+    next(batches)
     with pytest.raises(InvalidArgumentError, match="seed 43"):
         next(batches)
 
@@ -170,7 +164,6 @@ def test_state_after_seed_error_counts_all_batches_read(pair: World) -> None:
     with pytest.raises(InvalidArgumentError, match="seed 43"):  # noqa: PT012
         for batch in loader:
             read += len(batch["number"])
-            wait_for_store()
     assert loader.state_dict()["sample_in_epoch"] == read * 2 > 0
 
 
@@ -180,8 +173,8 @@ def test_iteration_over_samples_from_two_epochs_is_compared_as_one_pass(pair: Wo
         assert len(list(islice(loader.dataset, ROWS // 2 + rank))) == ROWS // 2 + rank
         next(iter(loader.dataset))
 
-    (found,) = pair.warned(read, num_epochs=2)
-    assert "with epoch number 2, and rank 0 with 1" in found
+    with pytest.raises(InvalidArgumentError, match="epoch number 2, and rank 0 with 1"):
+        pair.warned(read, num_epochs=2)
 
 
 def test_different_seeds_warn_in_exact_order(pair: World) -> None:
@@ -194,18 +187,6 @@ def test_different_seeds_warn_in_exact_order(pair: World) -> None:
 
 def test_different_seeds_are_ignored_in_stored_order(pair: World) -> None:
     assert not pair.warned(lambda _, rank: rows(pair.loader(ExactOrder(seed=5 + rank))))
-
-
-def test_difference_found_after_the_last_batch_warns_at_exit(pair: World) -> None:
-    def read_and_exit(rank: int) -> None:
-        pair.become(rank)
-        batches = iter(pair.loader(size=BATCH + rank))
-        next(batches), next(batches)
-        pair.ranks[rank].finish()
-
-    read_and_exit(0)
-    with pytest.warns(UserWarning, match="batch size 11, and rank 0 with 10"):
-        read_and_exit(1)
 
 
 @in_both_orders
@@ -242,7 +223,7 @@ def _state_after(batches: int, world: World, order: Any, rank: int = 0, **option
     return loader.state_dict()
 
 
-def test_rank_that_resumes_alone_warns(pair: World) -> None:
+def test_rank_that_resumes_alone_raises_error(pair: World) -> None:
     state = _state_after(2, pair, ExactOrder())
 
     def resume(loader: Any, rank: int) -> None:
@@ -250,8 +231,8 @@ def test_rank_that_resumes_alone_warns(pair: World) -> None:
             loader.load_state_dict(state)
         rows(loader)
 
-    (found,) = pair.again().warned(resume, ExactOrder())
-    assert "samples consumed 40, and rank 0 with 0" in found
+    with pytest.raises(InvalidArgumentError, match="samples consumed 40, and rank 0 with 0"):
+        pair.again().warned(resume, ExactOrder())
 
 
 def test_ranks_that_filter_rows_and_load_their_own_states_do_not_warn(pair: World) -> None:
@@ -316,9 +297,13 @@ DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
         ),
         ["rank 1 begins epoch 1.*batches of the previous pass 3, and rank 0 with 6.*set_epoch"],
     ),
-    "the epoch": (
-        lambda world, loader, rank: rows(in_epoch(3 * rank, loader)),
+    "the epoch, in the exact order": (
+        lambda world, loader, rank: rows(in_epoch(3 * rank, world.loader(ExactOrder(seed=1)))),
         ["rank 1 begins epoch 3 .*epoch number 3, and rank 0 with 0.*make the same loaders"],
+    ),
+    "the epoch, with other batch sizes": (
+        lambda world, loader, rank: rows(in_epoch(rank, world.loader(size=BATCH + rank))),
+        ["batch size 11", "epoch number 1"],
     ),
     "a loader of rank 0 alone, before those of all ranks": (
         lambda world, loader, rank: (rank or rows(world.loader(size=7)), rows(loader)),
@@ -331,10 +316,6 @@ DIFFERENT: dict[str, tuple[Callable[[World, Any, int], object], list[str]]] = {
     "the batch sizes of samples": (
         lambda world, loader, rank: list(world.loader(size=BATCH + rank).dataset),
         ["batch size 11, and rank 0 with 10"],
-    ),
-    "the epoch of samples": (
-        lambda world, loader, rank: list(in_epoch(rank, loader.dataset)),
-        ["epoch number 1, and rank 0 with 0"],
     ),
     "one share on two ranks": (
         lambda world, loader, rank: rows(world.loader(ExactOrder(rank=0, world_size=2))),
@@ -364,6 +345,37 @@ def test_ranks_that_read_differently_warn(pair: World, program: str) -> None:
     found = pair.warned(lambda loader, rank: read(pair, loader, rank))
     for message, words in zip(found, expected, strict=True):
         assert re.search(words, message, re.DOTALL)
+
+
+#: Programs whose ranks surely lose rows in the elastic order.
+WRONG: dict[str, Callable[[World, Any, int], object]] = {
+    "the epoch": lambda world, loader, rank: rows(in_epoch(3 * rank, loader)),
+    "the epoch of samples": lambda world, loader, rank: list(in_epoch(3 * rank, loader.dataset)),
+}
+
+
+@pytest.mark.parametrize("program", list(WRONG))
+def test_ranks_that_surely_lose_rows_raise_error(pair: World, program: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"rank 1 begins epoch .* with epoch number"):
+        pair.warned(lambda loader, rank: WRONG[program](pair, loader, rank))
+
+
+@pytest.mark.parametrize("peeking", [0, 1])
+def test_rank_that_peeks_twice_raises_error_before_its_second_batch(
+    pair: World, peeking: int
+) -> None:
+    yielded = [0, 0]
+
+    def read(loader: Any, rank: int) -> None:
+        if rank == peeking:
+            peek(loader), peek(loader)
+        for _ in loader:
+            yielded[rank] += 1
+
+    with pytest.raises(InvalidArgumentError, match="epoch number") as error:
+        pair.warned(read)
+    assert f"epoch number {peeking}, and rank 0 with {1 - peeking}" in str(error.value)
+    assert yielded == [ROWS // 2 // BATCH, 1]
 
 
 #: Correct programs, which must not cause any warnings.
@@ -460,11 +472,17 @@ def test_restarted_ranks_ignore_keys_from_earlier_ranks(world: World) -> None:
         assert again.warned(lambda loader, rank: rows(loader), "elastic", size) == []
 
 
-def test_process_group_is_freed_after_the_request_that_used_it() -> None:
-    group, gone = Token(), threading.Event()
-    weakref.finalize(group, gone.set)
-    agreement._ranks._request(partial(id, group))
-    del group
+def test_process_group_is_freed_after_the_pass_that_used_it(
+    monkeypatch: pytest.MonkeyPatch, url: str, launch: Launch
+) -> None:
+    launch(0, 2)
+    store, gone = Mock(wraps=dist.HashStore()), threading.Event()
+    found: list[Any] = [agreement.RankGroup(Token(), store, 0, 2)]
+    weakref.finalize(found[0].itself, gone.set)
+    monkeypatch.setattr(agreement, "find_group", lambda: found[0])
+    rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH))
+    assert store.compare_set.call_count == 2
+    found[0] = None
     assert gone.wait(60)
 
 
@@ -506,30 +524,9 @@ def test_unresponsive_store_is_logged_once_and_does_not_affect_reading(
         assert [len(rows(loader)) for _ in range(3)] == [ROWS // 2] * 3
     (logged,) = [record for record in caplog.records if record.name == agreement.__name__]
     assert "did not answer within" in logged.getMessage()
-    assert world.ranks[0]._requests.empty()
+    assert store.requests == 1
     store.is_gone.set()
     monkeypatch.undo()
-
-
-def left_early(loader: Any) -> None:
-    taken(loader, 3)
-
-
-@pytest.mark.parametrize("read", [rows, left_early])
-def test_pass_ends_only_after_the_store_has_responded(
-    pair: World, monkeypatch: pytest.MonkeyPatch, read: Callable[[Any], object]
-) -> None:
-    """Otherwise, the program could destroy the process group too early."""
-    has_ended, store, wait = threading.Event(), pair.store, agreement.Ranks.wait
-    pair.store = Mock(spec=["compare_set"])
-    pair.store.compare_set.side_effect = lambda *key: has_ended.wait(60) and store.compare_set(*key)
-    monkeypatch.setattr(agreement.Ranks, "wait", lambda ranks: (has_ended.set(), wait(ranks)))
-    monkeypatch.setattr(agreement, "PATIENCE", 60)
-    pair.become(0)
-    read(pair.loader())
-    assert has_ended.is_set()
-    assert pair.ranks[0]._answered.is_set()
-    assert pair.store.compare_set.call_count == 2
 
 
 @pytest.fixture
@@ -574,11 +571,10 @@ def test_forked_process_does_not_use_its_parents_store(
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
     launch(0, 2)
+    assert agreement._ranks.group is not None
     child = os.fork()
     if child == 0:
-        ranks = agreement._ranks
-        rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH))
-        os._exit(0 if ranks._thread is None and ranks._inherited is not None else 1)
+        os._exit(0 if agreement._ranks.group is None else 1)
     assert os.waitpid(child, 0)[1] == 0
     assert len(rows(StreamingDataLoader(StreamingDataset(local=url, batch_size=BATCH), BATCH)))
 

@@ -19,7 +19,6 @@ from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.format import parse_size
-from mdstorm_backend.loaders.agreement import Numbering
 from mdstorm_backend.loaders.epochs import Epochs, Worker
 from mdstorm_backend.loaders.segment import Batching, plan_of
 from mdstorm_backend.loaders.state import write_state
@@ -75,8 +74,6 @@ class OpenedDataset:
         #: Where the next iteration begins. It exists before the data are opened, which may happen
         #: only in a worker process.
         self._epochs = Epochs()
-        #: Numbers the iterations over samples, to compare them with those of other ranks.
-        self._numbering = Numbering()
 
     def description(self, *, full: bool) -> Description:
         """Return a description of the dataset, opening at most a local index."""
@@ -389,12 +386,14 @@ class OpenedDataset:
 
     def begin_samples(self) -> SampleIteration:
         """Begin an iteration over samples in this process alone."""
-        return self._begin_samples(Worker(), numbering=self._numbering)
+        return self._begin_samples(Worker())
 
-    def _begin_samples(self, worker: Worker, **how: Any) -> SampleIteration:
+    def _begin_samples(
+        self, worker: Worker, state: Mapping[str, Any] | None = None
+    ) -> SampleIteration:
         self.latest = self.samples = None
         batch_size = self.settings.batch_size
-        self.samples = SampleIteration(self.options, self.epochs, batch_size, worker, **how)
+        self.samples = SampleIteration(self.options, self.epochs, batch_size, worker, state)
         return self.samples
 
     def begin_part(self, info: Any) -> SampleIteration:
@@ -412,11 +411,11 @@ class OpenedDataset:
         group = info.seed - info.id
         worker = Worker(info.id, info.num_workers, group=group, world=world)
         state, self._worker_state = self._worker_state, None
-        return self._begin_samples(worker, state=state)
+        return self._begin_samples(worker, state)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, which includes the world if a process is being spawned."""
         sent = context.get_spawning_popen() is not None and self.order.follows_world
         place = (os.getpid(), find_world()) if sent else None
-        fresh = {"latest": None, "_numbering": Numbering(), "samples": copy(self.samples)}
+        fresh = {"latest": None, "samples": copy(self.samples)}
         return {**self.__dict__, **fresh, "_sent": place}

@@ -27,7 +27,7 @@ from mdstorm_backend.base.recorder import current_recorder
 from mdstorm_backend.datasets import Dataset, open_streams
 from mdstorm_backend.format import DTYPES, Batch, Column, is_number
 from mdstorm_backend.format.values.nested_lists import elements_of
-from mdstorm_backend.loaders.agreement import Numbering, begin_pass
+from mdstorm_backend.loaders.agreement import compare_pass, is_compared
 from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.epochs import Epochs, Usage, Worker
 from mdstorm_backend.loaders.nulls import check_exact
@@ -190,7 +190,6 @@ def _begun_segments(
     epochs: Epochs,
     batch_size: int | None,
     worker: Worker,
-    numbering: Numbering | None = None,
 ) -> Iterator[Segment]:
     """Yield the segments of an iteration over samples, without a `StreamingDataLoader`.
 
@@ -208,22 +207,19 @@ def _begun_segments(
         The batch size of the dataset.
     worker : Worker
         This process among the workers.
-    numbering : Numbering, optional
-        Numbers the iterations, to compare them with other ranks; None for no comparison.
     """
     here, batching = _of_samples(options, worker), _batching(batch_size, worker)
     begun = usage.start
     recorder = current_recorder() if worker.group is None else None
+    is_first = worker.group is None  # ranks compare only the first segment, and not of workers
     segment = Segment(here, batching, begun, recorder, epochs.ahead)
     while True:
         if not segment.is_over:
             if segment.with_batches() is None:
                 return
-            if numbering is not None:
-                compared = begin_pass(segment, numbering, usage.consumer)
-                if compared is not None:
-                    compared.offer()
-            numbering = None  # ranks compare only the first segment of an iteration
+            if is_first and is_compared(segment):
+                compare_pass(segment, epochs)
+            is_first = False
             epochs.enter(usage, segment.position)
             yield segment
         following = segment.following()
@@ -288,8 +284,6 @@ class SampleIteration:
         This process among the workers.
     state : mapping, optional
         The worker state to resume from; without it, a pass begins.
-    numbering : Numbering, optional
-        See `_begun_segments`.
 
     Attributes
     ----------
@@ -311,7 +305,6 @@ class SampleIteration:
     batch_size: int | None
     worker: Worker
     state: Mapping[str, Any] | None = None
-    numbering: Numbering | None = None
 
     def __post_init__(self) -> None:
         state, of_all = self.state, (self.options, self.epochs, self.batch_size, self.worker)
@@ -323,7 +316,7 @@ class SampleIteration:
         self._usage: Usage | None = None
         if state is None:
             self._usage = self._begin()
-            self._segments = _begun_segments(self._usage, *of_all, self.numbering)
+            self._segments = _begun_segments(self._usage, *of_all)
         else:
             here, there = self._here(), state["mdstorm"][_WORKER]
             if missing := [key for key in here if key not in there]:
