@@ -24,7 +24,7 @@ from tests.simulated_ranks import SimulatedRanks, Token
 
 from mdstorm_backend import ExactOrder, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError
-from mdstorm_backend.loaders import agreement
+from mdstorm_backend.loaders import Consumer, agreement
 
 ROWS, SHARDS, BATCH = 120, 4, 10
 
@@ -265,6 +265,17 @@ def test_peek_before_all_ranks_resume_does_not_warn(pair: World, peeking: int, o
     assert pair.again().warned(resume, order) == []
 
 
+def test_peek_by_framework_that_fetches_ahead_is_not_compared(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        if rank == 0:
+            with Consumer(lambda: 1).requesting():
+                taken(loader, 2)
+        for _ in range(2):
+            rows(loader)
+
+    assert pair.warned(read) == []
+
+
 def test_passes_in_other_threads_are_not_compared(pair: World) -> None:
     def read(loader: Any, rank: int) -> None:
         in_turn = [loader, in_epoch(5, pair.loader(size=7))]
@@ -350,6 +361,9 @@ def test_ranks_that_read_differently_warn(pair: World, program: str) -> None:
 #: Programs whose ranks surely lose rows in the elastic order.
 WRONG: dict[str, Callable[[World, Any, int], object]] = {
     "the epoch": lambda world, loader, rank: rows(in_epoch(3 * rank, loader)),
+    "the epoch of a pass of one batch": lambda world, loader, rank: rows(
+        in_epoch(3 * rank, world.loader(size=ROWS // 2))
+    ),
     "the epoch of samples": lambda world, loader, rank: list(in_epoch(3 * rank, loader.dataset)),
 }
 

@@ -63,8 +63,6 @@ fit("repeated", make().repeat(2))
 fit("endless", make(num_epochs=None), epochs=2, steps_per_epoch=5)
 
 resume("resumed", epochs=2)
-# Keras adds a `map`, which requests batches ahead when PyTorch or JAX builds the model.
-resume("resumed, class weights", class_weight={0: 1.0, 1: 2.0})
 if keras.backend.backend() == "jax":
     import jax
 

@@ -7,7 +7,6 @@ which batches were read and requested.
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -22,7 +21,7 @@ from mdstorm_backend.base.threads import OwnContext
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.loaders.tf import tf_columns, tf_pipeline
 from mdstorm_backend.loaders.tf.tf_columns import ColumnSpec
-from mdstorm_backend.loaders.tf.tf_runs import Peeks, TFRun, TFRuns
+from mdstorm_backend.loaders.tf.tf_runs import TFRun, TFRuns
 from mdstorm_backend.read.reader import check_batch_size
 
 
@@ -73,8 +72,8 @@ def make_tf_dataset(
         # ahead, and needless if Keras counts steps.
         quiet = replace(options, logs_endless=False)
         # Graph mode has no strategies, and no iterators in Python.
-        peeks = most_peeked if tf.executing_eagerly() else Peeks
-        return TFRuns(quiet, loaders.Batching(batch_size), peeks)
+        peek = most_peeked if tf.executing_eagerly() else lambda by_python: 1
+        return TFRuns(quiet, loaders.Batching(batch_size), peek)
 
     def build() -> Any:
         runs = opened()
@@ -129,8 +128,13 @@ class ContextDataset(Described, OwnContext):
         return self if here is self._home else type(self)(self._build, self._runs)
 
     def __iter__(self) -> Any:
-        iterator = _tracked(self, self._runs(), _counting_class)
-        iterator._mdstorm_run.loop.begun()
+        runs = self._runs()
+        run = runs.new_run()  # comes first, because it measures how long the iterator takes
+        iterator: Any = tf.data.Dataset.__iter__(self)
+        iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
+        iterator_class: Any = type(iterator)
+        iterator.__class__ = _counting_class(iterator_class)
+        run.loop.begun()
         return iterator
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
@@ -218,98 +222,49 @@ def _dataset_class() -> Any:
     return type(ContextDataset.__name__, (ContextDataset, v1_class()), {})
 
 
-def _tracked(dataset: Any, runs: TFRuns, class_of: Callable[[Any], Any]) -> Any:
-    """Return TensorFlow's iterator over a dataset, as an instance of a subclass of its class."""
-    # The run comes first, because it measures how long the iterator takes.
-    run = runs.new_run(is_direct=class_of is _counting_class)
-    iterator: Any = tf.data.Dataset.__iter__(dataset)
-    iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
-    iterator.__class__ = class_of(type(iterator))
-    return iterator
-
-
-@lru_cache(maxsize=8)
-def _tracking_class(iterator_class: Any) -> Any:
-    """Return a subclass of TensorFlow's iterator class that reports who takes its batches."""
-
-    class TrackingIterator(iterator_class):  # type: ignore[misc]
-        """An iterator over a dataset that was made with `map` and similar methods."""
-
-        _mdstorm_run: TFRun
-        _mdstorm_runs: TFRuns
-
-        def __next__(self) -> Any:
-            return self._mdstorm_take_if_eager(super().__next__)
-
-        def get_next(self) -> Any:
-            return self._mdstorm_take_if_eager(super().get_next)
-
-        def get_next_as_optional(self) -> Any:
-            self._mdstorm_share()
-            return super().get_next_as_optional()
-
-        @property
-        def _type_spec(self) -> Any:
-            # TensorFlow reads this when the iterator is passed to a tf.function.
-            self._mdstorm_share()
-            return super()._type_spec
-
-        def _mdstorm_take_if_eager(self, take: Callable[[], Any]) -> Any:
-            if tf.executing_eagerly():
-                return self._mdstorm_take(take)
-            self._mdstorm_share()  # a tf.function is being traced
-            return take()
-
-        def _mdstorm_share(self) -> None:
-            self._mdstorm_runs.share(self._mdstorm_run)
-
-        def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
-            runs, run = self._mdstorm_runs, self._mdstorm_run
-            if not run.by_python:
-                return take()
-            if run.current is None:
-                runs.begin_next(run)
-            try:
-                batch = take()
-            except (StopIteration, tf.errors.OutOfRangeError):
-                runs.take_end(run)
-                raise
-            finally:
-                runs.withdraw(run)
-            run.take()
-            return batch
-
-    return TrackingIterator
-
-
 @lru_cache(maxsize=8)
 def _counting_class(iterator_class: Any) -> Any:
     """Return a subclass of TensorFlow's iterator class that counts the batches taken."""
 
-    class CountingIterator(_tracking_class(iterator_class)):  # type: ignore[misc]
-        """An iterator over the dataset of batches itself, which requests none ahead of use."""
+    class CountingIterator(iterator_class):  # type: ignore[misc]
+        """An iterator that reports to its `TFRun` what Python code takes."""
 
+        _mdstorm_run: TFRun
+        _mdstorm_runs: TFRuns
         _iterator_resource: Any
 
         def __del__(self) -> None:
             resources, self._iterator_resource = [self._iterator_resource], None
             self._mdstorm_run.release(resources)
 
-        def _mdstorm_share(self) -> None:
-            run = self._mdstorm_run
-            if run.current is None and run.by_python:
-                self._mdstorm_runs.begin_next(run)
-            super()._mdstorm_share()
+        def __next__(self) -> Any:
+            return self._mdstorm_take(super().__next__)
+
+        def get_next(self) -> Any:
+            return self._mdstorm_take(super().get_next)
+
+        def get_next_as_optional(self) -> Any:
+            self._mdstorm_runs.hand_over(self._mdstorm_run)
+            return super().get_next_as_optional()
+
+        @property
+        def _type_spec(self) -> Any:
+            # TensorFlow reads this when the iterator is passed to a tf.function.
+            self._mdstorm_runs.hand_over(self._mdstorm_run)
+            return super()._type_spec
 
         def _mdstorm_take(self, take: Callable[[], Any]) -> Any:
-            run = self._mdstorm_run
+            runs, run = self._mdstorm_runs, self._mdstorm_run
+            if not tf.executing_eagerly():  # a tf.function is being traced
+                runs.hand_over(run)
+                return take()
             run.loop.record_request()
             if run.current is None:
-                self._mdstorm_runs.begin_next(run)
+                runs.expect(run)
             try:
                 batch = take()
             except (StopIteration, tf.errors.OutOfRangeError):
-                self._mdstorm_runs.take_end(run)
+                runs.take_end(run)
                 run.loop.end(is_waiting=True)
                 raise
             run.take()
@@ -318,7 +273,7 @@ def _counting_class(iterator_class: Any) -> Any:
     return CountingIterator
 
 
-#: Methods that make a dataset from another one, whose iterators report what Python code receives.
+#: Methods that make a dataset from another one.
 _DERIVING = (
     "batch",
     "cache",
@@ -346,29 +301,13 @@ def v1_class() -> Any:
     class V1Dataset(adapter):  # type: ignore[misc, valid-type]
         """A version 1 dataset that keeps its cardinality, like a version 2 dataset."""
 
-        #: Returns the iterations of the dataset from which this one was made, if it is only one.
-        _runs: Callable[[], TFRuns] | None = None
-        #: Whether one iteration may consist of several iterations of that dataset.
-        _repeats = False
-
-        def __iter__(self) -> Any:
-            if self._runs is None:
-                return super().__iter__()
-            iterator = _tracked(self, self._runs(), _tracking_class)
-            if self._repeats:
-                iterator._mdstorm_run.repeater = weakref.ref(iterator)
-            return iterator
-
         def concatenate(self, dataset: Any, name: str | None = None) -> Any:
             first, second = (tf_pipeline.with_known_shapes(part) for part in (self, dataset))
             return V1Dataset(tf.data.Dataset.concatenate(first, second, name=name))
 
     def as_in_version_2(method: str) -> Callable[..., Any]:
         def call(self: Any, *arguments: Any, **keywords: Any) -> Any:
-            made = V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))
-            made._runs = self._runs
-            made._repeats = self._repeats or method == "repeat"
-            return made
+            return V1Dataset(getattr(tf.data.Dataset, method)(self, *arguments, **keywords))
 
         return call
 
@@ -380,8 +319,8 @@ def v1_class() -> Any:
 _WORKERS = ("chief", "worker")
 
 
-def most_peeked() -> Peeks:
-    """Return how many batches Keras may take, and TensorFlow request, before Keras trains.
+def most_peeked(by_python: bool) -> int:
+    """Return how many batches Keras may take, or TensorFlow request, before Keras trains.
 
     To build a model with PyTorch or JAX, and under a strategy in each `fit`, Keras takes one batch,
     and then begins again. With JAX, it takes two, because it reads one ahead for the GPU.
@@ -393,7 +332,7 @@ def most_peeked() -> Peeks:
     """
     keras = sys.modules.get("keras")
     is_jax = keras is not None and keras.backend.backend() == "jax"
-    return Peeks(python=2 if is_jax else 1, tensorflow=20 if has_strategy() else 1)
+    return 20 if not by_python and has_strategy() else 2 if is_jax else 1
 
 
 def has_strategy() -> bool:

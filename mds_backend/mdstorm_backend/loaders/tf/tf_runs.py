@@ -3,9 +3,8 @@
 TensorFlow calls the generators of `TFRuns` in its own threads. `TFRuns.iterations` begins an
 iteration when its first batch is requested. `TFRuns.segments` reads its blocks ahead of use.
 `TFRuns.request` is called after the last stage that reads ahead, so it observes the requests of the
-consumer: Python, Keras, ``take`` or a ``tf.function``. Datasets made with `map` and similar methods
-may request batches ahead of use. So if Python code iterates over one of these, what it receives has
-been used, rather than what was requested.
+consumer: Python, Keras, a ``tf.function``, or another dataset that was made from this one, such as
+with `map`.
 
 A `TFRun` has the queue of batches that were read (`ReadAhead`), from which it computes the position
 after a number of batches. The dataset's Python iterator, if there is one, counts the batches.
@@ -18,11 +17,10 @@ import os
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdstorm_backend.base.recorder import WAITED, Recorder
 from mdstorm_backend.errors import StateMismatchError
@@ -41,21 +39,6 @@ INFINITE = -1
 _of_parent: list[list[Any]] = []
 
 
-class Peeks(NamedTuple):
-    """How many batches of an iteration may be taken or requested without using it up.
-
-    Attributes
-    ----------
-    python : int
-        Taken by Python code.
-    tensorflow : int
-        Requested by TensorFlow, which may request batches ahead of use.
-    """
-
-    python: int = 1
-    tensorflow: int = 1
-
-
 class TFRun:
     """One iteration over a dataset.
 
@@ -67,21 +50,15 @@ class TFRun:
         Number of batches after which to log that the iteration never ends; infinite if it ends.
     by_python : bool
         Whether Python code, rather than TensorFlow itself, takes the batches.
-    is_direct : bool
-        Whether these are the batches of the dataset itself, rather than elements of a dataset made
-        from it with `map` and similar methods, which may request batches ahead of use.
 
     Attributes
     ----------
-    by_python, is_direct
+    by_python : bool
         As given. In a `tf.function`, TensorFlow takes over an iterator that Python has created.
-    repeater : callable
-        Returns Python's iterator if it begins further iterations by itself, as with `repeat`, or
-        None.
     current : Pass or None
         The pass, at a requested batch; None before the first request.
     taken : int
-        Number of batches or other elements that Python code has taken.
+        Number of batches that Python code has taken.
     queue : ReadAhead
         The items that were read, including batches ahead of use.
     requested : int
@@ -100,11 +77,9 @@ class TFRun:
         batches_per_epoch: float = math.inf,
         *,
         by_python: bool = False,
-        is_direct: bool = False,
     ) -> None:
-        self.by_python, self.is_direct = by_python, is_direct
+        self.by_python = by_python
         self.current: Pass | None = None
-        self.repeater: Callable[[], Any] = lambda: None
         self.taken = 0
         self.loop = Recorder()
         self.pipeline: Recorder | None = None
@@ -167,10 +142,9 @@ class TFRun:
 
     def take(self) -> None:
         """Record that Python code has taken a batch."""
-        if self.is_direct:
-            self.loop.record_batches(0)
-            if self.taken >= self._batches_per_epoch:
-                log_endless(self._url)
+        self.loop.record_batches(0)
+        if self.taken >= self._batches_per_epoch:
+            log_endless(self._url)
         taken, current = self.taken + 1, self.current
         # No call follows, so that Ctrl-C in one does not leave a batch counted.
         if self.by_python and current is not None:
@@ -207,11 +181,10 @@ class TFRun:
             If the number of batches is not known, or the position is no longer kept.
         """
         is_used_up = self.current is not None and self.current.usage.is_over
-        is_counted = self.by_python and self.is_direct
-        if batches is None and is_used_up and not is_counted:
+        if batches is None and is_used_up and not self.by_python:
             batches = self.queue.num_read
         elif batches is None:
-            if self.queue.num_read and not is_counted:
+            if self.queue.num_read and not self.by_python:
                 raise StateMismatchError(
                     "the batches of this dataset were not counted, because TensorFlow took them "
                     "itself, as in Keras or in a tf.function, and may have taken some ahead of "
@@ -233,21 +206,21 @@ class TFRuns:
         The data to read, and how.
     batching : Batching
         How batches are made.
-    peeks : callable
-        Returns how many batches are a peek.
+    peek : callable
+        Returns how many batches are a peek, given whether Python code has created the iterator.
     """
 
     def __init__(
-        self, options: ReaderOptions, batching: Batching, peeks: Callable[[], Peeks] = Peeks
+        self, options: ReaderOptions, batching: Batching, peek: Callable[[bool], int]
     ) -> None:
         self.loader = Loader(options, batching)
-        self._peeks = peeks
+        self._peek = peek
         self._run: TFRun | None = None
         #: Running iterations, by the numbers that identify them in TensorFlow.
         self._open: dict[int, TFRun] = {}
         self._numbers = count()
-        #: Runs of iterators that Python code holds, for the next iterations.
-        self._announced: deque[weakref.ref[TFRun]] = deque()
+        #: Returns the run of the iterator from which Python is taking its first batch, or None.
+        self._expected: Callable[[], TFRun | None] = lambda: None
         #: The cardinality declared to TensorFlow: the maximum number of batches in any iteration.
         self._claimed: int | None = None
         self._lock = threading.Lock()
@@ -280,36 +253,30 @@ class TFRuns:
                 "dataset after the processes that read it have started"
             )
 
-    def new_run(self, *, is_direct: bool) -> TFRun:
+    def new_run(self) -> TFRun:
         """Return the run for an iterator that Python code has created: see `TFRun`."""
         options, batching, batches_per_epoch = self.loader.options, self.loader.batching, math.inf
         if options.num_epochs is None:
             rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
             batches_per_epoch = rows / batching.batch_size
         url = options.dataset.url
-        return TFRun(url, batches_per_epoch, by_python=True, is_direct=is_direct)
+        return TFRun(url, batches_per_epoch, by_python=True)
 
-    def begin_next(self, run: TFRun) -> None:
+    def expect(self, run: TFRun) -> None:
         """Use `run` for the next iteration, whose first batch is about to be requested."""
-        self._announced.appendleft(weakref.ref(run))
-
-    def withdraw(self, run: TFRun) -> None:
-        """Undo `begin_next` if no iteration has begun, as with a dataset that `cache` has read."""
-        if run.current is None:
-            with suppress(ValueError):
-                self._announced.remove(weakref.ref(run))
+        self._expected = weakref.ref(run)
 
     def take_end(self, run: TFRun) -> None:
-        """Record that Python code has received the end of its iterator's elements."""
+        """Record that Python code has received the end."""
         with self._lock:
-            # A dataset made with `take` and similar methods may end before ours.
-            if run.is_direct or run.queue.is_over:
-                run.queue.is_over = True
-                run.end()
+            run.queue.is_over = True
+            run.end()
 
-    def share(self, run: TFRun) -> None:
+    def hand_over(self, run: TFRun) -> None:
         """Record that TensorFlow itself takes batches from Python's iterator from now on."""
         with self._lock:
+            if run.by_python and run.current is None:
+                self.expect(run)
             run.hand_over()
 
     def iterations(self) -> Iterator[int]:
@@ -321,8 +288,7 @@ class TFRuns:
             yield number
             with self._lock:
                 run.queue.is_over = True
-                if run.is_direct or not run.by_python:
-                    run.end()
+                run.end()
         finally:
             if run.current is not None:
                 run.reach()
@@ -331,22 +297,12 @@ class TFRuns:
 
     def _begin(self) -> TFRun:
         """Begin an iteration and return it. The caller holds the lock."""
-        run: TFRun | None = None
-        while self._announced and (run is None or run.current is not None):
-            run = self._announced.popleft()()
-        is_announced = run is not None and run.current is None
-        peeks = self._peeks()
-        if run is None or not is_announced:
-            run = TFRun()
-            # `repeat` may begin the next iteration ahead of use, for the same iterator in Python.
-            if (last := self._run) and last.by_python and last.repeater():
-                last.hand_over()
+        expected, self._expected = self._expected(), lambda: None
+        run = expected or TFRun()
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
-        by_python = peeks.python if run.by_python else 1
-        peek = by_python if is_announced else peeks.tensorflow
-        run.current = self.loader.begin(Consumer(peek=peek))
+        run.current = self.loader.begin(Consumer(peek=self._peek(expected is not None)))
         self._check_claim()
         return run
 
