@@ -211,7 +211,7 @@ def _begun_segments(
     here, batching = _of_samples(options, worker), _batching(batch_size, worker)
     begun = usage.start
     recorder = current_recorder() if worker.group is None else None
-    is_first = worker.group is None  # ranks compare only the first segment, and not of workers
+    is_first = True  # ranks compare only the first segment
     segment = Segment(here, batching, begun, recorder, epochs.ahead)
     while True:
         if not segment.is_over:
