@@ -270,7 +270,7 @@ class ElasticPlan(Plan):
         begin, size = self.begin, self._batch_size_of_order
         if not offset:
             return begin
-        consumed = begin.consumed + self.num_read(offset) * self.num_ranks
+        consumed = begin.consumed + self._num_read(offset) * self.num_ranks
         reason, is_within = "", consumed < (begin.end or 0)
         if self.num_parts > 1 and size != self.batch_size and is_within:
             reason = (
@@ -308,7 +308,7 @@ class ElasticPlan(Plan):
         """Return an offset past the last batch, since all batches in a plan belong to one epoch."""
         return self.num_batches() + 1
 
-    def num_read(self, offset: int) -> int:
+    def _num_read(self, offset: int) -> int:
         """Return how many samples this rank has read after `offset` batches."""
         pairs = zip(_taken(offset, self._lists), self._counts, strict=True)
         return sum(min(taken * self.batch_size, count) for taken, count in pairs)

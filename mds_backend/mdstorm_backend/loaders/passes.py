@@ -121,15 +121,9 @@ class Pass:
 
     @property
     def rows(self) -> int:
-        """Samples in the segment's batches so far, as counted by the loader, or else by the plan.
-
-        If samples are not numbered across ranks, this is the number of yielded rows.
-        """
-        plan, offset, _, counted = self.recent[-1] if self.recent else (None, 0, 0, None)
-        if counted is not None:
-            return counted
-        read = None if plan is None else plan.num_read(offset)
-        return self._recorder.rows - self._rows_before if read is None else read
+        """Samples in the segment's batches so far, as counted by the loader, or else as yielded."""
+        counted = self.recent[-1][3] if self.recent else None
+        return self._recorder.rows - self._rows_before if counted is None else counted
 
     def segments(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass one by one; `recorder` records their reading."""

@@ -68,8 +68,8 @@ def write_state(options: ReaderOptions, batching: Batching, position: Position) 
         "lanes": [list(lanes) for lanes in position.lanes],
         **selection_of(options),
     }
-    if of_rank := plan_of(options, batching).rows_of_rank(position):
-        ours |= {**of_rank, "batch_size": batching.batch_size}
+    if not plan_of(options, batching).numbers_samples:
+        ours |= {"rank": order.world.rank, "row": position.row, "batch_size": batching.batch_size}
     if position.skip:
         ours["skip"] = position.skip
     return {
@@ -173,7 +173,7 @@ def _checked_position(
     is_of_rank = "row" in ours
     _check_position(position, options, is_of_rank=is_of_rank)
     plan = plan_of(options, batching, position)
-    counts_own_rows = bool(plan.rows_of_rank(position))
+    counts_own_rows = not plan.numbers_samples
     if position.consumed and is_of_rank != counts_own_rows:
         raise StateMismatchError(
             f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, but here "

@@ -223,11 +223,6 @@ class ExactPlan(Plan):
         stop = (epoch + 1 - self.begin.pass_epoch) * self.num_samples
         return (stop - self._first) // self._step + 1
 
-    def num_read(self, offset: int) -> int:
-        """Return how many samples this rank has read in its first `offset` batches."""
-        full = offset if self._num_full is None else min(offset, self._num_full)
-        return full * self.batch_size + sum(islice(self._last_sizes(), offset - full))
-
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
         after = samples if from_beginning else self._first + samples

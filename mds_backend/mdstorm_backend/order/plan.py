@@ -129,11 +129,14 @@ class Plan(Protocol):
         Number of worker processes that share the batches.
     has_equal_batches : bool
         Whether all ranks are certain to have the same number of batches.
+    numbers_samples : bool
+        Whether samples are numbered across ranks; if not, positions count the rows of one rank.
     """
 
     start: Position
     num_parts: int
     has_equal_batches: ClassVar[bool] = True
+    numbers_samples: ClassVar[bool] = True
 
     @property
     def num_samples(self) -> int:
@@ -189,9 +192,6 @@ class Plan(Protocol):
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset at which batches begin to contain samples from after `epoch`."""
 
-    def num_read(self, offset: int) -> int | None:
-        """Return how many samples this rank has read up to an offset; None if unknown."""
-
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples.
 
@@ -212,10 +212,6 @@ class Plan(Protocol):
         StateMismatchError
             If numbers of samples do not determine a position.
         """
-
-    def rows_of_rank(self, position: Position) -> dict[str, int]:
-        """Return the state values of this rank alone, if samples are not numbered across ranks."""
-        return {}
 
     def following(self) -> Plan | None:
         """Return the plan for the next epoch of the pass.

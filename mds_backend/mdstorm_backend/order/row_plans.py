@@ -55,6 +55,7 @@ class RowGroupPlan(Plan):
     num_parts: int = 1
     start: Position = Position()  # noqa: RUF009  # frozen
     has_equal_batches: ClassVar[bool] = False
+    numbers_samples: ClassVar[bool] = False
     #: Why the number of batches is not known, for error messages.
     unknown_because: ClassVar[str] = "batches are row groups, which differ in size"
 
@@ -139,14 +140,6 @@ class RowGroupPlan(Plan):
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset after the first row of the next epoch."""
         return self.offset(epoch + 1, 1)
-
-    def rows_of_rank(self, position: Position) -> dict[str, int]:
-        """Return this rank's number, and the number of rows that it has read."""
-        return {"rank": self.order.rank, "row": position.row}
-
-    def num_read(self, offset: int) -> int | None:
-        """Return None, because rows are counted as batches are read."""
-        return None
 
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Raise StateMismatchError, since numbers of samples do not determine a position."""

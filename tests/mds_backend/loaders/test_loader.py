@@ -118,7 +118,7 @@ def flat(batches: Any) -> list[int]:
 
 
 @in_either_order
-def test_rows_of_empty_items_are_counted_and_empty_items_are_not_yielded(
+def test_empty_items_are_neither_yielded_nor_counted(
     numbers: Dataset, order: str
 ) -> None:
     def odd(blocks: Iterator[Block]) -> NumberedBatches:
@@ -129,7 +129,7 @@ def test_rows_of_empty_items_are_counted_and_empty_items_are_not_yielded(
     loader = loader_of(numbers, order)
     batches = read_by(loader, odd)
     assert [next(batches), next(batches)] == [expected[1], expected[3]]
-    assert loader.rows == 12
+    assert loader.rows == 6
     batches.close()
 
 

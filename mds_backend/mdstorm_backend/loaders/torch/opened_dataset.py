@@ -323,7 +323,7 @@ class OpenedDataset:
         if start is None and self.latest is not None:
             start = self.latest.begun
         plan = plan_of_samples(self.options, self.epochs, start)
-        if plan.rows_of_rank(plan.begin):  # samples are not numbered across ranks
+        if not plan.numbers_samples:
             return self._state_of_latest(num_samples, start)
         position = reached(plan)
         if self.latest is not None and self.latest.is_at(position):
