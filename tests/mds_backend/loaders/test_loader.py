@@ -118,9 +118,7 @@ def flat(batches: Any) -> list[int]:
 
 
 @in_either_order
-def test_empty_items_are_neither_yielded_nor_counted(
-    numbers: Dataset, order: str
-) -> None:
+def test_empty_items_are_neither_yielded_nor_counted(numbers: Dataset, order: str) -> None:
     def odd(blocks: Iterator[Block]) -> NumberedBatches:
         for number, (batch, offset, size) in enumerate(lists(blocks)):
             yield batch if number % 2 else NOTHING, offset, size

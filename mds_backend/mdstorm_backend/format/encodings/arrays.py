@@ -42,6 +42,7 @@ class Array(Encoding):
     """The encodings ``ndarray``, ``ndarray:<dtype>`` and ``ndarray:<dtype>:<shape>``."""
 
     names = ("ndarray",)
+    forms = ("ndarray:<dtype>", "ndarray:<dtype>:<shape>")
     is_array = True
     late = "never"
 

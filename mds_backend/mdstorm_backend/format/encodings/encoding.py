@@ -26,6 +26,9 @@ Decode: TypeAlias = Callable[..., Any]
 #: Function that returns a value, given its start and end positions in the shard.
 DecodeSpan: TypeAlias = Callable[[int, int], Any]
 
+#: The format's kinds of encodings, by name and alias. Each registers itself.
+FORMAT: dict[str, type[Encoding]] = {}
+
 #: How images are returned: as Pillow images, as in samples, or as arrays, as in batches.
 Form: TypeAlias = Literal["object", "array"]
 
@@ -34,10 +37,11 @@ Form: TypeAlias = Literal["object", "array"]
 class Encoding(ABC):
     """One encoding: how its values are written and read.
 
-    Each kind of encoding is a subclass, listed in `registry`. If its values are numbers or arrays
-    with a single dtype and shape, `parse` sets both, and values are returned as arrays without
-    `decode`. Other values are returned as stored, as bytes or strings, and decoded later if objects
-    are wanted. If all values have the same size, the class states it, such as ``size = 4``.
+    Each kind of encoding is a subclass in a module of this folder, and registers its `names`. If
+    its values are numbers or arrays with a single dtype and shape, `parse` sets both, and values
+    are returned as arrays without `decode`. Other values are returned as stored, as bytes or
+    strings, and decoded later if objects are wanted. If all values have the same size, the class
+    states it, such as ``size = 4``.
 
     To write, a subclass overrides
 
@@ -70,6 +74,8 @@ class Encoding(ABC):
         Shape of one value; ``()`` for scalars, None if it varies.
     names, aliases : tuple of str
         Names of the kind; aliases are other names for the first one.
+    forms : tuple of str
+        Names with parameters, for messages.
     is_opaque : bool
         Whether values cannot be decoded. Their size is in the shard's index entry, or before every
         value.
@@ -111,6 +117,7 @@ class Encoding(ABC):
 
     names: ClassVar[tuple[str, ...]] = ()
     aliases: ClassVar[tuple[str, ...]] = ()
+    forms: ClassVar[tuple[str, ...]] = ()
     is_opaque: ClassVar[bool] = False
     is_text: ClassVar[bool] = False
     is_cast: ClassVar[bool] = False
@@ -126,6 +133,28 @@ class Encoding(ABC):
     placeholder: ClassVar[bytes] = b""
     holds: ClassVar[frozenset[str]] = frozenset()
     rows_per_batch: ClassVar[int] = 512
+
+    def __init_subclass__(cls) -> None:
+        """Register a kind of encoding.
+
+        Raises
+        ------
+        TypeError
+            If another kind has one of its names, or if it does not override an abstract method.
+        """
+        if "names" not in vars(cls):
+            return
+        given = vars(Encoding)
+        if missing := [m for m in given["__abstractmethods__"] if getattr(cls, m) is given[m]]:
+            needed = " and ".join(sorted(missing))
+            raise TypeError(f"the encoding {cls.__qualname__} has to define {needed}")
+        for name in (*cls.names, *cls.aliases):
+            if other := FORMAT.get(name):
+                raise TypeError(
+                    f"the encodings {other.__qualname__} and {cls.__qualname__} are both called "
+                    f"{name!r}"
+                )
+            FORMAT[name] = cls
 
     @property
     def kind(self) -> str:

@@ -185,7 +185,3 @@ class _JpegFiles(_ImageList):
                     f"expected a list of JPEG files as bytes, found {type(file).__name__} in it"
                 )
         return join_images(value)
-
-
-#: All encodings of images and of lists of images.
-IMAGE_ENCODINGS = (_RawImage, _Jpeg, _Png, _RawImages, _Jpegs, _Pngs, _JpegFiles)

@@ -15,19 +15,8 @@ from typing import Any
 import numpy as np
 
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedEncodingError
-from mdstorm_backend.format.encodings import arrays, binary, images, numbers, texts
-from mdstorm_backend.format.encodings.encoding import Encoding
-
-_BUILT_IN: tuple[type[Encoding], ...] = (
-    *(numbers.Number, numbers.PythonInteger),
-    *(texts.String, texts.IntegerText, texts.FloatText, texts.DecimalText, texts.Json),
-    *(binary.Bytes, binary.Pickle),
-    arrays.Array,
-    *images.IMAGE_ENCODINGS,
-)
-
-#: The format's classes, by name and alias.
-FORMAT = {name: kind for kind in _BUILT_IN for name in (*kind.names, *kind.aliases)}
+from mdstorm_backend.format.encodings import binary
+from mdstorm_backend.format.encodings.encoding import FORMAT, Encoding
 
 #: The classes that users registered, by name; they take precedence over the format's.
 _users: dict[str, binary.MakeCoder] = {}
@@ -134,7 +123,7 @@ def known_names() -> list[str]:
 
 def encoding_names() -> list[str]:
     """Return the names of the encodings that can be written and read, for messages."""
-    return [*sorted(known_names()), "ndarray:<dtype>", "ndarray:<dtype>:<shape>"]
+    return [*sorted(known_names()), *(form for kind in FORMAT.values() for form in kind.forms)]
 
 
 def sized_encoding(text: str, size: int | None) -> Encoding:

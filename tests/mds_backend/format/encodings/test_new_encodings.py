@@ -64,9 +64,13 @@ class TextUuid(Encoding):
         return UUID(stored)
 
 
+#: The encodings, which have registered themselves; only the tests in this module know them.
+KINDS = [registry.FORMAT.pop(kind.names[0]) for kind in (Rgb, Address, TextUuid)]
+
+
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for kind in (Rgb, Address, TextUuid):
+    for kind in KINDS:
         monkeypatch.setitem(registry.FORMAT, kind.names[0], kind)
     registry.parse_encoding.cache_clear()
     yield
@@ -144,3 +148,22 @@ def test_value_with_wrong_size_for_its_encoding_raises_error(tmp_path: Path) -> 
         pytest.raises(EncodingError, match=r"'colour'.*has 3 bytes"),
     ):
         writer.write_batch(data)
+
+
+def test_encoding_without_decode_raises_error_when_it_is_declared() -> None:
+    with pytest.raises(TypeError, match=r"encoding .*Half has to define decode"):
+
+        class Half(Encoding):
+            names = ("half",)
+
+            def encode(self, value: Any) -> bytes:
+                return bytes(value)
+
+    assert "half" not in registry.FORMAT
+
+
+def test_encoding_with_the_name_of_another_raises_error_that_names_both() -> None:
+    with pytest.raises(TypeError, match=r"encodings String and .*Text are both called 'str'"):
+
+        class Text(TextUuid):
+            names = ("str",)
