@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from mdstorm_backend.base.recorder import Recorder, of_this_task, working_for
@@ -142,50 +142,6 @@ def each(
                 on_progress(done, len(items))
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-_Made = TypeVar("_Made")
-
-
-class WorkAhead(Generic[_Made]):
-    """Keeps the latest result, and a result that a thread computes in advance.
-
-    Results are not pickled. A forked child keeps the ones that were finished.
-    """
-
-    def __init__(self) -> None:
-        #: Key, process and result, in one tuple so that other threads never see a mix of old and
-        #: new.
-        self._kept: tuple[object, int, Future[_Made]] | None = None
-        self._ahead: tuple[object, int, Future[_Made]] | None = None
-
-    def __reduce__(self) -> tuple[type[WorkAhead[Any]], tuple[()]]:
-        return WorkAhead, ()
-
-    def begin(self, key: object, make: Callable[[], _Made]) -> None:
-        """Start computing the result for `key` in a thread with `make`, unless already started."""
-        if self._find(key) is None:
-            result: Future[_Made] = Future()
-            self._ahead = key, os.getpid(), result
-            threading.Thread(target=fill, args=(result, make), daemon=True).start()
-
-    def get(self, key: object, make: Callable[[], _Made]) -> _Made:
-        """Return the result for `key`, made by `make` if needed; keep it until the next call."""
-        found, ahead = self._find(key), self._ahead
-        if ahead is not None and ahead[2] is found:
-            self._ahead = None
-        if found is None:
-            found = Future()
-            found.set_result(make())
-        result = found.result()
-        self._kept = key, os.getpid(), found
-        return result
-
-    def _find(self, key: object) -> Future[_Made] | None:
-        for one in (self._kept, self._ahead):
-            if one is not None and one[0] == key and (one[1] == os.getpid() or one[2].done()):
-                return one[2]
-        return None
 
 
 def fill(result: Future[Any], make: Callable[[], Any]) -> None:

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.elastic.batching import rank_work
 from mdstorm_backend.elastic.elastic_order import ElasticOrder
+from mdstorm_backend.elastic.epoch_cache import EpochCache
 from mdstorm_backend.elastic.sampling import Ids, StreamShape, StreamWeight
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import Chunk, Plan, Position, Samples, World, ceil_div
@@ -48,6 +48,8 @@ class ElasticShare:
         The streams of the dataset with their weights; empty for a dataset without streams.
     states_batch_size : bool
         Whether the user specified the order's batch size; otherwise the loader's is used.
+    cache : EpochCache
+        Computes the next epoch while an epoch is being read. Shared by all plans of the order.
     """
 
     order: ElasticOrder
@@ -55,6 +57,7 @@ class ElasticShare:
     streams: tuple[StreamShape, ...] = ()
     states_batch_size: bool = True
     follows_world: bool = False
+    cache: EpochCache[_Dealt] = field(default_factory=EpochCache, repr=False, compare=False)
 
     #: Name of the order in states and messages.
     name: ClassVar[str] = "elastic"
@@ -186,8 +189,6 @@ class ElasticPlan(Plan):
         Number of worker processes, among which ids are divided as in MosaicML Streaming.
     start : Position
         Where the plan begins.
-    ahead : WorkAhead
-        Computes the next epoch while this one is read.
     url : str
         URL of the dataset, for messages.
     """
@@ -198,7 +199,6 @@ class ElasticPlan(Plan):
     drop_last: bool = False
     num_parts: int = 1
     start: Position = Position()  # noqa: RUF009  # frozen
-    ahead: WorkAhead[_Dealt] = field(default_factory=WorkAhead)
     url: str = ""
 
     @property
@@ -226,7 +226,7 @@ class ElasticPlan(Plan):
             return _Dealt(nothing, [0] * self.num_parts)
         arguments = self._deal_arguments(position)
         try:
-            return self.ahead.get(arguments, partial(_deal, *arguments))
+            return self.share.cache.get(arguments, partial(_deal, *arguments))
         except InvalidArgumentError as error:
             if not position.consumed:
                 raise
@@ -239,7 +239,7 @@ class ElasticPlan(Plan):
         """Start computing the next epoch in a thread, if that takes a long time."""
         if self.num_samples >= MANY_SAMPLES:
             arguments = self._deal_arguments(self.start.beginning_of(self.start.epoch + 1))
-            self.ahead.begin(arguments, partial(_deal, *arguments))
+            self.share.cache.begin(arguments, partial(_deal, *arguments))
 
     def _deal_arguments(self, position: Position) -> tuple[Any, ...]:
         share = self.share

@@ -27,7 +27,6 @@ from multiprocessing import context
 from typing import Any
 
 from mdstorm_backend.base import is_integer
-from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.reader_options import Following, ReaderOptions, at_beginning
@@ -130,8 +129,6 @@ class Epochs:
         loaded. An iteration that began before a change does not affect where the next one begins.
     is_loaded : bool
         Whether the user has loaded a state, and no iteration has begun since.
-    ahead : WorkAhead
-        Computes the next epoch in the background while an epoch is being read.
     """
 
     def __init__(self) -> None:
@@ -154,7 +151,6 @@ class Epochs:
                 "loads": 0,
             }
         )
-        self.ahead: WorkAhead[Any] = WorkAhead()
         #: Number of iterations that this process has begun as a worker.
         self._iterations = 0
         #: The latest iteration in this process, and whether it may be a peek.

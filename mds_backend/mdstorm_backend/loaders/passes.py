@@ -134,7 +134,7 @@ class Pass:
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass in turn; the caller must `enter` each one before use."""
         start = replace(self.usage.start, skip=0)  # `items` skips these
-        begun = Segment(self.here, self.batching, start, recorder, self._epochs.ahead)
+        begun = Segment(self.here, self.batching, start, recorder)
         segment = begun.with_batches()
         if segment is None:
             return

@@ -9,12 +9,11 @@ the batches.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
 
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.threads import WorkAhead, cached_property
 from mdstorm_backend.elastic import ElasticPlan, ElasticShare, StreamShape
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import (
@@ -64,7 +63,6 @@ def plan_of(
     options: ReaderOptions,
     batching: Batching,
     start: Position = Position(),  # noqa: B008  # frozen
-    ahead: WorkAhead[Any] | None = None,
 ) -> Plan:
     """Return this rank's plan, starting at a position.
 
@@ -76,19 +74,17 @@ def plan_of(
         How batches are made.
     start : Position, optional
         Where reading begins or resumes. Its seed takes precedence over the order's.
-    ahead : WorkAhead, optional
-        Computes the next epoch in the background while an epoch is being read.
     """
-    plan, _ = _planned(options, batching, start, ahead or WorkAhead())
+    plan, _ = _planned(options, batching, start)
     return plan
 
 
 def _planned(
-    options: ReaderOptions, batching: Batching, start: Position, ahead: WorkAhead[Any]
+    options: ReaderOptions, batching: Batching, start: Position
 ) -> tuple[Plan, Refill | None]:
     """Return a plan, and the stage that cuts batches from a transform's rows, if needed."""
     assert not options.order.follows_world, "in_world() has not been called"
-    return _planned_in(options.order, options, batching, start, ahead)
+    return _planned_in(options.order, options, batching, start)
 
 
 @singledispatch
@@ -97,7 +93,6 @@ def _planned_in(
     options: ReaderOptions,
     batching: Batching,
     start: Position,
-    ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
     """Return the result of `_planned`, with one implementation below for each type of order.
 
@@ -113,7 +108,6 @@ def _planned_elastic(
     options: ReaderOptions,
     batching: Batching,
     start: Position,
-    ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
     dataset = options.dataset
     plan = ElasticPlan(
@@ -123,7 +117,6 @@ def _planned_elastic(
         batching.drop_last,
         max(batching.num_workers, 1),
         start,
-        ahead,
         dataset.url,
     )
     return plan, None
@@ -135,7 +128,6 @@ def _planned_exact(
     options: ReaderOptions,
     batching: Batching,
     start: Position,
-    ahead: WorkAhead[Any],
 ) -> tuple[Plan, Refill | None]:
     dataset, num_epochs = options.dataset, options.num_epochs
     size, drop_last = batching.batch_size, batching.drop_last
@@ -172,19 +164,16 @@ class Segment:
         Where the segment begins: see `Plan.start`.
     recorder : Recorder or None
         Records the reading in this process; None to record nothing.
-    ahead : WorkAhead
-        Computes the next epoch in the background while an epoch is being read.
     """
 
     options: ReaderOptions
     batching: Batching
     start: Position
     recorder: Recorder | None = None
-    ahead: WorkAhead[Any] = field(default_factory=WorkAhead)
 
     @cached_property
     def _planned(self) -> tuple[Plan, Refill | None]:
-        return _planned(self.options, self.batching, self.start, self.ahead)
+        return _planned(self.options, self.batching, self.start)
 
     @property
     def plan(self) -> Plan:

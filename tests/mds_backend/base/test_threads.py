@@ -1,6 +1,5 @@
 """Threads that work ahead, closed generators, and lock-free cached properties."""
 
-import copy
 import gc
 import os
 import threading
@@ -12,19 +11,15 @@ from typing import Any
 
 import pytest
 from tests.interrupting import CtrlC
-from tests.mds_backend.small_datasets import write_numbers
 from tests.programs import run_program
 
-from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base import cached_property, threads
 from mdstorm_backend.base.threads import (
     OrderedPool,
     PassThreads,
     Prefetcher,
-    WorkAhead,
     current_priority,
 )
-from mdstorm_backend.elastic import elastic_plan
 
 SECONDS = 30
 
@@ -344,82 +339,3 @@ def test_forked_child_does_not_wait_for_its_parents_threads() -> None:
                 os._exit(1)
         slow.may_end.set()
     assert os.waitpid(child, 0)[1] == 0
-
-
-def epochs(url: str, num_workers: int) -> list[list[int]]:
-    """Read three epochs, leaving the second one halfway through."""
-    dataset = StreamingDataset(local=url, batch_size=4, shuffle=True, shuffle_seed=5)
-    loader = StreamingDataLoader(dataset, batch_size=4, num_workers=num_workers)
-    found: list[list[int]] = []
-    for epoch in range(3):
-        found.append([])
-        for batch in loader:
-            found[-1] += batch["number"].tolist()
-            if epoch == 1 and len(found[-1]) >= 20:
-                break
-    return found
-
-
-@pytest.mark.parametrize("num_workers", [0, 2])
-def test_precomputed_epoch_equals_epoch_computed_on_demand(
-    tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = write_numbers(tmp_path, 32).url
-    expected = epochs(url, num_workers)
-    made: list[Any] = []
-    begin = WorkAhead.begin
-
-    def counted(self: WorkAhead[Any], *arguments: Any) -> None:
-        made.append(arguments)
-        begin(self, *arguments)
-
-    monkeypatch.setattr(elastic_plan, "MANY_SAMPLES", 1)
-    monkeypatch.setattr(WorkAhead, "begin", counted)
-    assert epochs(url, num_workers) == expected
-    assert len(made) == 3  # once per epoch in the loader's process
-
-
-def test_result_is_kept_until_a_different_result_is_requested() -> None:
-    ahead: WorkAhead[str] = WorkAhead()
-    assert ahead.get("one", lambda: "made") == "made"
-    assert ahead.get("one", lambda: "recreated") == "made"
-    assert ahead.get("two", lambda: "another") == "another"
-    assert ahead.get("one", lambda: "recreated") == "recreated"
-
-
-def test_failed_precomputation_runs_once_and_raises_error_when_requested() -> None:
-    ahead: WorkAhead[str] = WorkAhead()
-    calls = []
-
-    def fail() -> Any:
-        calls.append(threading.current_thread())
-        raise ValueError("no such order")
-
-    for _ in range(2):
-        ahead.begin("key", fail)
-    assert ahead.get("other", lambda: "made now") == "made now"
-    with pytest.raises(ValueError, match="no such order"):
-        ahead.get("key", lambda: "made now")
-    assert len(calls) == 1
-    assert calls[0] is not threading.current_thread()
-    assert ahead.get("key", lambda: "made now") == "made now"
-
-
-def test_precomputed_result_is_returned_if_another_thread_starts_a_precomputation() -> None:
-    ahead: WorkAhead[str] = WorkAhead()
-
-    class Key:
-        def __eq__(self, other: object) -> bool:
-            if is_key := isinstance(other, Key):  # as if the other thread had run at this point
-                ahead.begin("other", lambda: "another's")
-            return is_key
-
-    ahead.begin(Key(), lambda: "its own")
-    assert ahead.get(Key(), lambda: "made now") == "its own"
-    assert ahead.get("other", lambda: "made now") == "another's"
-
-
-def test_copy_does_not_share_the_precomputed_result() -> None:
-    ahead: WorkAhead[str] = WorkAhead()
-    ahead.begin("key", lambda: "ahead")
-    assert copy.copy(ahead).get("key", lambda: "now") == "now"

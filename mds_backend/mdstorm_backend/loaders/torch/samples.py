@@ -212,7 +212,7 @@ def _begun_segments(
     begun = usage.start
     recorder = current_recorder() if worker.group is None else None
     is_first = True  # ranks compare only the first segment
-    segment = Segment(here, batching, begun, recorder, epochs.ahead)
+    segment = Segment(here, batching, begun, recorder)
     while True:
         if not segment.is_over:
             if segment.with_batches() is None:
