@@ -3,8 +3,8 @@
 A suspended generator is closed when its last reference goes away. The garbage collector may close
 it in any thread and at any point: in one of the generator's own threads, or while holding a lock
 that one of them is waiting for, such as the locks that `threading` uses to start and end threads.
-Therefore closing a generator does not wait for its threads. They finish their current work, and the
-generator's owner waits for them later, with `PassThreads`.
+Therefore closing a generator does not wait for its threads, those of a `WorkAhead`. They finish
+their current work, and the generator's owner waits for them later, with `PassThreads`.
 """
 
 from __future__ import annotations
@@ -30,30 +30,6 @@ if TYPE_CHECKING:
 _In = TypeVar("_In")
 _Out = TypeVar("_Out")
 
-
-class OrderedPool(ThreadPoolExecutor):
-    """A thread pool whose calls have priorities and can use more threads through `hand_off`."""
-
-    def __init__(self, max_workers: int, thread_name_prefix: str = "") -> None:
-        super().__init__(max_workers, thread_name_prefix)
-        self._others = ThreadPoolExecutor(max_workers, thread_name_prefix)
-
-    def submit(self, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any) -> Future[_Out]:
-        """Call `fn` in a thread of the pool."""
-        return self.submit_at(next_priority(), fn, *args, **kwargs)
-
-    def submit_at(
-        self, priority: int, fn: Callable[..., _Out], /, *args: Any, **kwargs: Any
-    ) -> Future[_Out]:
-        """Call `fn` in a thread of the pool, with a priority from `next_priority`."""
-        return super().submit(_called, self._others, priority, fn, *args, **kwargs)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the pool's threads and the threads that they handed work off to."""
-        super().shutdown(wait, cancel_futures=cancel_futures)
-        self._others.shutdown(wait)
-
-
 _priorities = count()
 
 
@@ -66,8 +42,8 @@ class _Here(threading.local):
     #: The priority of this thread's work, and the threads to which it may hand off work.
     priority: int | None = None
     others: ThreadPoolExecutor | None = None
-    #: If set, a list that receives the pools of generators that this thread closes.
-    closed: list[ThreadPoolExecutor] | None = None
+    #: If set, a list that receives the threads of generators that this thread closes.
+    closed: list[WorkAhead] | None = None
 
 
 _here = _Here()
@@ -84,8 +60,8 @@ def hand_off(function: Callable[[], object]) -> bool:
     Returns
     -------
     bool
-        False if this is not a thread of an `OrderedPool`, whose shutdown would end the other
-        thread. In that case `function` is not called.
+        False if this is not a thread of a `WorkAhead`, which would wait for the other thread. In
+        that case `function` is not called.
     """
     others = _here.others
     if others is not None:
@@ -94,10 +70,10 @@ def hand_off(function: Callable[[], object]) -> bool:
 
 
 def _called(
-    others: ThreadPoolExecutor, priority: int, fn: Callable[..., _Out], *args: Any, **kwargs: Any
+    others: ThreadPoolExecutor | None, priority: int, function: Callable[..., _Out], *args: Any
 ) -> _Out:
     _here.others, _here.priority = others, priority
-    return fn(*args, **kwargs)
+    return function(*args)
 
 
 #: Called with the number of finished items, and the total.
@@ -220,7 +196,8 @@ class PassThreads:
     """The threads of a loader's passes, so that the loader can wait for them."""
 
     def __init__(self) -> None:
-        self._pools: list[ThreadPoolExecutor] = []
+        #: The threads of closed passes.
+        self._closed: list[WorkAhead] = []
         self._running: WeakSet[Iteration[Any]] = WeakSet()
 
     def __reduce__(self) -> tuple[type[PassThreads], tuple[()]]:
@@ -253,7 +230,7 @@ class PassThreads:
             is_closed = True
             raise
         finally:
-            outer, _here.closed = _here.closed, self._pools
+            outer, _here.closed = _here.closed, self._closed
             try:
                 generator.close()
             finally:
@@ -263,99 +240,117 @@ class PassThreads:
 
     def wait(self) -> None:
         """Wait for the threads of closed passes."""
-        while self._pools:
-            self._pools.pop().shutdown()
+        while self._closed:
+            self._closed.pop().wait()
 
 
-class PoolContext(OwnContext):
-    """A context manager for generators that shuts down its thread pool, if any, on exit.
+class WorkAhead(OwnContext):
+    """Threads that work ahead of their consumer, until the end of the ``with`` block.
 
-    Work that has not started is cancelled. The threads are waited for, unless the generator is
-    being closed.
-    """
-
-    _pool: ThreadPoolExecutor | None
-
-    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
-        if self._pool is None:
-            return
-        is_closed = kind is GeneratorExit
-        self._pool.shutdown(wait=not is_closed, cancel_futures=True)
-        if is_closed and _here.closed is not None:
-            _here.closed.append(self._pool)
-
-
-class Prefetcher(PoolContext):
-    """A thread pool that computes at most `depth` results ahead of its consumer.
-
-    The threads end when the ``with`` block does; see the module's docstring.
+    Work that has not begun by then is cancelled. The threads are waited for, unless the block is in
+    a generator that is being closed; see the module's docstring.
 
     Parameters
     ----------
-    workers : int
-        Number of threads. With 0, results are computed in the caller's thread, on demand.
-    depth : int
-        Results that may be in progress or ready at a time.
+    threads : int
+        Number of threads. With 0, the caller's thread does the work when it asks for it.
     recorder : Recorder, optional
-        Records the threads' work and the consumer's waits.
+        Records the work and the consumer's waits.
+    name : str
+        The beginning of the threads' names.
     """
 
-    def __init__(self, workers: int, depth: int, recorder: Recorder | None = None) -> None:
-        self._depth = max(depth, 1)
+    def __init__(
+        self, threads: int, recorder: Recorder | None = None, *, name: str = "mdstorm-prefetch"
+    ) -> None:
         self._recorder = recorder
+        #: Returns the result of a call that was begun, or raises its error.
+        self.result: Callable[[Any], Any] = Future.result if recorder is None else recorder.result
         #: Whether the last result was ready when the consumer requested it.
         self._is_ahead = False
         #: One element per call in progress: a deque can be modified safely without a lock.
         self._under_way: deque[None] = deque()
-        self._pool = None
-        if workers:
+        self._pool: ThreadPoolExecutor | None = None
+        #: Threads to which calls hand off work: others, because the calls wait for that work.
+        self._others: ThreadPoolExecutor | None = None
+        if threads:
             _make_forks_safe()
-            self._pool = OrderedPool(workers, thread_name_prefix="mdstorm-prefetch")
+            self._pool, self._others = (ThreadPoolExecutor(threads, name) for _ in range(2))
+
+    def begin(
+        self, function: Callable[[_In], _Out], item: _In, priority: int | None = None
+    ) -> _Out | Future[Any]:
+        """Begin a call in a thread, for `result`; without threads, return its result.
+
+        In both cases `result` raises the call's error. `priority` is the call's priority from
+        `next_priority`, by default one below those of all earlier calls.
+        """
+        if self._pool is None:
+            try:
+                return self._call_here(function, item)
+            except Exception as error:
+                return _failed(error)
+        call: Callable[[_In], Any] = function
+        if self._recorder is not None:
+            call = self._recorder.task(function)
+        priority = next_priority() if priority is None else priority
+        return self._pool.submit(_called, self._others, priority, self._counted, call, item)
+
+    def _call_here(self, function: Callable[[_In], _Out], item: _In) -> _Out:
+        with working_for(self._recorder):
+            return function(item)
+
+    def _counted(self, call: Callable[[_In], _Out], item: _In) -> _Out:
+        self._under_way.append(None)
+        try:
+            return call(item)
+        finally:
+            self._under_way.pop()
 
     def map(
-        self, function: Callable[[_In], _Out], items: Iterable[_In], *, first_here: bool = False
+        self,
+        function: Callable[[_In], _Out],
+        items: Iterable[_In],
+        depth: int,
+        *,
+        first_here: bool = False,
     ) -> Iterator[_Out]:
         """Apply `function` to each item and yield the results in order.
 
-        `items` is advanced in the consumer's thread. Errors, including those of `items` itself, are
-        raised in order, after the preceding results. With `first_here`, the first item is processed
-        in the consumer's thread before the second one is requested.
+        At most `depth` results are in progress or ready at a time. `items` is advanced in the
+        consumer's thread. Errors, including those of `items` itself, are raised in order, after the
+        preceding results. With `first_here`, the first item is processed in the consumer's thread
+        before the second one is requested.
         """
         items = iter(items)
         for item in islice(items, None if self._pool is None else int(first_here)):
-            with working_for(self._recorder):
-                result = function(item)
-            yield result
-        if self._pool is None:
-            return
-        call: Callable[[_In], Any] = function
-        take: Callable[[Future[Any]], _Out] = Future.result
-        if self._recorder is not None:
-            call, take = self._recorder.task(function), self._recorder.result
-        call = self._counted(call)
-        pending: deque[Future[Any]] = deque()
-        failure: list[Exception] = []
-        submitted = 0
-        for item in _until_failure(items, failure):
-            pending.append(self._pool.submit(call, item))
-            submitted += 1
-            # Results are yielded before the full depth is submitted: submitting two items for each
+            yield self._call_here(function, item)
+        pending: deque[Any] = deque()
+        begun = 0
+        for call in self._begun(function, items):
+            pending.append(call)
+            begun += 1
+            # Results are yielded before the full depth is begun: beginning two calls for each
             # result reaches the full depth soon enough.
-            if len(pending) >= self._depth or (submitted >= 2 and pending[0].done()):
-                submitted = 0
-                self._count(pending)
-                yield take(pending.popleft())
+            if len(pending) >= depth or (begun >= 2 and pending[0].done()):
+                begun = 0
+                yield self._next(pending)
         while pending:
-            self._count(pending)
-            yield take(pending.popleft())
-        if failure:
-            raise failure[0]
+            yield self._next(pending)
 
-    def _count(self, pending: deque[Future[Any]]) -> None:
+    def _begun(self, function: Callable[[_In], _Out], items: Iterator[_In]) -> Iterator[Any]:
+        try:
+            for item in items:
+                yield self.begin(function, item)
+        except Exception as error:
+            yield _failed(error)
+
+    def _next(self, pending: deque[Future[Any]]) -> Any:
         self._is_ahead = pending[0].done()
         if self._recorder is not None:
             self._recorder.results += 1
             self._recorder.results_ready += sum(map(Future.done, pending))
+        return self.result(pending.popleft())
 
     def share_of(self, threads: int) -> int:
         """Return how many of `threads` one call may use, dividing them among the current calls.
@@ -365,25 +360,26 @@ class Prefetcher(PoolContext):
         """
         return 1 if self._is_ahead else max(threads // max(len(self._under_way), 1), 1)
 
-    def _counted(self, call: Callable[[_In], Any]) -> Callable[[_In], Any]:
-        under_way = self._under_way
+    def wait(self) -> None:
+        """Wait for the threads, once the block has ended."""
+        self._shut_down(wait=True)
 
-        def counted(item: _In) -> Any:
-            under_way.append(None)
-            try:
-                return call(item)
-            finally:
-                under_way.pop()
+    def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
+        is_closed = kind is GeneratorExit
+        self._shut_down(wait=not is_closed)
+        if is_closed and _here.closed is not None:
+            _here.closed.append(self)
 
-        return counted
+    def _shut_down(self, *, wait: bool) -> None:
+        if self._pool is not None and self._others is not None:
+            self._pool.shutdown(wait, cancel_futures=True)
+            self._others.shutdown(wait)  # nothing is cancelled: calls may wait for it
 
 
-def _until_failure(items: Iterable[_In], failure: list[Exception]) -> Iterator[_In]:
-    """Yield items until `items` raises an error, and append the error to `failure`."""
-    try:
-        yield from items
-    except Exception as error:
-        failure.append(error)
+def _failed(error: Exception) -> Future[Any]:
+    failed: Future[Any] = Future()
+    failed.set_exception(error)
+    return failed
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.recorder import Cause, Recorder, work
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order.plan import Chunk, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -108,8 +108,8 @@ class Located:
         The shards that hold the samples, ascending.
     shards : sequence of Shard or Future
         Those shards, open or being opened; must be set before samples are selected.
-    recorder : Recorder or None
-        Records the time spent waiting for them.
+    take : callable
+        Returns the shard of a future.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Located:
         self.chunk = chunk
         self.kept = kept
         self.shards: Sequence[Shard | Future[Any]] = ()
-        self.recorder: Recorder | None = None
+        self.take: Callable[[Future[Any]], Any] = Future.result
         self._is_first = is_first
         self._found: ShardRows | None = None
         if isinstance(chunk, range):
@@ -156,8 +156,7 @@ class Located:
         MDStormError
             If one cannot be opened.
         """
-        take = Future.result if self.recorder is None else self.recorder.result
-        return [take(shard) if isinstance(shard, Future) else shard for shard in self.shards]
+        return [self.take(one) if isinstance(one, Future) else one for one in self.shards]
 
     @cached_property
     def record_dtype(self) -> np.dtype[np.void] | None:

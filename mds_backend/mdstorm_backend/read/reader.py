@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from mdstorm_backend.base import cached_property, is_integer
 from mdstorm_backend.base.recorder import Cause, Recorder, work
-from mdstorm_backend.base.threads import OrderedPool, PoolContext, Prefetcher, next_priority
+from mdstorm_backend.base.threads import WorkAhead, next_priority
 from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples
@@ -149,20 +149,18 @@ class Reader:
         if self._only_copies:  # several threads would wait for the GIL
             threads, depth = 0 if self._reads_here else min(threads, 1), 2
         blocks = self._cut(samples, self._first_batches)
-        with (
-            self._ahead() as ahead,
-            Prefetcher(threads, depth, self.recorder) as prefetcher,
-        ):
-            fill = partial(self._fill, share_of=prefetcher.share_of)
-            yield from prefetcher.map(fill, ahead(blocks), first_here=self._only_copies)
+        with self._openers() as openers, WorkAhead(threads, self.recorder) as readers:
+            fill = partial(self._fill, share_of=readers.share_of)
+            opened = self._opened(blocks, openers)
+            yield from readers.map(fill, opened, depth, first_here=self._only_copies)
 
     def planned(self, samples: Samples) -> Iterator[Block]:
         """Yield blocks of the same batches as `blocks`, but unread, with only their sample numbers.
 
         The shards of a block stay open while it is referenced.
         """
-        with self._ahead(decodes=False) as ahead:
-            for block in ahead(self._cut(samples)):
+        with self._openers() as openers:
+            for block in self._opened(self._cut(samples), openers, decodes=False):
                 for part in block.parts:
                     _ = part.opened
                 yield block
@@ -183,25 +181,22 @@ class Reader:
         if not len(self.dataset):
             warn_no_data(self.dataset.url)
             return
-        with (
-            self._ahead() as ahead,
-            Prefetcher(self.workers, self.prefetch, self.recorder) as prefetcher,
-        ):
+        with self._openers() as openers, WorkAhead(self.workers, self.recorder) as readers:
 
             def transformed(slices: Iterable[range]) -> Iterator[MemoryShard]:
                 """Read and transform slices ahead of use."""
                 bounds = self.dataset.bounds
                 blocks = (Block([len(one)], [], [Located(one, bounds)]) for one in slices)
                 # Shards of cached slices need not be opened.
-                opened = blocks if refill.keep is not None else ahead(blocks)
-                made: Iterator[MemoryShard] = prefetcher.map(
-                    partial(self._transformed, keep=refill.keep), opened
+                opened = blocks if refill.keep is not None else self._opened(blocks, openers)
+                return readers.map(
+                    partial(self._transformed, keep=refill.keep), opened, self.prefetch
                 )
-                return made
 
             # The transform has already been called, so it does not limit the size of a block.
             most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
-            yield from prefetcher.map(self._joined, refill.blocks(transformed, part, most))
+            cut = refill.blocks(transformed, part, most)
+            yield from readers.map(self._joined, cut, self.prefetch)
 
     def _transformed(self, block: Block, keep: Keep | None) -> MemoryShard:
         """Read and transform one slice of a shard, unless a cache has the result."""
@@ -314,8 +309,15 @@ class Reader:
         block.parts = []
         return block
 
-    def _ahead(self, *, decodes: bool = True) -> ShardsAhead:
-        """Return an object that opens shards ahead of use, and decodes them if `decodes`."""
+    def _openers(self) -> WorkAhead:
+        """Return the threads that open shards; none if opening only maps a file."""
+        threads = OPENING_THREADS if self.workers and not self.dataset.is_mapped else 0
+        return WorkAhead(threads, self.recorder, name="mdstorm-open")
+
+    def _opened(
+        self, blocks: Iterable[Block], openers: WorkAhead, *, decodes: bool = True
+    ) -> Iterator[Block]:
+        """Open the blocks' shards ahead of use, and decode them if `decodes`."""
         dataset = self.dataset
 
         def open_shard(number: int) -> Shard:
@@ -328,122 +330,83 @@ class Reader:
                     shard.make_ready(self.schema.names, exact_nulls=self.exact_nulls)
             return shard
 
-        return ShardsAhead(
-            open_shard,
-            dataset.find_open,
-            # Without the limit, an endless pass over a small table would plan hundreds of epochs
-            # for its first batch.
-            min(self.samples_ahead, len(dataset)) if self.workers else 0,
-            threads=self.workers > 0 and not dataset.is_mapped,
-            on_corrupt=self.on_corrupt,
-            recorder=self.recorder,
-        )
+        # Without the limit, an endless pass over a small table would plan hundreds of epochs for
+        # its first batch.
+        ahead = min(self.samples_ahead, len(dataset)) if self.workers else 0
+        return open_ahead(blocks, open_shard, dataset.find_open, ahead, openers)
 
 
 #: Threads that open shards; they mostly wait for a disk or a network.
 OPENING_THREADS = 64
 #: No further shards are requested while this many are being opened, or once this many have been
-#: mapped since the last block.
+#: mapped since the last block was yielded.
 _MANY = 64
 _MANY_MAPPED = 32
 
 
-class ShardsAhead(PoolContext):
-    """Opens the shards of blocks before they are used.
+def open_ahead(
+    blocks: Iterable[Block],
+    open_shard: Callable[[int], Shard],
+    find_open: Callable[[int], Shard | None],
+    ahead: int,
+    openers: WorkAhead,
+) -> Iterator[Block]:
+    """Yield blocks in order, while the shards of the following ones are being opened.
 
     Parameters
     ----------
+    blocks : iterable of Block
+        The blocks, without shards.
     open_shard : callable
         Opens a shard by its number and prepares it for reading.
-    find : callable
+    find_open : callable
         Returns the shard of a number if it is open, else None.
     ahead : int
         How many samples ahead of use shards are requested.
-    threads : bool
-        Whether to open shards in threads. Not worth it if opening only maps a file.
-    on_corrupt : {"raise", "skip"}
-        With ``"skip"``, the error for a damaged shard is raised when it is used.
-    recorder : Recorder, optional
-        Records the work done, and the time spent waiting for it.
+    openers : WorkAhead
+        Opens the shards.
     """
+    #: Shards being opened, kept alive by the blocks that wait for them.
+    under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
+    opened = 0
 
-    def __init__(
-        self,
-        open_shard: Callable[[int], Shard],
-        find: Callable[[int], Shard | None],
-        ahead: int,
-        *,
-        threads: bool,
-        on_corrupt: OnCorrupt = "raise",
-        recorder: Recorder | None = None,
-    ) -> None:
-        self._recorder = recorder
-        self._on_corrupt = on_corrupt
-        #: Opens a shard in this thread; `_task` does so in the pool.
-        self._open_shard = open_shard if recorder is None else recorder.called(open_shard)
-        self._task: Callable[[int], Any] = (
-            open_shard if recorder is None else recorder.task(open_shard)
-        )
-        self._find = find
-        self._ahead = ahead
-        #: Shards being opened, kept alive by the blocks that wait for them.
-        self._under_way: WeakValueDictionary[int, Future[Any]] = WeakValueDictionary()
-        #: Shards opened without threads since the last block was yielded.
-        self._opened = 0
-        self._pool: OrderedPool | None = (
-            OrderedPool(OPENING_THREADS, thread_name_prefix="mdstorm-open") if threads else None
-        )
-
-    def __call__(self, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Yield blocks in order, while the shards of the following ones are being opened."""
-        waiting: deque[tuple[int, Block]] = deque()
-        samples = 0
-        for block in blocks:
-            priority = next_priority()  # shared by all shards: the block needs them simultaneously
-            for part in block.parts:
-                part.shards = [self._begin(n, part.kept, priority) for n in part.shard_numbers]
-                part.recorder = self._recorder
-            rows = sum(block.sizes)
-            waiting.append((rows, block))
-            samples += rows
-            # Do not wait for many shards, because the first samples should arrive soon.
-            while waiting and (samples - waiting[0][0] >= self._ahead or self._are_many()):
-                rows, first = waiting.popleft()
-                samples -= rows
-                yield first
-        while waiting:  # blocks are released as they are used
-            yield waiting.popleft()[1]
-
-    def _are_many(self) -> bool:
-        if self._pool is None:
-            many, self._opened = self._opened >= _MANY_MAPPED, 0
-            return many
-        return len(self._under_way) >= _MANY and (
-            sum(not future.done() for future in self._under_way.values()) >= _MANY
-        )
-
-    def _begin(self, number: int, kept: Opened | None, priority: int) -> Shard | Future[Any]:
+    def begin(number: int, kept: Opened | None, priority: int) -> Shard | Future[Any]:
+        nonlocal opened
         found = None if kept is None else kept.get(number)
-        found = found or self._find(number) or self._under_way.get(number)
-        if found is None and self._pool is not None:
-            found = self._under_way[number] = self._pool.submit_at(priority, self._task, number)
-        elif found is None:
-            self._opened += 1
-            found = self._open_here(number)
+        found = found or find_open(number) or under_way.get(number)
+        if found is None:
+            found = openers.begin(open_shard, number, priority)
+            if isinstance(found, Future):
+                under_way[number] = found
+            else:
+                opened += 1
         if kept is not None:
             kept[number] = found
         return found
 
-    def _open_here(self, number: int) -> Shard | Future[Any]:
-        """Open a shard in this thread; with ``"skip"``, a damaged one becomes a failed future."""
-        try:
-            return self._open_shard(number)
-        except CorruptDatasetError as error:
-            if self._on_corrupt == "raise":
-                raise
-            failed: Future[Any] = Future()
-            failed.set_exception(error)
-            return failed
+    def are_many() -> bool:
+        return opened >= _MANY_MAPPED or (
+            len(under_way) >= _MANY and sum(not one.done() for one in under_way.values()) >= _MANY
+        )
+
+    waiting: deque[tuple[int, Block]] = deque()
+    samples = 0
+    for block in blocks:
+        priority = next_priority()  # shared by all shards: the block needs them simultaneously
+        for part in block.parts:
+            part.shards = [begin(number, part.kept, priority) for number in part.shard_numbers]
+            part.take = openers.result
+        rows = sum(block.sizes)
+        waiting.append((rows, block))
+        samples += rows
+        # Do not wait for many shards, because the first samples should arrive soon.
+        while waiting and (samples - waiting[0][0] >= ahead or are_many()):
+            rows, first = waiting.popleft()
+            samples -= rows
+            opened = 0
+            yield first
+    while waiting:  # blocks are released as they are used
+        yield waiting.popleft()[1]
 
 
 def batches_per_block(dataset: SampleSource, rows: int, batch_size: int) -> int:

@@ -91,10 +91,9 @@ def download_object(
 ) -> None:
     """Copy an object to a local file, in ranges that are all from the same version of the object.
 
-    Objects that are copied at the same time take turns in the order of the work of an
-    `OrderedPool`. If a connection breaks, the rest of its range is requested again. With an
-    `arrival`, bytes that have arrived in an earlier attempt are not copied again, and the rest must
-    be of the same version.
+    Objects that are copied at the same time take turns by priority: see `WorkAhead.begin`. If a
+    connection breaks, the rest of its range is requested again. With an `arrival`, bytes that have
+    arrived in an earlier attempt are not copied again, and the rest must be of the same version.
 
     Parameters
     ----------

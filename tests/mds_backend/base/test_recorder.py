@@ -9,7 +9,7 @@ import pytest
 from tests.mds_backend.clocks import Clock
 
 from mdstorm_backend.base.recorder import Cause, Recorder, current_recorder, of_this_task, work
-from mdstorm_backend.base.threads import Prefetcher
+from mdstorm_backend.base.threads import WorkAhead
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_queue_depth_counts_ready_results(recorder: Recorder) -> None:
         yield from range(4)
         assert last.wait(30)  # items 0 to 2 are ready, and item 3 is almost ready
 
-    with Prefetcher(1, 5, recorder) as prefetcher:
-        results = prefetcher.map(make, items())
+    with WorkAhead(1, recorder) as ahead:
+        results = ahead.map(make, items(), 5)
         assert list(results) == [0, 1, 2, 3]
     totals = recorder.totals()
     assert totals["results"] == 4

@@ -14,25 +14,18 @@ from tests.interrupting import CtrlC
 from tests.programs import run_program
 
 from mdstorm_backend.base import cached_property, threads
-from mdstorm_backend.base.threads import (
-    OrderedPool,
-    PassThreads,
-    Prefetcher,
-    current_priority,
-)
+from mdstorm_backend.base.threads import PassThreads, WorkAhead, current_priority
 
 SECONDS = 30
 
 
 def test_tasks_are_numbered_in_order_across_pools() -> None:
-    with OrderedPool(1) as first, OrderedPool(3) as second:
+    with WorkAhead(1) as first, WorkAhead(3) as second:
         pools = [second, first, second, first, first]
-        found = [
-            f.result()
-            for f in [
-                pool.submit(lambda: (current_priority(), current_priority())) for pool in pools
-            ]
+        begun = [
+            pool.begin(lambda _: (current_priority(), current_priority()), 0) for pool in pools
         ]
+        found = [pool.result(one) for pool, one in zip(pools, begun, strict=True)]
     assert found == [(first, first) for first, _ in sorted(found)]
     assert current_priority() > found[-1][0]
 
@@ -52,8 +45,8 @@ def test_pool_reads_no_more_items_ahead_than_its_limit(first_here: bool) -> None
         made_by.append(threading.current_thread())
         return n
 
-    with Prefetcher(2, 3) as prefetcher:
-        results = prefetcher.map(make, items(), first_here=first_here)
+    with WorkAhead(2) as ahead:
+        results = ahead.map(make, items(), 3, first_here=first_here)
         assert next(results) == 0
         assert len(taken) == 1 if first_here else len(taken) <= 3
         for n in range(1, 20):
@@ -63,28 +56,49 @@ def test_pool_reads_no_more_items_ahead_than_its_limit(first_here: bool) -> None
     assert here == [first_here] + [False] * 19
 
 
+@pytest.mark.parametrize("threads", [0, 1])
+def test_error_of_the_items_is_raised_after_the_preceding_results(threads: int) -> None:
+    def items() -> Iterator[int]:
+        yield from range(3)
+        raise ValueError("no fourth item")
+
+    seen: list[int] = []
+    with WorkAhead(threads) as ahead, pytest.raises(ValueError, match="no fourth item"):
+        seen.extend(ahead.map(abs, items(), 5))
+    assert seen == [0, 1, 2]
+
+
+def test_calls_may_work_ahead_themselves() -> None:
+    def total(number: int) -> int:
+        with WorkAhead(1) as inner:
+            return sum(inner.map(abs, range(number), 2))
+
+    with WorkAhead(1) as outer:
+        assert list(outer.map(total, range(4), 2)) == [0, 0, 1, 3]
+
+
 class AtOnce:
     """A pool whose results are ready as soon as their calls are submitted."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
 
-    def submit(self, function: Any, item: Any) -> Future[Any]:
+    def submit(self, function: Any, *arguments: Any) -> Future[Any]:
         future: Future[Any] = Future()
-        future.set_result(function(item))
+        future.set_result(function(*arguments))
         return future
 
-    def shutdown(self, **_: Any) -> None:
+    def shutdown(self, *_: Any, **__: Any) -> None:
         pass
 
 
 def test_ready_results_are_yielded_while_others_are_being_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(threads, "OrderedPool", AtOnce)
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", AtOnce)
     shares: list[int] = []
-    with Prefetcher(2, 10) as prefetcher:
-        results = prefetcher.map(lambda _: shares.append(prefetcher.share_of(5)), range(20))
+    with WorkAhead(2) as ahead:
+        results = ahead.map(lambda _: shares.append(ahead.share_of(5)), range(20), 10)
         for taken in (2, 4):
             next(results)
             assert len(shares) == taken
@@ -96,19 +110,19 @@ def test_concurrent_calls_get_equal_shares_of_the_threads() -> None:
 
     def share(_: int) -> int:
         both.wait(timeout=SECONDS)
-        found = prefetcher.share_of(5)
+        found = ahead.share_of(5)
         both.wait(timeout=SECONDS)
         return found
 
-    with Prefetcher(2, 2) as prefetcher:
-        assert list(prefetcher.map(share, range(2))) == [2, 2]
+    with WorkAhead(2) as ahead:
+        assert list(ahead.map(share, range(2), 2)) == [2, 2]
 
 
 #: Forks while a thread makes Arrow import pandas, then uses Arrow in the child process.
 _FORK_DURING_AN_IMPORT = """
 import os, signal, sys, threading
 import pyarrow as pa
-from mdstorm_backend.base.threads import Prefetcher
+from mdstorm_backend.base.threads import WorkAhead
 
 begun, forking = threading.Event(), threading.Event()
 
@@ -119,9 +133,9 @@ class SlowStart:
             assert forking.wait(60)
 
 sys.meta_path.insert(0, SlowStart())
-with Prefetcher(1, 1) as prefetcher:
+with WorkAhead(1) as ahead:
     os.register_at_fork(before=forking.set)  # runs before functions registered earlier
-    read = threading.Thread(target=lambda: list(prefetcher.map(pa.array, [[0]])))
+    read = threading.Thread(target=lambda: list(ahead.map(pa.array, [[0]], 1)))
     read.start()
     assert begun.wait(60)
     child = os.fork()
@@ -161,8 +175,8 @@ class Work:
 
 
 def prefetched(function: Any) -> Generator[Any, None, None]:
-    with Prefetcher(1, 2) as prefetcher:
-        yield from prefetcher.map(function, range(10))
+    with WorkAhead(1) as ahead:
+        yield from ahead.map(function, range(10), 2)
 
 
 @pytest.fixture
@@ -224,8 +238,8 @@ def test_closing_a_pass_cancels_tasks_that_have_not_started(work: Work) -> None:
         return work(number)
 
     def results() -> Generator[int, None, None]:
-        with Prefetcher(1, 10) as prefetcher:
-            yield from prefetcher.map(call, items())
+        with WorkAhead(1) as ahead:
+            yield from ahead.map(call, items(), 10)
 
     generator = results()
     assert next(generator) == 0

@@ -19,7 +19,7 @@ from tests.servers.http import WSGIApp, WSGIEnvironment, respond
 from tests.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
-from mdstorm_backend.base.threads import OrderedPool
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.cache import CacheOptions, shard_cache, shard_files
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.format.index import Index
@@ -174,8 +174,8 @@ def test_retry_requests_only_the_missing_ranges(
     cache = CacheOptions(directory=str(tmp_path / "cache"))
     files = shard_files(location, "f", cache, written="now")
     info = Index.from_bytes(location.read("index.json"), url=URL).shards[0]
-    with OrderedPool(1) as pool:
-        arrival = pool.submit(files.stream, info).result()
+    with WorkAhead(1) as ahead:
+        arrival = ahead.result(ahead.begin(files.stream, info))
         assert isinstance(arrival, Arrival)
         known.set_result(arrival)
         with nullcontext() if resets == 5 else pytest.raises(StorageError, match="2 attempts"):

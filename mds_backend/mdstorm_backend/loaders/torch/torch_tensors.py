@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import get_worker_info
 
 from mdstorm_backend.base.recorder import Recorder
-from mdstorm_backend.base.threads import Prefetcher
+from mdstorm_backend.base.threads import WorkAhead
 from mdstorm_backend.format import Column, Values, depth_of, shapes_of
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
@@ -152,8 +152,8 @@ def tensor_batches(
     # Images are decoded while earlier batches are in use. Other conversions take less time than the
     # threads would spend waiting for each other.
     ahead = 1 if options.has_images and get_worker_info() is None else 0
-    with Prefetcher(ahead, 2, recorder) as prefetcher:
-        made = prefetcher.map(converted, blocks) if ahead else map(converted, blocks)
+    with WorkAhead(ahead, recorder) as decoders:
+        made = decoders.map(converted, blocks, 2) if ahead else map(converted, blocks)
         for block, columns in made:
             names = tuple(columns)
             for offset, size, *values in zip(
