@@ -10,6 +10,7 @@ import html
 import importlib
 import inspect
 import re
+import runpy
 import shutil
 import textwrap
 from pathlib import Path
@@ -30,11 +31,12 @@ ROOT = HERE.parent
 #: text.
 REPOSITORY_URL = ""
 
-#: Files outside of `docs/` that are shown on the site, each with the page that includes it.
+#: Files and folders outside of `docs/` that are shown on the site, each with its page.
 _INCLUDED = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "examples/README.md": "examples.md",
+    "migrate/mdstorm_migrate/rules/docs": "migrate/rules.md",
 }
 #: Directory of the notebooks, and of the copies that Sphinx reads.
 _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
@@ -158,7 +160,6 @@ _WORDS = {
         "install, pip, pip install, requirements, python version, python 3.10, python 3.11, python "
         "3.12, python 3.13, supported versions, wheel, extras, windows, uv"
     ),
-    "licences": "license, licences, dependencies",
     "many_machines": (
         "kubernetes, slurm, multi node, cluster, many machines, several nodes, mpi, shared "
         "filesystem, nfs"
@@ -293,6 +294,11 @@ def _copy_notebooks() -> None:
     shutil.copytree(_EXAMPLES, _NOTEBOOKS)
 
 
+def _join_rule_pages() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "join_rule_pages.py"))
+    (HERE / "migrate" / "rules.md").write_text(script["joined_pages"](), "utf-8")
+
+
 def _relinked(text: str, folder: Path) -> str:
     """Return the text of a page in `folder`, with links that point into the site or repository."""
 
@@ -383,6 +389,7 @@ def _first_sentences(doctree: nodes.document) -> str:
 def setup(app: Any) -> None:
     """Connect the functions above to Sphinx."""
     _copy_notebooks()
+    _join_rule_pages()
     app.connect("source-read", _relink_page)
     app.connect("include-read", _relink_included)
     app.connect("doctree-resolved", _draw_inline)

@@ -1,4 +1,4 @@
-"""Write ``docs/migrate/rules.md``: an index of the rules, with their pages as sections.
+"""Make the site's page of rules: an index, with the rules' pages as sections.
 
 The changes that a rule makes are shown as a diff, which opens when clicked.
 """
@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import re
 from difflib import unified_diff
-from pathlib import Path
 
 from mdstorm_migrate.rules import Rule, all_rules
-
-TARGET = Path(__file__).parents[1] / "docs" / "migrate" / "rules.md"
 
 _HEAD = """\
 # The rules of `mdstorm migrate`
 
-Written by `scripts/join_rule_pages.py` from the pages that `mdstorm migrate --explain CODE` shows.
-[migrate.md](../migrate.md) describes the command.
+[The command](../migrate.md) applies these rules. `mdstorm migrate --explain CODE` shows one of them.
 
 | rule | class | what it is about |
 |---|---|---|
@@ -71,7 +67,3 @@ def _folded(example: re.Match[str]) -> str:
 def _block(label: str, fence: str, language: str, code: str) -> str:
     block = f"{fence}{language}\n{code}{fence}"
     return f"<details>\n<summary>{label}</summary>\n\n{block}\n\n</details>"
-
-
-if __name__ == "__main__":
-    TARGET.write_text(joined_pages(), "utf-8", newline="\n")

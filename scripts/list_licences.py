@@ -1,4 +1,4 @@
-"""Write ``docs/licences.md``: the licences of the distributions that mdstorm requires.
+"""Write ``dist/LICENCES.md``: the licences of the distributions that mdstorm requires.
 
 They are read from the metadata of the installed packages, as in pip. Run this script in the
 environment of ``make test``, which has all extras.
@@ -16,7 +16,7 @@ import tomllib
 Rows: TypeAlias = dict[str, dict[str, str]]
 
 ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "docs" / "licences.md"
+TARGET = ROOT / "dist" / "LICENCES.md"
 
 _BASE = "always"
 #: Extras that are not for users, or that combine other extras.
@@ -79,10 +79,9 @@ def page(rows: Rows) -> str:
     lines = [
         "# Licences",
         "",
-        "mdstorm is published under the Apache License 2.0, see [LICENSE](../LICENSE). The",
-        "packages that it requires are installed separately, under the licences below; the",
-        "packages that these require are not listed. This page is written by",
-        "`python scripts/list_licences.py`.",
+        "mdstorm is published under the Apache License 2.0. The packages that it requires are",
+        "installed separately, under the licences below; the packages that these require are not",
+        "listed.",
         "",
         "| extra | package | licence |",
         "|---|---|---|",

@@ -173,7 +173,6 @@ def main() -> None:
             raise SystemExit(f"error: none of Python {', '.join(PYTHONS)} is installed here")
         write_bill(last, DIST / f"mdstorm-{version}.cdx.json")
     run(sys.executable, ROOT / "scripts" / "list_licences.py")
-    shutil.copy(ROOT / "docs" / "licences.md", DIST / "LICENCES.md")
     if not pack_site(version):
         print("the site is not included: run `make docs` first")
     print(f"mdstorm {version}, made {datetime.now(timezone.utc):%Y-%m-%d}, in dist/:")
