@@ -51,9 +51,6 @@ _WORDS = {
         "share, shard_count, cur_shard, even batches, uneven, rows of a rank, duplicate rows, "
         "repeated rows, every process reads all rows, lost rows, missing rows"
     ),
-    "credentials": (
-        "credentials, secrets, token, sas token, rotate, expired token, managed identity"
-    ),
     "delta": (
         "delta, delta table, read delta, unity catalog table, time travel, versionAsOf, "
         "timestamp, deletion vectors, schema evolution"
@@ -119,10 +116,6 @@ _WORDS = {
     ),
     "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",
     "how-to/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
-    "how-to/object-store": (
-        "s3, azure, google cloud, object store, credentials, s3 credentials, azure credentials, "
-        "access key, minio, gcs, bucket, storage_options"
-    ),
     "how-to/resume": (
         "resume, resume training, checkpoint, checkpoints, save checkpoint, state_dict, "
         "load_state_dict, set_epoch, restart, crash, preemption, spot instance, stateful "
@@ -188,7 +181,10 @@ _WORDS = {
         "statistics, metrics, samples per second, tensorboard, throughput, monitor, logging"
     ),
     "storage": (
-        "storage, storages, local cache, download, cache size, cache_limit, fsspec, mount, volumes"
+        "storage, storages, local cache, download, cache size, cache_limit, fsspec, mount, "
+        "volumes, s3, azure, google cloud, gcs, object store, bucket, minio, storage_options, "
+        "credentials, s3 credentials, azure credentials, access key, secrets, token, sas token, "
+        "rotate, expired token, managed identity"
     ),
     "trainers": (
         "trainer, accelerate, lightning, deepspeed, hugging face, hugging face trainer, ray, ray "
