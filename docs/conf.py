@@ -45,6 +45,7 @@ _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
 _WORDS = {
     "benchmarks": "benchmark, speed, throughput, faster",
     "commands": "command, commands, cli, command line, inspect, head, verify, reindex, terminal",
+    "concepts/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
     "concepts/orders": "order, exact, elastic, stored order",
     "concepts/shards": "shard, shards, shard size, index.json",
     "concepts/shares": (
@@ -115,7 +116,6 @@ _WORDS = {
         "dataset, make_tf_dataset, steps_per_epoch, model.fit, tf.distribute"
     ),
     "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",
-    "how-to/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
     "how-to/resume": (
         "resume, resume training, checkpoint, checkpoints, save checkpoint, state_dict, "
         "load_state_dict, set_epoch, restart, crash, preemption, spot instance, stateful "

@@ -73,7 +73,7 @@ SEARCHES = {
     "multi gpu": ("how-to/gpus", "how-to/several-processes"),
     "multiple gpus": ("how-to/gpus", "how-to/several-processes"),
     "normalize features": ("how-to/transform", "how-to/batches"),
-    "null": ("how-to/nulls", "concepts/nulls"),
+    "null": ("concepts/nulls",),
     "num_epochs": ("how-to/batches", "how-to/resume", "concepts/orders"),
     "num_workers": ("performance", "how-to/find-what-waits"),
     "one hot": ("how-to/categories",),
