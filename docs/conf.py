@@ -48,10 +48,6 @@ _WORDS = {
     "concepts/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
     "concepts/orders": "order, exact, elastic, stored order",
     "concepts/shards": "shard, shards, shard size, index.json",
-    "concepts/shares": (
-        "share, shard_count, cur_shard, even batches, uneven, rows of a rank, duplicate rows, "
-        "repeated rows, every process reads all rows, lost rows, missing rows"
-    ),
     "delta": (
         "delta, delta table, read delta, unity catalog table, time travel, versionAsOf, "
         "timestamp, deletion vectors, schema evolution"
@@ -123,7 +119,9 @@ _WORDS = {
     ),
     "how-to/several-processes": (
         "ddp, distributed, distributed training, data parallel, rank, torchrun, multi gpu, fsdp, "
-        "several gpus, multiple processes, hang, uneven ranks"
+        "several gpus, multiple processes, hang, uneven ranks, share, shard_count, cur_shard, even "
+        "batches, uneven, rows of a rank, duplicate rows, repeated rows, every process reads all "
+        "rows, lost rows, missing rows"
     ),
     "how-to/shuffle": (
         "shuffle, shuffling, shuffle data, seed, random seed, random, deterministic, "

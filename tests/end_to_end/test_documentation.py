@@ -27,7 +27,7 @@ ELSEWHERE = {DOCS / "trainers.md", *(DOCS / "migrate").rglob("*")}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
 #: Folders with many pages, and the pages in them that also run in the short tests.
 LONG = {"concepts", "how-to"}
-REPRESENTATIVE = {"resume.md", "shares.md"}
+REPRESENTATIVE = {"resume.md", "several-processes.md"}
 FENCE = "```python\n"
 #: A comment above a block that is not run, because the block is the content of the named file.
 FILE = r"<!-- file: (?P<file>\S+) -->\n"
