@@ -46,7 +46,10 @@ _WORDS = {
     "benchmarks": "benchmark, speed, throughput, faster",
     "commands": "command, commands, cli, command line, inspect, head, verify, reindex, terminal",
     "concepts/nulls": "null, nulls, missing values, nan, fill_nulls, impute",
-    "concepts/orders": "order, exact, elastic, stored order",
+    "concepts/orders": (
+        "order, exact, elastic, stored order, shuffle, shuffling, shuffle data, seed, random seed, "
+        "random, deterministic, reproducible, random order, shuffle buffer"
+    ),
     "concepts/shards": "shard, shards, shard size, index.json",
     "delta": (
         "delta, delta table, read delta, unity catalog table, time travel, versionAsOf, "
@@ -122,10 +125,6 @@ _WORDS = {
         "several gpus, multiple processes, hang, uneven ranks, share, shard_count, cur_shard, even "
         "batches, uneven, rows of a rank, duplicate rows, repeated rows, every process reads all "
         "rows, lost rows, missing rows"
-    ),
-    "how-to/shuffle": (
-        "shuffle, shuffling, shuffle data, seed, random seed, random, deterministic, "
-        "reproducible, random order, shuffle buffer"
     ),
     "how-to/small-table": "topandas, small table, small data, fits in memory, in memory",
     "how-to/split": (
