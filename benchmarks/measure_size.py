@@ -2,10 +2,10 @@
 
     python benchmarks/measure_size.py [shards] [rows] [columns]
 
-Prints the table in `docs/performance.md`, which takes minutes and less than 1 GB of disk. Each size
-is opened in a separate process, as one rank. Seconds are CPU time, summed over all threads. Memory
-is the peak increase since before opening, excluding mapped files. The exponent is computed from the
-second and third sizes; 1 means linear growth.
+Prints a table, which takes minutes and less than 1 GB of disk. Each size is opened in a separate
+process, as one rank. Seconds are CPU time, summed over all threads. Memory is the peak increase
+since before opening, excluding mapped files. The exponent is computed from the second and third
+sizes; 1 means linear growth.
 
 The indexes are those that the writer would write. Their shards are links to a few real files,
 because a million files would measure the file system.

@@ -84,10 +84,6 @@ _WORDS = {
         "filter, filters, predicate, where, select rows, subset of rows, select columns, column "
         "subset, schema_fields, row groups"
     ),
-    "how-to/find-what-waits": (
-        "slow, slow training, statistics, bottleneck, gpu utilization, gpu idle, profile, data "
-        "loading time, num_workers, waiting"
-    ),
     "how-to/gpus": (
         "gpu, gpus, multi gpu, multiple gpus, cuda, device, pin_memory, pin memory, non_blocking, "
         "mixed precision, autocast, amp"
@@ -164,7 +160,9 @@ _WORDS = {
     ),
     "performance": (
         "performance, out of memory, memory, memory usage, num_workers, prefetch, oom, workers, "
-        "speed up, cpu"
+        "speed up, cpu, slow, slow training, statistics, metrics, bottleneck, gpu utilization, "
+        "gpu idle, profile, data loading time, waiting, samples per second, tensorboard, "
+        "throughput, monitor, logging"
     ),
     "quickstart/mosaicml": "mosaicml quick start, write mds, mdswriter",
     "quickstart/parquet": "parquet files, read parquet, getting started",
@@ -173,9 +171,6 @@ _WORDS = {
     "runtimes": (
         "databricks, runtime, databricks runtime, serverless, spark connect, spark conf, spark "
         "conf key, java version, spark version, cluster library"
-    ),
-    "statistics": (
-        "statistics, metrics, samples per second, tensorboard, throughput, monitor, logging"
     ),
     "storage": (
         "storage, storages, local cache, download, cache size, cache_limit, fsspec, mount, "

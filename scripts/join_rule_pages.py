@@ -13,7 +13,7 @@ from mdstorm_migrate.rules import Rule, all_rules
 _HEAD = """\
 # The rules of `mdstorm migrate`
 
-[The command](../migrate.md) applies these rules. `mdstorm migrate --explain CODE` shows one of them.
+[The command](../migrate.md) applies these rules. `mdstorm migrate --explain CODE` shows one.
 
 | rule | class | what it is about |
 |---|---|---|
