@@ -280,7 +280,8 @@ $(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json
 	touch $@
 
 clean:
-	rm -rf dist build docs/_build docs/_notebooks docs/migrate/rules.md artifacts spark-warehouse metastore_db derby.log
+	rm -rf dist build docs/_build docs/_notebooks docs/messages.md docs/migrate/rules.md
+	rm -rf artifacts spark-warehouse metastore_db derby.log
 	rm -rf .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . \( -path './.venv*' -o -path ./$(AZURITE) -o -path ./benchmarks/.environments \) -prune \
 		-o -name __pycache__ -prune -exec rm -rf {} +

@@ -20,7 +20,7 @@ from docutils import nodes
 from sphinx.ext.autodoc.mock import _MockObject, mock
 
 import mdstorm_backend
-from mdstorm import __version__
+from mdstorm import __version__, errors
 from mdstorm_backend.streaming import text, vision
 
 HERE = Path(__file__).parent
@@ -37,6 +37,7 @@ _INCLUDED = {
     "SECURITY.md": "security.md",
     "examples/README.md": "examples.md",
     "migrate/mdstorm_migrate/rules/docs": "migrate/rules.md",
+    "scripts/list_messages.py": "messages.md",
 }
 #: Directory of the notebooks, and of the copies that Sphinx reads.
 _EXAMPLES, _NOTEBOOKS = ROOT / "examples" / "notebooks", HERE / "_notebooks"
@@ -150,6 +151,7 @@ _WORDS = {
         "kubernetes, slurm, multi node, cluster, many machines, several nodes, mpi, shared "
         "filesystem, nfs"
     ),
+    "messages": "messages, error messages, warnings, log messages",
     "migrate": (
         "migrate, migration, petastorm, replace petastorm, no module named petastorm, pre-commit, "
         "rewrite imports"
@@ -282,9 +284,12 @@ def _copy_notebooks() -> None:
     shutil.copytree(_EXAMPLES, _NOTEBOOKS)
 
 
-def _join_rule_pages() -> None:
-    script = runpy.run_path(str(ROOT / "scripts" / "join_rule_pages.py"))
-    (HERE / "migrate" / "rules.md").write_text(script["joined_pages"](), "utf-8")
+def _make_pages() -> None:
+    """Write the pages that are made from the source."""
+    rules = runpy.run_path(str(ROOT / "scripts" / "join_rule_pages.py"))["joined_pages"]()
+    (HERE / "migrate" / "rules.md").write_text(rules, "utf-8")
+    messages = runpy.run_path(str(ROOT / "scripts" / "list_messages.py"))["page"](errors.__all__)
+    (HERE / "messages.md").write_text(messages, "utf-8")
 
 
 def _relinked(text: str, folder: Path) -> str:
@@ -377,7 +382,7 @@ def _first_sentences(doctree: nodes.document) -> str:
 def setup(app: Any) -> None:
     """Connect the functions above to Sphinx."""
     _copy_notebooks()
-    _join_rule_pages()
+    _make_pages()
     app.connect("source-read", _relink_page)
     app.connect("include-read", _relink_included)
     app.connect("doctree-resolved", _draw_inline)

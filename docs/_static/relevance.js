@@ -7,7 +7,7 @@
 {
   const KEYWORD = 6, OBJECT = 5, TITLE = 4, HEADING = 2, TEXT = 1;
   // Pages that mention everything, and rarely are what a reader looks for.
-  const LESS = [[/^changelog$|^migrate\/rules$/, 0.4], [/^_notebooks\/|^api\/|^differences$/, 0.75]];
+  const LESS = [[/^changelog$|^messages$|^migrate\/rules$/, 0.4], [/^_notebooks\/|^api\/|^differences$/, 0.75]];
   const stemmer = new Stemmer();
 
   const wordsOf = (text) => {

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+import runpy
 from typing import Any
 
 import pytest
@@ -47,12 +48,37 @@ def test_quoted_messages_exist_in_the_code(quote: str, texts: str) -> None:
     assert re.search(r"[^\n]*?".join(parts), texts)
 
 
+def test_index_of_messages_lists_them_by_class() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "list_messages.py"))
+    page = script["page"](mdstorm.errors.__all__)
+    assert page.count("\n- ") > 500
+    heading = "## [StateMismatchError](troubleshooting.md#statemismatcherror)\n"
+    listed = page.partition(heading)[2].partition("\n## ")[0]
+    assert "a state must be a dict that state_dict() returned, found …" in listed
+    assert "Converting floating-point columns to …" in page.partition("## Warnings\n")[2]
+
+
 def sections() -> dict[str, str]:
     """Return the sections about names that mdstorm does not provide, by anchor."""
     text = (ROOT / ABSENT.page).read_text("utf-8")
     part = text.partition("## What mdstorm lacks\n")[2].partition("\n## ")[0]
     pieces = re.split(r"^### (.+)$", part, flags=re.M)[1:]
     return dict(zip(map(anchor_of, pieces[::2]), pieces[1::2], strict=True))
+
+
+def differences() -> dict[str, str]:
+    """Return the sections of the page about differences, by anchor."""
+    pieces = re.split(r"^##+ (.+)$", (ROOT / ABSENT.page).read_text("utf-8"), flags=re.M)[1:]
+    return dict(zip(map(anchor_of, pieces[::2]), pieces[1::2], strict=True))
+
+
+def test_sections_in_index_of_differences_mention_its_names() -> None:
+    text = differences()
+    rows = re.findall(r"^\| (`.+) \| (\[.+) \|$", text["index"], re.M)
+    assert len(rows) > 10
+    for cell, links in rows:
+        linked = "".join(text[anchor] for anchor in re.findall(r"\(#([^)]+)\)", links))
+        assert not [name for name in re.findall(r"`([^`]+)`", cell) if name not in linked]
 
 
 def named(text: str) -> set[str]:
