@@ -2,10 +2,9 @@
 
     python benchmarks/measure_growth.py [order] [state] [index] [requests]
 
-Prints a table for each, as in `docs/many_machines.md`, which takes some minutes. Nothing is
-modelled: each case runs the engine's own code as one of many ranks, in a separate process. Memory
-is the growth of that process. Orders that are too large for this machine are extrapolated, and
-marked with ≈.
+Prints a table for each, which takes some minutes. Nothing is modelled: each case runs the engine's
+own code as one of many ranks, in a separate process. Memory is the growth of that process. Orders
+that are too large for this machine are extrapolated, and marked with ≈.
 """
 
 from __future__ import annotations
