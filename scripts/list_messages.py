@@ -22,12 +22,12 @@ the explanation of the error class.
 
 def messages() -> dict[str, list[str]]:
     """Return the messages in the source, by the error's class or `warning`."""
-    found = defaultdict(set)
+    found: defaultdict[str, set[str]] = defaultdict(set)
     for package in _PACKAGES:
         for file in sorted((_ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text("utf-8"))):
                 if isinstance(node, ast.Call):
-                    kind = ast.unparse(node.func).rpartition(".")[2]
+                    kind = getattr(node.func, "attr", getattr(node.func, "id", ""))
                     text = next(filter(None, map(_text_of, node.args)), "")
                     if re.search(r"\w{3}", text):
                         kind = "warning" if kind.startswith("warn") else kind
