@@ -60,9 +60,9 @@ rect { fill: #0969da }
 _HEAD = """\
 # Benchmarks
 
-These are the figures from the last run of `make benchmark`. It measures each library in its own
-process and environment, one after another, in several rounds. The figures are medians over the
-rounds. `benchmarks/page.py` writes this page.
+How fast mdstorm reads and writes, compared with Petastorm, MosaicML Streaming and libraries with
+other formats. `make benchmark` measures each library in its own process and environment, one after
+another, in several rounds. These figures are medians over the rounds of its last run.
 
 {machine}
 The figures depend on the machine, and so do the ratios, though less. In an earlier run, with memory
