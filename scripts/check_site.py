@@ -34,7 +34,7 @@ SEARCHES = {
     "checkpoint": ("how-to/resume",),
     "class imbalance": ("how-to/imbalance", "how-to/categories"),
     "class weights": ("how-to/imbalance", "how-to/categories"),
-    "column subset": ("how-to/filter", "how-to/batches", "performance"),
+    "column subset": ("how-to/columns",),
     "conda": ("how-to/docker",),
     "convert csv": ("how-to/convert", "how-to/write-rows", "quickstart/spark", "faq"),
     "convert parquet": ("how-to/convert",),
@@ -49,11 +49,13 @@ SEARCHES = {
     "delta table": ("delta",),
     "deterministic": ("concepts/orders",),
     "docker": ("how-to/docker",),
+    "drop columns": ("how-to/columns",),
     "drop_last": ("how-to/batches",),
     "early stopping": ("trainers",),
     "embedding": ("how-to/categories",),
     "float32": ("how-to/batches",),
     "gpu idle": ("performance", "how-to/gpus"),
+    "horovod": ("how-to/horovod",),
     "hugging face trainer": ("trainers",),
     "iceberg table": ("iceberg",),
     "image augmentation": ("how-to/images", "how-to/transform"),
@@ -67,6 +69,7 @@ SEARCHES = {
     "kubernetes": ("many_machines", "how-to/docker"),
     "last batch smaller": ("how-to/batches",),
     "lightning": ("trainers",),
+    "limitations": ("does-not",),
     "migrate": ("migrate",),
     "minibatch size": ("how-to/batches",),
     "mixed precision": ("how-to/gpus",),
@@ -81,6 +84,8 @@ SEARCHES = {
     "oversampling": ("how-to/imbalance",),
     "partial batch": ("how-to/batches",),
     "petastorm error": ("troubleshooting", "differences", "quickstart/petastorm", "migrate"),
+    "petastorm-copy-dataset": ("migrate/petastorm-commands",),
+    "petastorm-throughput": ("migrate/petastorm-commands",),
     "pin_memory": ("how-to/gpus",),
     "predict on dataframe": ("how-to/inference",),
     "pretrained tokenizer": ("how-to/text",),
@@ -98,7 +103,7 @@ SEARCHES = {
     "sample weights": ("how-to/imbalance", "how-to/keras", "how-to/categories"),
     "sas token": ("storage",),
     "save checkpoint": ("how-to/resume",),
-    "select columns": ("how-to/filter", "how-to/batches", "performance"),
+    "select columns": ("how-to/columns",),
     "serverless": ("runtimes",),
     "set_epoch": ("how-to/resume", "api/pytorch", "api/engine", "api/readers"),
     "shuffle": ("concepts/orders",),
@@ -235,14 +240,18 @@ def lost_searches(folder: Path) -> list[str]:
 
 
 def llms_problems(folder: Path, pages: Iterable[Path]) -> list[str]:
-    """Return pages that ``llms.txt`` does not describe exactly once, and entries without a page."""
+    """Return pages missing from ``llms.txt``, entries without a page, and repeated titles."""
     lines = (folder / "llms.txt").read_text("utf-8").splitlines()
     listed = [line for line in lines if line.startswith("- ")]
-    entries = (re.fullmatch(r"- \[.+\]\((\S+)\): \S.*", line) for line in listed)
-    found = Counter(entry[1] for entry in entries if entry is not None)
+    entries = [re.fullmatch(r"- \[(.+)\]\((\S+)\): \S.*", line) for line in listed]
+    found = Counter(entry[2] for entry in entries if entry is not None)
+    titles = Counter(entry[1] for entry in entries if entry is not None)
     names = {page.relative_to(folder.resolve()).as_posix() for page in pages}
     written = {name for name in names - _MADE if not name.startswith(_MADE_FOLDERS)}
     problems = [
+        f"{titles[title]} pages have the title {title}" for title in titles if titles[title] > 1
+    ]
+    problems += [
         f"llms.txt lists {name} {found[name]} times" for name in written if found[name] != 1
     ]
     return problems + [

@@ -5,7 +5,8 @@ notebooks. The Jupyter notebooks in ``examples/notebooks`` are generated from th
 not changed keeps its outputs; `make notebooks` runs all notebooks.
 
 Notebooks that show a migration are written for Petastorm, in ``before``. The result of
-`mdstorm migrate --write`, in either form, is the file with the same name in the parent folder.
+`mdstorm migrate --write`, in either form, is the file with the same name in the parent folder,
+apart from the end of the title.
 
 Notebook pictures that are shown on pages are copied to ``docs/images``.
 """
@@ -24,6 +25,8 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 SOURCES = EXAMPLES / "databricks"
 BEFORE = SOURCES / "before"
 NOTEBOOKS = EXAMPLES / "notebooks"
+#: The end of the titles in `BEFORE`, which the migrated notebooks do not have.
+FOR_PETASTORM = " (for Petastorm)"
 IMAGES = EXAMPLES.parent / "docs" / "images"
 #: For each picture on a page, the notebook whose first picture is copied to the page.
 SHOWN = {"digits.png": "01_pytorch", "shuffled.png": "12_composer"}
@@ -39,10 +42,11 @@ def made_files() -> Mapping[Path, str]:
     for path in sorted(BEFORE.glob("*.py")):
         source = path.read_text("utf-8")
         notebook = path.with_suffix(".ipynb").name
-        made[SOURCES / path.name] = migrated(source, path.name)
+        after = source.replace(FOR_PETASTORM, "", 1)
+        made[SOURCES / path.name] = migrated(after, path.name)
         made[NOTEBOOKS / "before" / notebook] = as_jupyter(source)
         made[NOTEBOOKS / notebook] = with_outputs(
-            migrated(as_jupyter(source), notebook), NOTEBOOKS / notebook
+            migrated(as_jupyter(after), notebook), NOTEBOOKS / notebook
         )
     for path in sorted({*SOURCES.glob("*.py")} - made.keys()):
         notebook = NOTEBOOKS / path.with_suffix(".ipynb").name

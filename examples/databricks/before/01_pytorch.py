@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # PyTorch: from a Spark DataFrame to distributed training
+# MAGIC # PyTorch: from a Spark DataFrame to distributed training (for Petastorm)
 # MAGIC
 # MAGIC Spark prepares a table of handwritten digits. A converter writes it once to a cache
 # MAGIC directory, and PyTorch trains from there: on one node, in the trials of a search, and in

@@ -1,6 +1,6 @@
 # Databricks notebook source
 # MAGIC %md
-# MAGIC # Preprocess in Spark, save Parquet to DBFS, train from it
+# MAGIC # Preprocess in Spark, save Parquet to DBFS, train from it (for Petastorm)
 # MAGIC
 # MAGIC Spark cleans a table and writes it as Parquet to `dbfs:/ml`. Training reads the same files
 # MAGIC through `/dbfs/ml`, where every machine of a cluster sees them. Training does not need
