@@ -58,6 +58,7 @@ _WORDS = {
     ),
     "differences": "differences, compatibility",
     "display": "display, progress bar, progress, repr, notebook output",
+    "does-not": "limits, limitations, limitation, not supported, unsupported",
     "doctor": (
         "doctor, check setup, diagnose, java, java not found, pyspark_python, environment check, "
         "too many open files, ulimit"
@@ -74,6 +75,9 @@ _WORDS = {
         "category, categories, categorical, embedding, embeddings, vocabulary, encode, "
         "stringindexer, string columns, one hot, one-hot encoding, label encoding, tabular"
     ),
+    "how-to/columns": (
+        "columns, select columns, drop columns, column subset, exclude columns, schema_fields"
+    ),
     "how-to/convert": (
         "convert, convert parquet, parquet, parquet to mds, convert csv, verify, compression, "
         "zstd, shard size, hash, checksum"
@@ -81,14 +85,12 @@ _WORDS = {
     "how-to/dbfs": "dbfs, preprocess, preprocessing",
     "how-to/decimals": "decimal, decimals, money, cast decimal",
     "how-to/docker": "docker, dockerfile, conda, container, image, shm, environment",
-    "how-to/filter": (
-        "filter, filters, predicate, where, select rows, subset of rows, select columns, column "
-        "subset, schema_fields, row groups"
-    ),
+    "how-to/filter": ("filter, filters, predicate, where, select rows, subset of rows, row groups"),
     "how-to/gpus": (
         "gpu, gpus, multi gpu, multiple gpus, cuda, device, pin_memory, pin memory, non_blocking, "
         "mixed precision, autocast, amp"
     ),
+    "how-to/horovod": "horovod, hvd, horovodrun, horovodrunner",
     "how-to/images": (
         "image, images, jpeg, png, resize, pillow, vision, decode images, augmentation"
     ),
@@ -156,7 +158,12 @@ _WORDS = {
         "migrate, migration, petastorm, replace petastorm, no module named petastorm, pre-commit, "
         "rewrite imports"
     ),
+    "migrate/ci": "ci, continuous integration, pipeline, github actions, exit code, exit codes",
     "migrate/compare": "compare, prove, same data, record a run",
+    "migrate/petastorm-commands": (
+        "petastorm-throughput, petastorm-copy-dataset, petastorm-generate-metadata, copy dataset"
+    ),
+    "migrate/walkthrough": "migrate a repository, step by step, walkthrough, recording",
     "mosaicml": (
         "mosaicml, mosaicml streaming, streamingdataset, streaming dataset, mds, replace streaming"
     ),
@@ -182,7 +189,7 @@ _WORDS = {
     ),
     "trainers": (
         "trainer, accelerate, lightning, deepspeed, hugging face, hugging face trainer, ray, ray "
-        "train, early stopping, composer, trainers, torchdistributor, callbacks, horovod"
+        "train, early stopping, composer, trainers, torchdistributor, callbacks"
     ),
     "troubleshooting": (
         "error, exception, traceback, troubleshooting, hang, hangs, fails, duplicate rows, "

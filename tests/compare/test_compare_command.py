@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -136,6 +137,18 @@ def test_changed_data_is_reported_with_its_column(folder: Path) -> None:
     code, out, _ = compare("train.recording.json", "other.json", cwd=folder)
     assert code == 1
     assert out.count("column x: values: 0 … 19, sum 190, then 0 … 28.5, sum 285") == 2
+
+
+def test_commands_on_the_page_about_ci_compare_and_write_json(folder: Path) -> None:
+    page = Path(recorder.__file__).parents[3] / "docs" / "migrate" / "ci.md"
+    both = re.findall(r"run: mdstorm (compare .+)$", page.read_text("utf-8"), re.M)
+    assert len(both) == 2
+    for command in both:
+        command = command.replace("tests/", "").partition(" >")[0]
+        command = command.replace("--epochs 1", (folder / "one").as_uri())
+        code, out, err = compare(*command.split()[1:], cwd=folder)
+        assert code == 0, out + err
+    assert json.loads(out)["counts"] == {"equal": 2, "different": 0, "not comparable": 0}
 
 
 def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:

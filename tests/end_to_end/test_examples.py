@@ -2,7 +2,7 @@
 
 import os
 import re
-import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,11 +14,52 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command in a folder, with this Python's commands first on the PATH."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+#: An environment with Petastorm, if `benchmarks/make_environments.sh petastorm` has made it.
+PETASTORM = ROOT / "benchmarks" / ".environments" / "petastorm" / "bin"
+#: A block on a page: the content of a file, or commands with their output.
+BLOCK = re.compile(
+    r"^(?:<!-- file: (?P<file>\S+) -->\n```python|```console)\n(?P<text>.*?)^```$", re.M | re.S
+)
+#: A command that is run, and its output. Other commands install something or change environments.
+STEP = re.compile(
+    r"^\$ (?:~/new/bin/)?(?P<command>(?:mdstorm|grep|python (?!-m)).+)\n(?P<shown>(?:[^$].*\n)*)",
+    re.M,
+)
+
+
+def run(
+    folder: Path, *command: str | Path, scripts: Path = Path(sys.executable).parent
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a folder, with the commands of an environment first on the PATH."""
+    path = f"{scripts}{os.pathsep}{os.environ['PATH']}"
     env = {**without_session(), "PATH": path, "TMPDIR": str(folder), "COLUMNS": "120"}
+    env |= dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), str(scripts / "python"))
     return run_command(*command, cwd=folder, env=env)
+
+
+def follow(page: str, folder: Path) -> list[str]:
+    """Write the files on a page, run its commands, and check the output that it shows.
+
+    Programs are recorded with Petastorm if it is installed, and otherwise with mdstorm.
+    """
+    followed = []
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    for block in BLOCK.finditer(text.replace("file:///tmp", folder.as_uri())):
+        if block["file"]:
+            (folder / block["file"]).write_text(block["text"], "utf-8")
+            continue
+        for command, shown in STEP.findall(block["text"]):
+            followed.append(command)
+            scripts = Path(sys.executable).parent
+            if command.startswith("python record.py") and PETASTORM.exists():
+                scripts = PETASTORM
+            elif command.startswith("python record.py"):
+                command = command.replace("python", "mdstorm run", 1)
+            if not PETASTORM.exists():
+                shown = re.sub(r"petastorm \S+ and (mdstorm \S+)", r"\1 and \1", shown)
+            output = run(folder, "bash", "-c", command, scripts=scripts).stdout
+            assert shown in output, command
+    return followed
 
 
 def test_every_example_is_tested_here_or_is_a_notebook() -> None:
@@ -45,20 +86,17 @@ def numbers(line: str) -> list[float]:
     return [float(found.replace(",", "")) for found in re.findall(r"\d[\d,.]*", line)]
 
 
-def steps(text: str) -> list[tuple[str, str]]:
-    """Return the commands on a page, except installation, and the output shown for each."""
-    blocks = "".join(re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S))
-    found = re.findall(r"^\$ (.+)\n((?:[^$].*\n)*)", blocks, re.M)
-    return [step for step in found if step[0].startswith(("mdstorm", "python train"))]
+@pytest.mark.long
+def test_petastorm_quick_start_commands_print_the_shown_output(tmp_path: Path) -> None:
+    followed = follow("quickstart/petastorm.md", tmp_path)
+    assert len(followed) == 8
+    assert followed[-1].startswith("mdstorm compare")
+    assert (tmp_path / "train.py").read_text("utf-8").startswith("from mdstorm.spark import")
 
 
 @pytest.mark.long
-def test_petastorm_quick_start_commands_print_the_shown_output(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "quickstart" / "petastorm.md").read_text("utf-8")
-    files = re.findall(r"^<!-- file: (\S+) -->\n```python\n(.*?)^```$", text, re.M | re.S)
-    for name, code in files:
-        (tmp_path / name).write_text(code.replace("file:///tmp", tmp_path.as_uri()), "utf-8")
-    assert len(steps(text)) == 5
-    for command, shown in steps(text):
-        assert shown in run(tmp_path, *shlex.split(command)).stdout
-    assert (tmp_path / "train.py").read_text("utf-8").startswith("from mdstorm.spark import")
+def test_commands_of_migration_walkthrough_print_the_shown_output(tmp_path: Path) -> None:
+    folder = shutil.copytree(EXAMPLES / "legacy", tmp_path / "legacy")
+    followed = follow("migrate/walkthrough.md", folder)
+    assert len(followed) == 10
+    assert "petastorm" not in (folder / "requirements.txt").read_text("utf-8")

@@ -49,6 +49,12 @@ def test_relative_links_have_targets(page: Path, target: str) -> None:
     assert not anchor or anchor in map(anchor_of, headings)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_link_texts_are_not_file_names(page: Path) -> None:
+    texts = re.findall(r"\[([^\[\]]+)\]\([^)\s]+\)", prose(page))
+    assert not [text for text in texts if text.strip("`").endswith(".md")]
+
+
 def commands() -> list[str]:
     """Return the mdstorm commands in the console blocks."""
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
