@@ -1,10 +1,8 @@
-"""Human-readable output: sizes, object descriptions and progress.
-
-Progress is shown in a terminal or in the output of a notebook cell.
-"""
+"""Human-readable output: sizes, object descriptions and progress."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -26,19 +24,15 @@ from mdstorm_backend.storage.urls import redact
 __all__ = [
     "Described",
     "Description",
-    "FileProgress",
     "Progress",
-    "ThrottledLine",
+    "ProgressLine",
     "counted",
     "human_bytes",
-    "open_line",
     "progress",
     "shown_url",
 ]
 
-#: Maximum number of table rows in a notebook; a line below them gives the number of hidden rows.
-_MOST_ROWS = 200
-_CELL = ' style="text-align:left"'
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,16 +81,11 @@ class Described:
     def _repr_html_(self) -> str:
         """Return HTML for a notebook: plain tables in the colours of its theme."""
         found = _description(self, full=True)
-        title = f"<p><b>{escape(type(self).__name__)}</b></p>"
-        facts = "".join(_row([name, value], head=1) for name, value in found.facts)
-        parts = [title, _table(facts or _row(list(found.line)))]
-        if found.headings:
-            rows = "".join(_row(row) for row in found.rows[:_MOST_ROWS])
-            head = f"<thead>{_row(found.headings, head=len(found.headings))}</thead>"
-            parts.append(_table(rows, head))
-            if len(found.rows) > _MOST_ROWS:
-                parts.append(f"<p>… and {len(found.rows) - _MOST_ROWS:,} more</p>")
-        return "".join(parts)
+        pairs: Sequence[Sequence[str]] = found.facts or [found.line]
+        facts = "".join(map(_row, pairs))
+        rows = "".join([_row(found.headings, "th"), *map(_row, found.rows)])
+        tables = [f"<table>{inner}</table>" for inner in (facts, rows) if inner]
+        return "".join([f"<p><b>{escape(type(self).__name__)}</b></p>", *tables])
 
 
 def _description(value: Described, *, full: bool) -> Description:
@@ -105,7 +94,7 @@ def _description(value: Described, *, full: bool) -> Description:
         try:
             return value._mdstorm_description(full=in_full)
         except Exception:  # debuggers and logs may show objects whose constructor has failed
-            continue
+            _logger.debug("a %s cannot be described", type(value).__name__, exc_info=True)
     return Description(["cannot be described now"])
 
 
@@ -119,16 +108,9 @@ def _arguments(value: Described) -> Iterator[str]:
             yield f"{name}={shortened(found)}"
 
 
-def _table(rows: str, head: str = "") -> str:
-    return f"<table>{head}<tbody>{rows}</tbody></table>"
-
-
-def _row(cells: Sequence[str], head: int = 0) -> str:
-    tags = ["th"] * head + ["td"] * (len(cells) - head)
-    inner = "".join(
-        f"<{tag}{_CELL}>{escape(str(cell))}</{tag}>" for tag, cell in zip(tags, cells, strict=True)
-    )
-    return f"<tr>{inner}</tr>"
+def _row(cells: Sequence[str], tag: str = "td") -> str:
+    inner = "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in cells)
+    return f"<tr>{inner}</tr>" if cells else ""
 
 
 _UNITS = ("kB", "MB", "GB", "TB", "PB")
@@ -171,12 +153,9 @@ _OFF = frozenset({"off", "0", "false", "no"})
 #: Held while a progress line is shown on the terminal, so that there is only one at a time.
 _terminal = threading.Lock()
 
-#: A progress line that is being shown.
-LiveLine: TypeAlias = "_TerminalLine | _NotebookLine"
-
 
 @contextmanager
-def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgress | None]:
+def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgress]:
     """Show the progress of the work in a ``with`` block, in a terminal or a notebook.
 
     Parameters
@@ -190,215 +169,153 @@ def progress(what: str, unit: str, given: Progress = None) -> Iterator[OnProgres
 
     Yields
     ------
-    callable or None
-        A function to call from any thread with the number of finished items and the total; None
-        if nothing is shown.
+    callable
+        A function to call from any thread with the number of finished items and the total.
     """
     if callable(given):
         yield given
         return
-    line = None if given is False else open_line()
-    if line is None:
-        yield None
-        return
-    shown = ThrottledLine(line, what)
-    last = (0, 0)
-
-    def on_progress(done: int, total: int) -> None:
-        nonlocal last
-        last = (done, total)
-        shown.draw(f"{done:,} of {total:,} {unit}", done, total)
-
-    ended = "stopped after "
-    try:
-        yield on_progress
-        ended = ""
-    finally:
-        shown.close(f"{ended}{last[0]:,} of {last[1]:,} {unit}" if last[1] else "")
+    with ProgressLine(what, shown=given is not False) as line:
+        yield lambda done, total: line.draw(f"{done:,} of {total:,} {unit}", done, total)
 
 
-class FileProgress:
-    """Shows the number and size of written files, if `shown` is True and progress can be shown."""
+class ProgressLine:
+    """A line that shows the progress of some work until it is closed, as at the end of a ``with``.
 
-    def __init__(self, *, shown: bool) -> None:
-        self._files = self._bytes = 0
-        self._line = ThrottledLine(open_line() if shown else None, "Writing MDS shards")
-
-    def add(self, size: int) -> None:
-        """Count a file of `size` bytes."""
-        self._files += 1
-        self._bytes += size
-        self._line.draw(self._text)
-
-    @property
-    def _text(self) -> str:
-        return f"{counted(self._files, 'file')}, {human_bytes(self._bytes)}"
-
-    def close(self) -> None:
-        """End the line."""
-        self._line.close(self._text)
-
-
-class ThrottledLine:
-    """Draws a line at most ten times a second, from any thread, and never raises.
+    It is drawn at most ten times a second, by the threads that call `draw`, and never raises.
+    Nothing is shown if the output is neither a terminal nor a notebook, if the terminal already
+    shows a line, on ranks other than the first, in worker processes, or if `VARIABLE` turns it off.
 
     Parameters
     ----------
-    line : LiveLine or None
-        The line; None shows nothing.
     what : str
         Description of the work, shown at the start of the line.
+    shown : bool
+        Whether to show anything.
+    in_terminal : bool
+        Whether a terminal may show the line.
     """
 
-    def __init__(self, line: LiveLine | None, what: str) -> None:
-        self._line = line
-        self._what = what
+    def __init__(self, what: str, *, shown: bool = True, in_terminal: bool = True) -> None:
+        self._what, self._text = what, ""
         self._begun = time.monotonic()
         self._drawn = self._begun - INTERVAL
         self._lock = threading.Lock()
+        self._view: _TerminalView | _NotebookView | None = None
+        try:
+            if shown:
+                self._view = _open_view(in_terminal=in_terminal)
+        except Exception:  # an error of the display must not stop the work
+            _logger.debug("progress cannot be shown", exc_info=True)
 
-    def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
+    @property
+    def is_shown(self) -> bool:
+        """Whether the line is shown."""
+        return self._view is not None
+
+    def draw(self, text: str, done: int = 0, total: int | None = None) -> None:
         """Show a line of text, unless the previous line was drawn too recently."""
+        self._text = text
         now = time.monotonic()
         if now - self._drawn < INTERVAL or not self._lock.acquire(blocking=False):
             return
         try:
-            if self._line is not None:
+            if self._view is not None:
                 self._drawn = now
-                self._line.draw(f"{self._what}: {text}", done, total)
+                self._view.draw(self._line(), done, total)
         except Exception:  # the terminal may be closed: the work continues without it
-            self._close("")
+            self._end("")
         finally:
             self._lock.release()
 
-    def close(self, text: str = "") -> None:
-        """End the line, with `text` if it is given. May be called more than once."""
+    def close(self, ended: str = "") -> None:
+        """End the line. A notebook keeps it, with `ended` before the latest text."""
         with self._lock:
-            seconds = time.monotonic() - self._begun
-            self._close(f"{self._what}: {text}, {seconds:,.1f} s" if text else "")
+            self._end(self._line(ended))
 
-    def _close(self, text: str) -> None:
-        line, self._line = self._line, None
+    def _end(self, text: str) -> None:
+        view, self._view = self._view, None
         try:
-            if line is not None:
-                line.close(text)
+            if view is not None:
+                view.close(text)
         except Exception:
-            return
+            _logger.debug("progress cannot be shown", exc_info=True)
+
+    def _line(self, ended: str = "") -> str:
+        seconds = f"{time.monotonic() - self._begun:,.0f} s"
+        return f"{self._what}: {ended}{', '.join(filter(None, (self._text, seconds)))}"
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close("stopped after " if kind else "")
 
 
-def open_line(*, in_terminal: bool = True) -> LiveLine | None:
-    """Return a new progress line, or None if no line should be shown.
-
-    No line is shown if the output is neither a terminal nor a notebook, if the terminal already
-    shows one, on ranks other than the first, in worker processes, or if `VARIABLE` turns it off.
-
-    Parameters
-    ----------
-    in_terminal : bool
-        Whether a terminal may show the line.
-    """
-    if os.environ.get(VARIABLE, "").strip().lower() in _OFF:
+def _open_view(*, in_terminal: bool) -> _TerminalView | _NotebookView | None:
+    """Return a place that shows a line; None if no line should be shown."""
+    off = os.environ.get(VARIABLE, "").strip().lower() in _OFF
+    if off or parent_process() is not None:
         return None
-    is_notebook = _is_notebook()
-    if not (is_notebook or (in_terminal and _is_terminal())) or not _is_first():
-        return None
-    try:
-        if is_notebook:
-            return _NotebookLine()
-        if not _terminal.acquire(blocking=False):
-            return None
-        try:
-            return _TerminalLine()
-        except BaseException:
-            _terminal.release()
-            raise
-    except Exception:  # a display error must not stop the work
-        return None
-
-
-def _is_notebook() -> bool:
-    """Whether this process runs an IPython kernel, as notebooks do."""
     ipython: Any = sys.modules.get("IPython")
-    try:
-        return getattr(ipython.get_ipython(), "kernel", None) is not None
-    except AttributeError:  # IPython is not imported, or is being imported
-        return False
-
-
-def _is_terminal() -> bool:
-    try:
-        return sys.stderr.isatty()
-    except (AttributeError, ValueError):  # there is no standard error, or it is closed
-        return False
-
-
-def _is_first() -> bool:
-    """Whether this is the main process of the first rank, the only one that shows progress."""
-    if parent_process() is not None:
-        return False
+    shell = ipython.get_ipython() if hasattr(ipython, "get_ipython") else None
+    is_notebook = getattr(shell, "kernel", None) is not None
+    if not is_notebook and not (in_terminal and sys.stderr is not None and sys.stderr.isatty()):
+        return None
     from mdstorm_backend.order import find_world  # imported only where progress can be shown
 
-    try:
-        return find_world().rank == 0
-    except Exception:  # invalid variables are reported by the code that needs the world
-        return False
+    if find_world().rank != 0:
+        return None
+    if is_notebook:
+        return _NotebookView()
+    return _TerminalView() if _terminal.acquire(blocking=False) else None
 
 
-class _TerminalLine:
-    """A line on standard error, drawn by rich in the caller's thread."""
+class _TerminalView:
+    """A bar on standard error, which rich draws in the caller's thread and removes at the end."""
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn
 
         class Lenient(Console):
             def on_broken_pipe(self) -> None:
                 raise BrokenPipeError  # rich's own method exits the program
 
         self._bar = Progress(
-            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=12),
-            TextColumn("{task.fields[text]}", markup=False),
-            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False),
             console=Lenient(stderr=True),
             transient=True,
             auto_refresh=False,
             redirect_stdout=False,  # otherwise, printed output would go to standard error
         )
+        self._task = self._bar.add_task("", total=None)
         self._bar.start()
-        self._task = self._bar.add_task("", total=None, text="")
 
-    def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a line of text and a bar that shows the completed fraction if the total is known."""
-        what, _, rest = text.partition(": ")
-        self._bar.update(self._task, description=what, text=rest, completed=done or 0, total=total)
-        self._bar.refresh()
+    def draw(self, text: str, done: int, total: int | None) -> None:
+        self._bar.update(self._task, description=text, completed=done, total=total, refresh=True)
 
-    def close(self, text: str = "") -> None:
-        """Remove the line from the terminal. Only notebooks keep `text`."""
+    def close(self, text: str) -> None:
         try:
             self._bar.stop()
         finally:
             _terminal.release()
 
 
-class _NotebookLine:
-    """One output of a notebook cell, updated in place."""
+class _NotebookView:
+    """One output of a notebook cell, updated in place; rich would need ipywidgets for it."""
 
     def __init__(self) -> None:
         display: Any = import_module("IPython.display").display
-        self._since = time.monotonic()
-        self._handle: Any = display(_outputs(""), raw=True, display_id=True)
+        self._output: Any = display(self._shown(""), raw=True, display_id=True)
 
-    def draw(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        seconds = time.monotonic() - self._since
-        self._handle.update(_outputs(f"{text}, {seconds:.0f} s", done, total), raw=True)
+    def draw(self, text: str, done: int, total: int | None) -> None:
+        bar = f'<progress value="{done}" max="{total}"></progress> ' if total else ""
+        self._output.update(self._shown(text, bar), raw=True)
 
-    def close(self, text: str = "") -> None:
-        self._handle.update(_outputs(text), raw=True)
+    def close(self, text: str) -> None:
+        self._output.update(self._shown(text), raw=True)
 
-
-def _outputs(text: str, done: int | None = None, total: int | None = None) -> dict[str, str]:
-    """Return the representations that a notebook displays, by MIME type."""
-    bar = f'<progress value="{done}" max="{total}"></progress> ' if total else ""
-    return {"text/plain": text, "text/html": f"<div>{bar}{escape(text)}</div>"}
+    def _shown(self, text: str, bar: str = "") -> dict[str, str]:
+        return {"text/plain": text, "text/html": f"<div>{bar}{escape(text)}</div>"}

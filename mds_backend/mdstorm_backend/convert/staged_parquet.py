@@ -20,7 +20,8 @@ from mdstorm_backend.errors import DatasetNotFoundError, WriteError
 from mdstorm_backend.format import Schema, plan_types
 from mdstorm_backend.format.values.arrow_types import arrow_type
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.spark import materialization, sessions
+from mdstorm_backend.spark import sessions
+from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.storage import Location
 from mdstorm_backend.write import directories
 
@@ -105,7 +106,7 @@ def materialize_staged(
     try:
         with sessions.session_conf(df.sparkSession, _EXACT_TIMES):
             writer = plain.write.option("parquet.block.size", str(_ROW_GROUP_BYTES))
-            with materialization.write_progress(df.sparkSession, None, "Staging Parquet"):
+            with write_progress(df.sparkSession, None, "Staging Parquet"):
                 write_parquet(writer, staging)
         return convert_parquet(
             _open(staging),

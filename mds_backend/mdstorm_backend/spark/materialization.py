@@ -6,18 +6,17 @@ import logging
 import re
 import secrets
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs import check_destination
 from mdstorm_backend.datasets import Dataset
-from mdstorm_backend.display import ThrottledLine, counted, human_bytes, open_line
-from mdstorm_backend.format import Schema, plan_types, shard_info
+from mdstorm_backend.format import Schema, plan_types
 from mdstorm_backend.spark import sessions
+from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.storage import Location, check_no_secrets
 from mdstorm_backend.write import commit, directories, full_shard, tasks
 
@@ -160,11 +159,12 @@ def run_job(
     session, target = frame.sparkSession, arguments["job"].locations[-1]
     # Columns are renamed, because mapInArrow takes a dot in a column's name for a field access.
     plain = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
-    made = tasks.make_task(task, arguments)
     with (
         sessions.sized_arrow_batches(session, schema),
-        write_progress(session, target, shown=shown),
+        write_progress(session, target, shown=shown) as rows,
     ):
+        job = replace(arguments["job"], rows=rows)
+        made = tasks.make_task(task, {**arguments, "job": job})
         return collect_reports(getattr(plain, by)(made, tasks.REPORT_SCHEMA))
 
 
@@ -313,68 +313,3 @@ def _remove(directory: Location) -> None:
         directory.remove(_DRIVER_NAME)
         directory.remove(tasks.PROBE_NAME)
         directory.remove_directory_if_empty()
-
-
-#: Minimum number of seconds between listings of the directory.
-INTERVAL_SECONDS = 1.0
-#: Maximum share of the time to spend on listings, which may be slow on remote storage.
-_SHARE_OF_LISTING = 0.1
-
-#: A session's first job starts the workers, which may take longer than the rest of the job.
-_NO_SHARDS = "no shards yet: Python is starting"
-
-
-@contextmanager
-def write_progress(
-    session: Any, location: Location | None, what: str = "Writing MDS shards", *, shown: bool = True
-) -> Iterator[None]:
-    """Show the elapsed time of the job that runs in a block, and the shards and bytes written.
-
-    The numbers are counted by listing the directory, which works with every kind of session.
-
-    Parameters
-    ----------
-    session : pyspark.sql.SparkSession
-        The session of the job.
-    location : Location, optional
-        Where shards are written; without it, only the time is shown.
-    what : str
-        Description of the job.
-    shown : bool
-        Whether to show anything.
-    """
-    has_own_bar = sessions.read_conf(session, "spark.ui.showConsoleProgress") == "true"
-    line = open_line(in_terminal=not has_own_bar) if shown else None
-    if line is None:
-        yield
-        return
-    drawn, done = ThrottledLine(line, what), threading.Event()
-
-    def watch() -> None:
-        pause = INTERVAL_SECONDS
-        while not done.wait(pause):
-            begun = time.monotonic()
-            drawn.draw(_written(location) or "Spark is at work")
-            pause = max(INTERVAL_SECONDS, (time.monotonic() - begun) / _SHARE_OF_LISTING)
-
-    thread = threading.Thread(target=watch, name="mdstorm-progress", daemon=True)
-    thread.start()
-    ended = "stopped"
-    try:
-        yield
-        ended = ""
-    finally:
-        done.set()
-        thread.join()
-        drawn.close(ended or _written(location) or "done")
-
-
-def _written(location: Location | None) -> str:
-    """Return the number and size of the written shards as a string; empty if unknown."""
-    if location is None:
-        return ""
-    try:
-        found = [size for name, size in location.list_sizes() if shard_info.parse_shard_name(name)]
-    except Exception:  # executors may write where this process has no access
-        return ""
-    return f"{counted(len(found), 'shard')}, {human_bytes(sum(found))}" if found else _NO_SHARDS

@@ -11,7 +11,14 @@ import pyarrow as pa
 
 from mdstorm_backend import errors
 from mdstorm_backend.base import OwnContext, check_integer
-from mdstorm_backend.display import Described, Description, FileProgress, counted, shown_url
+from mdstorm_backend.display import (
+    Described,
+    Description,
+    ProgressLine,
+    counted,
+    human_bytes,
+    shown_url,
+)
 from mdstorm_backend.format import INDEX_NAME, shard_info, type_plan
 from mdstorm_backend.write import batch_shards, commit, directories, full_shard, sample_shards
 
@@ -132,14 +139,14 @@ class MDSWriter(Described, OwnContext):
         self.column_sizes = full_shard.column_sizes(chosen.values())
         self.keep_local, self.compression = keep_local, compression
         self.hashes, self.size_limit = list(format_.hashes), limit
-        progress = FileProgress(shown=progress_bar)
+        progress = _FileProgress("Writing MDS shards", shown=progress_bar)
         store = full_shard.ShardStore(
             targets.to_write,
             format_,
             "shard",
             max_workers or full_shard.DEFAULT_WORKERS,
             retry or 0,
-            progress.add,
+            progress.add_file,
         )
         store.claim()
         #: All other state is here, so that subclasses may use any other attribute name.
@@ -275,6 +282,17 @@ class MDSWriter(Described, OwnContext):
             self._mdstorm.abandon()
 
 
+class _FileProgress(ProgressLine):
+    """Shows the number and size of written files."""
+
+    files = size = 0
+
+    def add_file(self, size: int) -> None:
+        self.files += 1
+        self.size += size
+        self.draw(f"{counted(self.files, 'file')}, {human_bytes(self.size)}")
+
+
 @dataclass
 class Writing:
     """The state of an `MDSWriter`: the shards and the threads that store them.
@@ -287,7 +305,7 @@ class Writing:
         Settings of all shards.
     store : ShardStore
         Stores full shards.
-    progress : FileProgress
+    progress : ProgressLine
         Shows the files that were written.
     shards : SampleShards or TableShards or None
         Collects samples or Arrow tables; None until the first of them is written.
@@ -298,7 +316,7 @@ class Writing:
     columns: Mapping[str, str] | None
     format_: full_shard.ShardFormat
     store: full_shard.ShardStore
-    progress: FileProgress
+    progress: ProgressLine
     shards: sample_shards.SampleShards | TableShards | None = None
     state: Literal["open", "finished", "abandoned"] = "open"
 

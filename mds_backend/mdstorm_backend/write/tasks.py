@@ -96,6 +96,8 @@ class PartitionJob:
         Whether each partition has its own subdirectory; see `directory_name`.
     max_workers, retry : int
         Threads per task, and retries when writing a file.
+    rows : pyspark.Accumulator, optional
+        Counts the rows of finished tasks.
     """
 
     name: str
@@ -104,6 +106,7 @@ class PartitionJob:
     by_partition: bool = False
     max_workers: int = 1
     retry: int = directories.DEFAULT_RETRY
+    rows: Any = None
 
     def write(
         self,
@@ -143,9 +146,12 @@ class PartitionJob:
             for row in rows:
                 shards.write(row)
             shards.flush()
+            reports = store.finish()
+            if self.rows is not None:
+                self.rows.add(sum(report.info.samples for report in reports))
             return [
                 json.dumps({"partition": partition, "sequence": sequence, **report.to_json()})
-                for sequence, report in enumerate(store.finish())
+                for sequence, report in enumerate(reports)
             ]
         except BaseException:
             store.remove_all()

@@ -47,13 +47,6 @@ def test_html_is_escaped_and_uncoloured() -> None:
     assert "color" not in html
 
 
-def test_long_table_states_how_many_rows_are_omitted() -> None:
-    rows = [[f"{number}"] for number in range(1203)]
-    html = Told(lambda _: Description(["x"], [], ["n"], rows))._repr_html_()
-    assert html.count("<td") == 1 + 200
-    assert "… and 1,003 more" in html
-
-
 def test_repr_raises_no_error_if_the_description_fails() -> None:
     def fails(full: bool) -> Description:
         raise OSError("closed")

@@ -16,7 +16,8 @@ from IPython.utils.capture import RichOutput, capture_output
 from tests.mds_backend.conftest import Terminal
 from tests.mds_backend.small_datasets import write_ints
 
-from mdstorm_backend.display import FileProgress, open_line, progress
+from mdstorm_backend import MDSWriter
+from mdstorm_backend.display import ProgressLine, human_bytes, progress
 from mdstorm_backend.maintenance import verify
 
 _ROOT = Path(__file__).parents[3]
@@ -37,8 +38,7 @@ def new_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def work(given: Any = None) -> None:
     with progress("Counting", "things", given) as on_progress:
         for done in (1, 2, 3):
-            if on_progress is not None:
-                on_progress(done, 3)
+            on_progress(done, 3)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,6 @@ def test_progress_bar_is_erased_when_work_ends(monkeypatch: pytest.MonkeyPatch) 
     terminal = new_terminal(monkeypatch)
     threads = threading.active_count()
     with progress("Counting", "things") as on_progress:
-        assert on_progress is not None
         on_progress(1, 3)
         assert "1 of 3 things" in terminal.getvalue()
         assert threading.active_count() == threads
@@ -71,11 +70,10 @@ def test_nested_progress_bar_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new_terminal(monkeypatch)
-    with progress("Outer", "things"):
-        assert open_line() is None
-    line = open_line()
-    assert line is not None
-    line.close()
+    with ProgressLine("Outer"), ProgressLine("Inner") as inner:
+        assert not inner.is_shown
+    with ProgressLine("Next") as line:
+        assert line.is_shown
 
 
 def test_progress_callback_replaces_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,30 +102,34 @@ def test_progress_is_hidden_by_environment_variable_and_on_nonzero_ranks(
     assert "3 of 3 things" in terminal.getvalue()
 
 
-def show_files(*, wanted: bool) -> None:
-    shown = FileProgress(shown=wanted)
-    shown.add(3_000_000)
-    shown.add(4_000_000)
-    shown.close()
-    shown.close()
+def write_files(folder: Path, *, shown: bool) -> None:
+    columns = {"id": "int64"}
+    with MDSWriter(
+        columns=columns, out=str(folder), size_limit=300, progress_bar=shown, max_workers=1
+    ) as writer:
+        for number in range(100):
+            writer.write({"id": number})
 
 
-def test_progress_bar_shows_files_and_bytes_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_shows_files_and_bytes_on_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     terminal = new_terminal(monkeypatch)
-    show_files(wanted=False)
+    write_files(tmp_path / "quiet", shown=False)
     assert terminal.getvalue() == ""
-    show_files(wanted=True)
-    assert "2 files, 7.0 MB" in terminal.getvalue()
+    write_files(tmp_path / "shown", shown=True)
+    sizes = [file.stat().st_size for file in (tmp_path / "shown").iterdir()]
+    assert f"{len(sizes)} files, {human_bytes(sum(sizes))}" in terminal.getvalue()
 
 
 @pytest.mark.parametrize("stream", [io.StringIO(), None])
 def test_progress_writes_nothing_to_logs(
-    stream: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sys, "stderr", stream)
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, logger="mdstorm_backend.display"):
         work()
-        show_files(wanted=True)
+        write_files(tmp_path / "it", shown=True)
     assert stream is None or stream.getvalue() == ""
     assert not caplog.records
 
@@ -141,7 +143,6 @@ def test_broken_terminal_does_not_stop_work_with_progress_bar(
         raise BrokenPipeError
 
     with progress("Counting", "things") as on_progress:
-        assert on_progress is not None
         monkeypatch.setattr(terminal, "write", broken)
         on_progress(1, 3)
         on_progress(2, 3)
@@ -168,7 +169,6 @@ def test_progress_in_a_notebook_updates_one_output(folder: Path) -> None:
 def test_notebook_shows_the_item_at_which_failed_work_stopped() -> None:
     def fail() -> None:
         with progress("Counting", "things") as on_progress:
-            assert on_progress is not None
             on_progress(2, 3)
             raise ValueError("why")
 

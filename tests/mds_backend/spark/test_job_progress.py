@@ -1,5 +1,6 @@
-"""The progress line is shown only on terminals."""
+"""The progress line of a job shows its tasks, rows and bytes, and only on terminals."""
 
+import re
 import sys
 import threading
 from pathlib import Path
@@ -12,8 +13,8 @@ from tests.mds_backend import conftest
 
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import open_dataset
-from mdstorm_backend.spark import materialization, materialize
-from mdstorm_backend.spark.materialization import write_progress
+from mdstorm_backend.spark import job_progress, materialize
+from mdstorm_backend.spark.job_progress import write_progress
 from mdstorm_backend.storage import Location
 
 
@@ -36,8 +37,38 @@ def watchers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "mdstorm-progress"]
 
 
-def session(**conf: str) -> Any:
-    return SimpleNamespace(conf=SimpleNamespace(get=lambda key, default: conf.get("bar", default)))
+def session(bar: str = "false", **attributes: Any) -> Any:
+    conf = SimpleNamespace(get=lambda key, default: bar)
+    return SimpleNamespace(conf=conf, **attributes)
+
+
+class Context:
+    """A Spark context in which a job of another thread is done, and a job of this one begins."""
+
+    def __init__(self, failed: int = 0) -> None:
+        self.jobs = [3]
+        self.stages = {
+            6: SimpleNamespace(  # skipped
+                numTasks=8, numActiveTasks=0, numCompletedTasks=0, numFailedTasks=0
+            ),
+            7: SimpleNamespace(
+                numTasks=40, numActiveTasks=2, numCompletedTasks=3, numFailedTasks=failed
+            ),
+            8: None,  # not known yet
+        }
+
+    def accumulator(self, value: int) -> Any:
+        return SimpleNamespace(value=value)
+
+    def getLocalProperty(self, name: str) -> str:  # noqa: N802
+        return name
+
+    def statusTracker(self) -> Any:  # noqa: N802
+        return SimpleNamespace(
+            getJobIdsForGroup={"spark.jobGroup.id": self.jobs}.__getitem__,
+            getJobInfo={4: SimpleNamespace(stageIds=[6, 7, 8]), 5: None}.__getitem__,
+            getStageInfo=self.stages.__getitem__,
+        )
 
 
 @pytest.fixture
@@ -50,7 +81,7 @@ def location(tmp_path: Path) -> Location:
 
 @pytest.fixture(autouse=True)
 def _quick_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(materialization, "INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(job_progress, "INTERVAL_SECONDS", 0.01)
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -60,7 +91,7 @@ def refused(self: Location) -> Any:
 
 @pytest.mark.parametrize(
     ("place", "shown"),
-    [("full", "2 shards, 3.0 MB"), ("empty", "no shards yet"), ("refused", "Spark is at work")],
+    [("full", "2 shards, 3.0 MB"), ("empty", ": 0 shards"), ("refused", "Spark is at work")],
 )
 def test_terminal_shows_shards_and_bytes_while_job_is_running(
     place: str, shown: str, location: Location, monkeypatch: pytest.MonkeyPatch
@@ -75,6 +106,42 @@ def test_terminal_shows_shards_and_bytes_while_job_is_running(
         assert watchers()
         assert terminal.drawn.wait(timeout=60)
     assert not watchers()
+
+
+@pytest.mark.parametrize(
+    ("failed", "shown"), [(0, ": 3 of 40 tasks, 2 shards, "), (5, ": 3 of 40 tasks, 5 failed, ")]
+)
+def test_terminal_shows_tasks_of_the_jobs_latest_stage(
+    failed: int, shown: str, location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context = Context(failed)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal(awaited=shown))
+    with write_progress(session(sparkContext=context), location):
+        context.jobs += [4, 5]
+        assert terminal.drawn.wait(timeout=60)
+
+
+def test_terminal_shows_rates_of_counted_rows_and_written_bytes(
+    location: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal(awaited=" rows/s, "))
+    with write_progress(session(sparkContext=Context()), location) as rows:
+        rows.value += 1_000_000
+        assert terminal.drawn.wait(timeout=60)
+    assert re.search(r"MB, [\d,]+ rows/s, [\d.,]+ [kMGT]B/s, \d+ s", terminal.getvalue())
+
+
+@runs_python_on_executors
+def test_spark_counts_the_rows_and_tasks_of_the_job(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not hasattr(type(spark), "sparkContext"):
+        pytest.skip("Spark Connect counts neither")
+    monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 0.0)
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    materialize(spark.range(1000, numPartitions=3), str(tmp_path / "out"))
+    assert ": 3 of 3 tasks, 3 shards, " in terminal.getvalue()
+    assert " rows/s, " in terminal.getvalue()
 
 
 @pytest.mark.parametrize("shown", [True, False])
