@@ -46,15 +46,6 @@ _EXACT_TIMES = {
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
 }
 
-#: Error messages from Hadoop's file systems for directories that they cannot write to.
-_CANNOT_WRITE = (
-    "AccessControlException",
-    "AccessDenied",
-    "Mkdirs failed to create",
-    "Permission denied",
-    "Read-only file system",
-)
-_NO_FILE_SYSTEM = ("No FileSystem for scheme",)
 _ANOTHER_DIRECTORY = (
     "Choose another directory as staging_dir_url, one that Spark can write to and this process "
     "can read under the same URL"
@@ -91,8 +82,8 @@ def materialize_staged(
     InvalidArgumentError
         If an argument has an invalid value, or the frame has no columns or repeated names.
     WriteError
-        If the directory cannot be written, or already holds a dataset; if Spark cannot write to the
-        staging directory, or some executors write to a different disk at the same path.
+        If the directory cannot be written, or already holds a dataset, or if some executors write
+        to a different disk at the same path. A job that fails raises Spark's own error.
     """
     schema = plan_types(df.schema.jsonValue()["fields"], dtype, decimals)
     staging = _new_directory(staging_dir_url)
@@ -145,21 +136,12 @@ def _check_shared(session: SparkSession, directory: Location) -> None:
 
 
 def write_parquet(writer: DataFrameWriter, staging: Location) -> None:
-    """Write Parquet files with Spark; errors suggest a different staging directory."""
+    """Write Parquet files with Spark; a failure is Spark's own error, after a line in the log."""
     try:
         writer.parquet(sessions.spark_url(staging.url))
-    except Exception as error:  # each kind of session raises its own errors
-        name = staging.url.rpartition("/")[2]
-        scheme = f'"{staging.url.partition(":")[0]}"'
-        reason = sessions.reason_among(error, scheme, _NO_FILE_SYSTEM) or sessions.reason_among(
-            error, name, _CANNOT_WRITE
-        )
-        if not reason:
-            raise
-        _logger.debug("Spark could not write to %s", staging.url, exc_info=True)
-        raise WriteError(
-            f"Spark cannot write Parquet to {staging.url} ({reason}). {_ANOTHER_DIRECTORY}"
-        ) from None
+    except Exception:  # each kind of session raises its own errors
+        _logger.error("Spark could not write Parquet to %s. %s", staging.url, _ANOTHER_DIRECTORY)
+        raise
 
 
 def _open(staging: Location) -> ParquetDataset:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import each, map_files
+from mdstorm_backend.cache import download
 from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.display import Progress, progress
-from mdstorm_backend.format import Column, Schema, as_arrow, compression, layout, stored_schema
+from mdstorm_backend.format import Column, Schema, as_arrow, layout
+from mdstorm_backend.format.compression import HASH_NAMES
 from mdstorm_backend.format.index import INDEX_NAME, FileInfo, ShardInfo
 from mdstorm_backend.read import late, mds_shard
 from mdstorm_backend.storage import Buffer, Location
@@ -132,23 +134,17 @@ def verify(
         return VerifyReport(location.url, quick, 0, 0, 0, (Problem(INDEX_NAME, problem),))
     location, shards = dataset.location, dataset.index.shards
     problems, notes = _check_files(location, shards)
-    nulls: Counter[str] = Counter()
-    null_elements: Counter[str] = Counter()
+    checks: list[_ShardCheck] = []
     if not quick:
         damaged = {problem.file for problem in problems}
         left = [shard for shard in shards if shard.stored.basename not in damaged]
-        noted: dict[str, Problem] = {}
         with progress("Checking shards", "shards", on_progress) as shown:
-            for check in each(lambda s: _ShardCheck.of(location, schema, s), left, threads, shown):
-                problems += check.problems
-                nulls.update(check.null_counts)
-                null_elements.update(check.element_null_counts)
-                for note in check.notes:
-                    noted.setdefault(note.problem, note)
-        notes += noted.values()
+            checks += each(lambda s: _ShardCheck(location, schema, s), left, threads, shown)
+        problems += [Problem(check.name, text) for check in checks for text in check.problems]
+        noted = {text: Problem(check.name, text) for check in checks[::-1] for text in check.notes}
+        notes += reversed(noted.values())
         if not problems:
-            wrong = _wrong_counts(dataset, nulls, null_elements)
-            problems += [Problem(INDEX_NAME, text) for text in wrong]
+            problems += [Problem(INDEX_NAME, text) for text in _wrong_counts(dataset, checks)]
     return VerifyReport(
         url=location.url,
         quick=quick,
@@ -172,64 +168,54 @@ def _schema(dataset: Dataset) -> Schema:
 
 
 def _check_files(
-    location: Location, shards: Iterable[ShardInfo]
+    location: Location, shards: Sequence[ShardInfo]
 ) -> tuple[list[Problem], list[Problem]]:
     """Check that every file exists with its recorded size, and find shards not in the index."""
-    expected = {shard.stored.basename: shard.stored.bytes for shard in shards}
-    listed: dict[str, int | None] = {}
+    stated = {shard.stored.basename: shard.stored.bytes for shard in shards}
+    sizes: dict[str, int | None] = {}
     with suppress(NotImplementedError, OSError):  # for example, HTTP servers cannot list files
-        listed.update(location.list_sizes())
-    unlisted = [name for name in expected if name not in listed]
-    sizes = {**listed, **dict(zip(unlisted, map_files(location.size, unlisted), strict=True))}
-    problems = [
-        Problem(
-            name,
-            "is missing"
-            if sizes[name] is None
-            else f"holds {sizes[name]} bytes, but the index records {size}",
-        )
-        for name, size in expected.items()
-        if sizes[name] != size
-    ]
+        sizes.update(location.list_sizes())
     known = {file.basename for s in shards for file in (s.raw_data, s.zip_data) if file}
-    notes = [
-        Problem(name, "is not in the index")
-        for name in listed
-        if name not in known and (name.endswith(".mds") or name.rpartition(".")[0].endswith(".mds"))
-    ]
+    stray = [name for name in sizes if ".mds" in (name[-4:], name.rpartition(".")[0][-4:])]
+    notes = [Problem(name, "is not in the index") for name in stray if name not in known]
+    sizes = sizes or dict(zip(stated, map_files(location.size, list(stated)), strict=True))
+    problems = []
+    for name, size in stated.items():
+        if (found := sizes.get(name)) is None:
+            problems.append(Problem(name, "is missing"))
+        elif found != size:
+            problems.append(Problem(name, f"holds {found} bytes, but the index records {size}"))
     return problems, notes
 
 
-def _wrong_counts(
-    dataset: Dataset, nulls: Counter[str], null_elements: Counter[str]
-) -> Iterator[str]:
+def _wrong_counts(dataset: Dataset, checks: Sequence[_ShardCheck]) -> Iterator[str]:
     """Yield a description of each count in the index that is missing or contradicts the shards."""
+    nulls, null_elements = Counter[str](), Counter[str]()
+    for check in checks:
+        nulls.update(check.null_counts)
+        null_elements.update(check.element_null_counts)
     extra = dataset.index.extra
     if not extra.get("columns"):
-        hidden = sorted({*nulls, *null_elements})
-        if hidden:
+        if hidden := sorted({*nulls, *null_elements}):
             yield (
                 f"does not record the nulls in {hidden}: another program has rewritten it. "
                 "Restore it with 'mdstorm reindex --force'"
             )
         return
-    stated = extra.get("num_rows", len(dataset))
-    if stated != len(dataset):
-        yield f"counts {stated} rows, but its shards hold {len(dataset)}"
+    counts = [("rows", extra.get("num_rows", len(dataset)), len(dataset))]
     for column in dataset.schema:
-        for what, count, found in (
-            ("nulls", column.null_count, nulls[column.name]),
-            ("null elements", column.element_null_count, null_elements[column.name]),
-        ):
-            if count != found:
-                yield (
-                    f"counts {count} {what} in column {column.name!r}, but its shards hold {found}"
-                )
+        what = f"in column {column.name!r}"
+        counts.append((f"nulls {what}", column.null_count, nulls[column.name]))
+        elements = column.element_null_count, null_elements[column.name]
+        counts.append((f"null elements {what}", *elements))
+    for what, stated, found in counts:
+        if stated != found:
+            yield f"counts {stated} {what}, but its shards hold {found}"
 
 
 @dataclass
 class _ShardCheck:
-    """The check of one shard, and its findings.
+    """The findings about one shard, which is read whole and checked against the index.
 
     Attributes
     ----------
@@ -239,7 +225,7 @@ class _ShardCheck:
         Schema of the dataset.
     info : ShardInfo
         Index entry of the shard.
-    problems, notes : list of Problem
+    problems, notes : list of str
         As in `VerifyReport`; some may be listed twice.
     null_counts, element_null_counts : dict of str to int
         Nulls according to the bitmaps in the header.
@@ -248,159 +234,83 @@ class _ShardCheck:
     location: Location
     schema: Schema
     info: ShardInfo
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[Problem] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     null_counts: dict[str, int] = field(default_factory=dict)
     element_null_counts: dict[str, int] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, location: Location, schema: Schema, info: ShardInfo) -> _ShardCheck:
-        """Read a whole shard and check it against the index and the format."""
-        check = cls(location, schema, info)
-        try:
-            data = location.read(info.stored.basename)
-        except FileNotFoundError:
-            check._add("is missing")
-        else:
-            check._check_file(info.stored, data, "")
-            raw = check._decompress(data)
-            if raw is not None:
-                check._check_content(raw)
-        return check
+    def __post_init__(self) -> None:
+        with self._collected():
+            self._check()
+
+    @property
+    def name(self) -> str:
+        """Name of the stored file."""
+        return self.info.stored.basename
 
     @property
     def _url(self) -> str:
-        return self.location.file_url(self.info.stored.basename)
+        return self.location.file_url(self.name)
 
-    def _add(self, problem: str) -> None:
-        self.problems.append(Problem(self.info.stored.basename, problem))
-
-    def _add_error(self, error: errors.MDStormError) -> None:
-        text = str(error).removeprefix(f"{self._url} ")
-        self._add(text.replace(f" of {self._url} ", " "))
-
-    def _note(self, text: str) -> None:
-        self.notes.append(Problem(self.info.stored.basename, text))
-
-    def _check_file(self, file: FileInfo, data: Buffer, what: str) -> None:
-        """Compare the size and every recorded hash of a file with its content."""
-        if len(data) != file.bytes:
-            self._add(f"{what}holds {len(data)} bytes, but the index records {file.bytes}")
-            return
-        for name, stated in file.hashes.items():
-            if name not in compression.HASH_NAMES:
-                self._note(f"its hash {name!r} is unknown and was not checked")
-                continue
-            try:
-                found = compression.digest(name, [data])
-            except errors.MissingDependencyError as error:
-                self._note(f"its hash {name!r} was not checked: {error}")
-                continue
-            if found != stated.lower():
-                self._add(f"{what}has the {name} {found}, but the index records {stated}")
-        unstated = sorted(set(self.info.hashes) - set(file.hashes))
-        if unstated:
-            names = ", ".join(unstated)
-            self._add(f"{what}has no {names} in the index, although its 'hashes' names {names}")
-
-    def _decompress(self, data: Buffer) -> Buffer | None:
-        if self.info.compression is None:
-            return data
+    @contextmanager
+    def _collected(self, what: str = "") -> Iterator[None]:
+        """Collect the error of a block: a note if it could not be checked, otherwise a problem."""
         try:
-            return compression.decompress(self.info.compression, data, self.info.raw_data.bytes)
-        except (OSError, ValueError) as error:
-            self._add(f"cannot be decompressed as {self.info.compression} ({error})")
-            return None
-
-    def _check_content(self, raw: Buffer) -> None:
-        if self.info.zip_data is not None:
-            self._check_file(self.info.raw_data, raw, "decompressed, it ")
-        try:
-            schema = _own_schema(self.schema, self.info)
-            shard = mds_shard.MDSShard(raw, self.info, schema, url=self._url)
-            self._check_header(raw)
-            self.null_counts = shard.validity.null_counts
-            self.element_null_counts = shard.validity.element_null_counts
+            yield
+        except errors.MissingDependencyError as error:
+            self.notes.append(f"{what}was not checked: {error}")
+        except FileNotFoundError:
+            self.problems.append("is missing")
+        except (errors.CredentialsError, errors.StorageError):
+            raise
         except errors.MDStormError as error:
-            self._add_error(error)
-        else:
-            self._check_values(shard)
+            text = str(error).removeprefix(f"{self._url} ")
+            self.problems.append(text.replace(f" of {self._url} ", " "))
 
-    def _check_header(self, raw: Buffer) -> None:
-        """Compare the header with the index."""
-        stated = self.info.to_json()
-        _, header = layout.read_header(raw, url=self._url)
+    def _check(self) -> None:
+        info = self.info
+        raw = data = self.location.read(self.name)
+        self._check_content(info.stored, data)
+        if info.zip_data is not None:
+            raw = download.decompressed(info, data, self._url)
+            self._check_content(info.raw_data, raw)
+        shard = mds_shard.MDSShard(raw, info, self.schema, url=self._url)
+        stated, (_, header) = info.to_json(), layout.read_header(raw, url=self._url)
         for key in _REPEATED:
             if key in header and (header[key] or None) != (stated[key] or None):
-                self._add(
-                    f"has {key} {layout.shown_json(header[key])} in its header, and "
-                    f"{layout.shown_json(stated[key])} in the index"
-                )
-        columns = header.get("mdstorm", {}).get("columns")
-        if columns:
-            try:
-                described = stored_schema.parse_columns(columns)
-            except (KeyError, TypeError, ValueError) as error:
-                self._add(f"has an unreadable schema in its header ({error})")
-                return
-            if any(column.spark_type is not None for column in self.schema):
-                ours, theirs = (
-                    [(c.name, c.encoding, c.spark_type, c.nullable) for c in columns]
-                    for columns in (self.schema, described)
-                )
-                if ours != theirs:
-                    self._add("has another schema in its header than the index")
+                ours, theirs = layout.shown_json(header[key]), layout.shown_json(stated[key])
+                self.problems.append(f"has {key} {ours} in its header, and {theirs} in the index")
+        self.null_counts = shard.validity.null_counts
+        self.element_null_counts = shard.validity.element_null_counts
+        for column in self.schema:
+            with self._collected(f"column {column.name!r} "):
+                self._decode(shard, column)
 
-    def _check_values(self, shard: mds_shard.MDSShard) -> None:
-        columns = [column for column in shard.schema if self._is_decodable(column)]
-        try:
-            self._decode(shard, columns)
-        except errors.MDStormError:
-            # One column at a time, so that a damaged one does not hide problems in the others.
-            for column in columns:
-                try:
-                    self._decode(shard, [column])
-                except errors.MissingDependencyError as error:
-                    self._note(f"column {column.name!r} was not decoded: {error}")
-                except errors.MDStormError as error:
-                    self._add_error(error)
+    def _check_content(self, file: FileInfo, data: Buffer) -> None:
+        """Compare the size and every recorded hash of a file with its content."""
+        for name in sorted(file.hashes.keys() - HASH_NAMES):
+            self.notes.append(f"its hash {name!r} is unknown and was not checked")
+        for known in (None, *sorted(file.hashes.keys() & HASH_NAMES)):
+            with self._collected(f"its hash {known!r} "):
+                download.check_content(file, data, known, self._url)
 
-    def _is_decodable(self, column: Column) -> bool:
-        if column.name not in self.info.column_names:
-            self._add(f"has no column {column.name!r}, which other shards have")
-            return False
-        encoding = column.parsed_encoding
-        if encoding.is_opaque:
-            self._add(
-                f"holds column {column.name!r} in {encoding.described}, which cannot be decoded"
+    def _decode(self, shard: mds_shard.MDSShard, column: Column) -> None:
+        """Decode every value of a column, one chunk of rows at a time."""
+        name = column.name
+        own = dict(zip(shard.layout.names, shard.layout.encodings, strict=True))
+        encoding = own.get(name, column.parsed_encoding)
+        if encoding.is_unsafe:
+            self.notes.append(
+                f"column {name!r} was not decoded: {column.encoding!r} is only safe to load if you "
+                "trust it"
             )
-        elif encoding.is_unsafe:
-            self._note(
-                f"column {column.name!r} was not decoded: {column.encoding!r} is only safe to "
-                "load if you trust it"
-            )
-        return not (encoding.is_opaque or encoding.is_unsafe)
-
-    def _decode(self, shard: mds_shard.MDSShard, columns: list[Column]) -> None:
-        """Decode every value of some columns, one chunk of rows at a time."""
-        names = [column.name for column in columns]
+            return
         size = max(1, self.info.samples * _CHUNK_BYTES // max(self.info.raw_data.bytes, 1))
         for start in range(0, self.info.samples, size):
             rows = np.arange(start, min(start + size, self.info.samples))
-            batch = shard.read(rows, names, exact_nulls=True)
-            for column in columns:
-                if column.is_late:
-                    decode = late.object_decoder(column.parsed_encoding, column, self._url, "array")
-                    for value in as_arrow(batch[column.name]).to_pylist():
-                        if value is not None:
-                            decode(value)
-
-
-def _own_schema(schema: Schema, info: ShardInfo) -> Schema:
-    """Return the schema with this shard's encodings; columns with a Spark type are unchanged."""
-    own = Schema.from_shards([info])
-    return schema.with_columns(
-        replace(column, encoding=own[column.name].encoding, length=own[column.name].length)
-        for column in schema
-        if column.spark_type is None and column.name in own
-    )
+            values = shard.read(rows, [name], exact_nulls=True)[name]
+            if column.is_late:
+                decode = late.object_decoder(encoding, column, self._url, "array")
+                for value in as_arrow(values).to_pylist():
+                    if value is not None:
+                        decode(value)

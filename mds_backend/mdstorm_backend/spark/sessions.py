@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
@@ -229,21 +229,6 @@ def short_reason(error: Exception, *, longest: int = _LONGEST) -> str:
         return raised[-1][:longest]
     first = next((line for line in lines if line), "")
     return f"{type(error).__name__}: {first}"[:longest]
-
-
-def reason_among(error: Exception, name: str, texts: Iterable[str]) -> str:
-    """Return the line of an error, or of its Java causes, with `name` and one of `texts`.
-
-    Anything that Java puts before its message, such as a class name, is cut off. The result is
-    empty if there is no such line.
-    """
-    for line in _text(error).splitlines():
-        for text in texts:
-            if name in line and text in line:
-                found = line.index(text)
-                start = max(line.rfind(end, 0, found) for end in (": ", ") "))  # after a class name
-                return line[start + 2 if start >= 0 else 0 :].strip()[:_LONGEST]
-    return ""
 
 
 def _condition(error: Exception) -> str:

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import traceback
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -237,21 +236,20 @@ def test_failed_staging_leaves_no_files(spark: Any, cache_dir: Path, set_conf: A
 
 @pytest.mark.parametrize(
     ("staging", "reason"),
-    [
-        ("driveronly:///x", 'No FileSystem for scheme "driveronly"'),
-        ("file:///proc/x", "Mkdirs failed to create file:/proc/x/"),
-    ],
+    [("driveronly:///x", "No FileSystem for scheme"), ("file:///proc/x", "Mkdirs failed")],
 )
-def test_unwritable_staging_dir_error_includes_reason_without_stack_trace(
-    spark: Any, tmp_path: Path, driver_only: str, staging: str, reason: str
+def test_unwritable_staging_dir_raises_error_of_spark_and_logs_remedy(
+    spark: Any,
+    tmp_path: Path,
+    driver_only: str,
+    staging: str,
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    with pytest.raises(
-        errors.WriteError, match="Choose another directory as staging_dir_url"
-    ) as caught:
+    with pytest.raises(Exception, match=reason):
         materialize_staged(spark.range(3), f"{tmp_path}/mds", staging)
-    assert f"cannot write Parquet to {staging}/_mdstorm_staging_" in str(caught.value)
-    assert f"({reason}" in str(caught.value)
-    assert "java" not in "".join(traceback.format_exception(caught.value))
+    assert f"could not write Parquet to {staging}/_mdstorm_staging_" in caplog.text
+    assert "Choose another directory as staging_dir_url" in caplog.text
     assert list(tmp_path.iterdir()) == []
 
 

@@ -137,7 +137,7 @@ def test_columns_with_other_encodings_are_read_if_class_is_unregistered(
     assert batch["n"].tolist() == list(range(ROWS))
     (first, *_) = StreamingDataset(local=url, batch_size=8, columns=["n"])
     assert first == {"n": 0}
-    assert any("cannot be decoded" in problem.problem for problem in verify(url).problems)
+    assert any("register_encoding" in problem.problem for problem in verify(url).problems)
 
 
 def test_other_columns_of_arrow_data_are_read_if_class_is_unregistered(tmp_path: Path) -> None:

@@ -116,16 +116,9 @@ def test_verify_checks_raw_and_compressed_hashes_regardless_of_case(tmp_path: Pa
     damage.change_index(directory, change)
     found = problems(verify(str(directory)))
     assert {file for file, _ in found} == {shard_files(directory)[0].name}
-    assert [problem.split(" ")[:5] for _, problem in found] == [
-        ["decompressed,", "it", "has", "the", name] for name in ("sha1", "xxh64")
+    assert [problem.split(" ")[:3] for _, problem in found] == [
+        ["has", "the", name] for name in ("sha1", "xxh64")
     ]
-
-
-def test_hash_listed_without_a_value_is_reported(tmp_path: Path) -> None:
-    write_numbers(tmp_path, 1)
-    damage.change_index(tmp_path, lambda index: index["shards"][0].update(hashes=["sha1"]))
-    ((_, problem),) = problems(verify(str(tmp_path)))
-    assert problem == "has no sha1 in the index, although its 'hashes' names sha1"
 
 
 def test_unknown_hash_is_reported_once_for_all_shards(tmp_path: Path) -> None:
@@ -154,8 +147,6 @@ def test_unknown_hash_is_reported_once_for_all_shards(tmp_path: Path) -> None:
         (lambda data: data.replace(b'"int64"', b'"int32"', 1), 'has column_encodings ["int32", '),
         (lambda data: data.replace(b'"version": 2}', b'"version": 3}', 1), "has version 3 in its"),
         (lambda data: data.replace(b'"count": 4', b'"count": 5', 1), "null bitmaps"),
-        (lambda data: data.replace(b'"string"', b'"binary"', 1), "unreadable schema in its header"),
-        (lambda data: data.replace(b'"name": "z"', b'"name": "y"'), "another schema in its header"),
         (lambda data: data.replace(b"xyz", b"\xff\xfe\xff"), "cannot be decoded"),
         (lambda data: data.replace(b'{"a":1}', b'{"a":1['), "cannot be decoded"),
     ],
@@ -193,19 +184,6 @@ def test_verify_reports_the_column_of_a_damaged_image(tmp_path: Path) -> None:
     ((name, problem),) = problems(verify(str(directory)))
     assert name == file.name
     assert problem.startswith("column 'p' holds a value that cannot be decoded as png")
-
-
-def test_column_with_different_types_in_two_shards_is_not_a_problem(tmp_path: Path) -> None:
-    """No reader can join text in one shard with numbers in another, but both shards are valid."""
-    write_dataset(tmp_path / "a", {"x": ["text"]}, {"x": "string"})
-    write_dataset(tmp_path / "b", {"x": [1]}, {"x": "long"})
-    shards = []
-    for name in "ab":
-        (shard,) = json.loads((tmp_path / name / "index.json").read_bytes())["shards"]
-        shard["raw_data"]["basename"] = f"{name}/{shard['raw_data']['basename']}"
-        shards.append(shard)
-    (tmp_path / "index.json").write_text(json.dumps({"shards": shards, "version": 2}))
-    assert verify(str(tmp_path)).problems == ()
 
 
 def test_counts_that_do_not_match_the_shards_are_index_problems(tmp_path: Path) -> None:
