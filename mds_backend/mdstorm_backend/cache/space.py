@@ -148,34 +148,28 @@ def _described(directory: CacheDirectory) -> CachedDataset:
 
 
 def _clear(directory: CacheDirectory) -> int:
-    records = directory.records()
-    made = {
-        os.path.dirname(directory.file(name)) for path in records for name in Record.at(path).files
-    }
-    removed = sum(evict(directory, path) for path in records)
+    made: set[str] = set()
+    removed = 0
+    for path in directory.records():
+        if (lock := try_lock(path)) is not None:
+            with lock:
+                files = Record.from_bytes(lock.read()).files
+                made.update(os.path.dirname(directory.file(name)) for name in files)
+                removed += remove_files(directory, lock)
+                lock.remove_file()
     remove_stale_parts(directory)
     with directory.lock_ledger():
         _remove_listed(directory, Record.at(directory.index_note))
-        _remove_notes(directory)
+        if not directory.records() and not directory.parts():
+            notes = directory.index_note, directory.descriptor, directory.users, directory.ledger
+            for path in notes:
+                with suppress(FileNotFoundError):
+                    os.unlink(path)
     # Innermost directories first; directories that still contain files are kept.
     for path in sorted({*made, directory.notes, directory.path}, key=len, reverse=True):
         with suppress(OSError):
             os.rmdir(path)
     return removed
-
-
-def _remove_notes(directory: CacheDirectory) -> None:
-    for path in directory.records():
-        if (lock := try_lock(path)) is not None:
-            with lock:
-                # Another process may have downloaded the shard again in the meantime.
-                if not Record.from_bytes(lock.read()).files:
-                    lock.remove_file()
-    if not directory.records() and not directory.parts():
-        notes = directory.index_note, directory.descriptor, directory.users, directory.ledger
-        for path in notes:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
 
 
 _PAUSE = 0.02
@@ -201,14 +195,13 @@ def reserve(
     while True:
         with directory.lock_ledger() as ledger:
             used = _used_bytes(ledger)
-            if limit is not None and (used is None or limit - used < nbytes):
-                used = _make_room(directory, lock, nbytes, limit)
-            if limit is None or limit - (used or 0) >= nbytes:
-                if used is not None:
-                    ledger.write(b"%d" % (used + record.nbytes))
+            if limit is not None and used + nbytes > limit:
+                used = _make_room(directory, lock, limit - nbytes)
+            if limit is None or used + nbytes <= limit:
+                ledger.write(b"%d" % min(used + record.nbytes, _UNKNOWN))
                 lock.write(record.to_bytes())
                 return
-            free = limit - (used or 0)
+        free = limit - used
         if waiting.is_over(free):
             raise StorageError(
                 f"the cache {directory.path} has a limit of {limit} bytes, of which {free} are "
@@ -220,25 +213,32 @@ def reserve(
         time.sleep(_PAUSE)
 
 
-def _used_bytes(ledger: FileLock) -> int | None:
-    """Return an upper bound on the bytes in use, or None if they were never counted."""
+#: More bytes than any limit: what is in use before it was first counted.
+_UNKNOWN = 1 << 63
+
+
+def _used_bytes(ledger: FileLock) -> int:
+    """Return an upper bound on the bytes in use."""
     try:
         return int(ledger.read().partition(b"\n")[0])
     except ValueError:
-        return None
+        return _UNKNOWN
 
 
-def _make_room(directory: CacheDirectory, lock: FileLock, nbytes: int, limit: int) -> int:
-    """Evict the least recently used shards; return the bytes used by the remaining shards."""
+def _make_room(directory: CacheDirectory, lock: FileLock, most: int) -> int:
+    """Evict the least recently used shards; return the bytes used by the remaining shards.
+
+    Shards are evicted if more than `most` bytes are in use, except the shard that `lock` holds.
+    """
     entries = [entry for entry in entries_of(directory) if entry[1] != lock.path]
     used = sum(record.nbytes for _, _, record in entries)
-    if limit - used >= nbytes:
+    if used <= most:
         return used
     # Reading many records is slow, so remove more than is needed now, to read them less often.
-    spare = limit // 32 if len(entries) >= MANY_RECORDS else 0
+    spare = most // 32 if len(entries) >= MANY_RECORDS else 0
     # Reservations of killed downloads are removed first; active downloads hold locks on theirs.
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
-        if limit - used >= nbytes + spare:
+        if used + spare <= most:
             break
         freed = evict(directory, path)
         used -= freed
