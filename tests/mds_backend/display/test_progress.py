@@ -58,6 +58,16 @@ def test_progress_bar_is_erased_when_work_ends(monkeypatch: pytest.MonkeyPatch) 
     assert terminal.getvalue().endswith("\x1b[2K")
 
 
+def test_text_printed_under_a_progress_bar_goes_to_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = new_terminal(monkeypatch)
+    with progress("Counting", "things"):
+        print("a result")
+    assert capsys.readouterr().out == "a result\n"
+    assert "a result" not in terminal.getvalue()
+
+
 def test_progress_bar_redraws_are_rate_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = new_terminal(monkeypatch)
     monkeypatch.setattr("mdstorm_backend.display.INTERVAL", 3600.0)

@@ -48,6 +48,9 @@ class Context:
     def __init__(self, failed: int = 0) -> None:
         self.jobs = [3]
         self.stages = {
+            5: SimpleNamespace(  # done
+                numTasks=8, numActiveTasks=0, numCompletedTasks=8, numFailedTasks=0
+            ),
             6: SimpleNamespace(  # skipped
                 numTasks=8, numActiveTasks=0, numCompletedTasks=0, numFailedTasks=0
             ),
@@ -66,7 +69,7 @@ class Context:
     def statusTracker(self) -> Any:  # noqa: N802
         return SimpleNamespace(
             getJobIdsForGroup={"spark.jobGroup.id": self.jobs}.__getitem__,
-            getJobInfo={4: SimpleNamespace(stageIds=[6, 7, 8]), 5: None}.__getitem__,
+            getJobInfo={4: SimpleNamespace(stageIds=[7, 5, 6, 8]), 5: None}.__getitem__,
             getStageInfo=self.stages.__getitem__,
         )
 
