@@ -259,8 +259,6 @@ class _ShardCheck:
             yield
         except errors.MissingDependencyError as error:
             self.notes.append(f"{what}was not checked: {error}")
-        except FileNotFoundError:
-            self.problems.append("is missing")
         except (errors.CredentialsError, errors.StorageError):
             raise
         except errors.MDStormError as error:

@@ -72,7 +72,7 @@ def write_progress(
 
 
 class _Job:
-    """The jobs that a session runs in this thread from now on."""
+    """The jobs that begin in this thread's job group from now on."""
 
     def __init__(self, session: Any, location: Location | None) -> None:
         self._location, self._begun = location, time.monotonic()

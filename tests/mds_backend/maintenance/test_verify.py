@@ -11,10 +11,11 @@ import pytest
 from tests.mds_backend.maintenance import damage
 from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
-from mdstorm_backend.errors import DatasetNotFoundError
+from mdstorm_backend.errors import CredentialsError, DatasetNotFoundError, StorageError
 from mdstorm_backend.maintenance.inspect import Inspection, inspect
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import VerifyReport, verify
+from mdstorm_backend.storage import Location
 from mdstorm_backend.write.mds_writer import MDSWriter
 
 #: A white pixel as a PNG file.
@@ -214,6 +215,23 @@ def test_index_without_schema_is_a_problem_only_if_it_hides_nulls(tmp_path: Path
     assert "nulls in ['list', 'n', 'text', 'thing']" in problem
     reindex(str(tmp_path / "nulls"), force=True)
     assert verify(str(tmp_path / "nulls")).is_good
+
+
+@pytest.mark.parametrize("error", [StorageError("no answer"), CredentialsError("not you")])
+def test_storage_that_cannot_be_read_raises_error_instead_of_a_problem(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_numbers(tmp_path, 10)
+    read = Location.read
+
+    def refused(self: Location, name: str) -> Any:
+        if name.endswith(".mds"):
+            raise error
+        return read(self, name)
+
+    monkeypatch.setattr(Location, "read", refused)
+    with pytest.raises(type(error), match=str(error)):
+        verify(str(tmp_path))
 
 
 def test_null_image_is_not_a_problem(tmp_path: Path) -> None:
