@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from mdstorm_backend.drop_in.streaming import ABSENT, MODULES, exports, submodules
+from mdstorm_backend.mosaic.mirror import ABSENT, MODULES, exports, submodules
 
 PACKAGE = ABSENT.package
 TARGET = Path(__file__).parents[1] / "mds_backend" / PACKAGE.replace(".", "/")

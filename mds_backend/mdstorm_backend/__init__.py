@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mdstorm_backend.datasets.dataset import Dataset, open_dataset
     from mdstorm_backend.datasets.open_streams import streams_registry
     from mdstorm_backend.datasets.stream import Stream
-    from mdstorm_backend.drop_in import install_as_streaming
     from mdstorm_backend.elastic import ElasticOrder
     from mdstorm_backend.format.encodings.registry import register_encoding
     from mdstorm_backend.loaders.torch.streaming_data_loader import StreamingDataLoader
     from mdstorm_backend.loaders.torch.streaming_dataset import LocalDataset, StreamingDataset
+    from mdstorm_backend.mosaic import install_as_streaming
     from mdstorm_backend.order.exact import ExactOrder
     from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds
     from mdstorm_backend.spark.materialization import materialize
@@ -57,7 +57,7 @@ _HOMES = {
     "StreamingDataLoader": "loaders.torch.streaming_data_loader",
     "StreamingDataset": "loaders.torch.streaming_dataset",
     "dataframe_to_mds": "spark.dataframe_to_mds",
-    "install_as_streaming": "drop_in",
+    "install_as_streaming": "mosaic",
     "materialize": "spark.materialization",
     "merge_index": "write.merge",
     "open_dataset": "datasets.dataset",

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import mdstorm
 import mdstorm_migrate
-from mdstorm_backend.drop_in.streaming import ABSENT, MODULES
-from mdstorm_backend.drop_in.streaming import exports as exports_of
+from mdstorm_backend.mosaic.mirror import ABSENT, MODULES
+from mdstorm_backend.mosaic.mirror import exports as exports_of
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "api").glob("*.md"))

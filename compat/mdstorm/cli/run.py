@@ -13,7 +13,7 @@ import click
 
 from mdstorm._drop_in import install_as_petastorm
 from mdstorm.cli import FAILED, INTERRUPTED, examples
-from mdstorm_backend.drop_in import install_as_streaming
+from mdstorm_backend.mosaic import install_as_streaming
 
 __all__ = ["run"]
 

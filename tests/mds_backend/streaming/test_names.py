@@ -12,8 +12,8 @@ from tests.programs import run_program
 
 import mdstorm_backend
 import mdstorm_backend.streaming
-from mdstorm_backend.drop_in.streaming import ABSENT, MODULES
 from mdstorm_backend.errors import MissingNameError
+from mdstorm_backend.mosaic.mirror import ABSENT, MODULES
 
 ROOT = Path(__file__).parents[3]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tests.migrate.checks import check_noop, check_rewrite, each, invoke, write_files
 
-from mdstorm_backend.drop_in import streaming
+from mdstorm_backend.mosaic import mirror
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.mosaicml import names
@@ -15,10 +15,10 @@ noop = partial(check_noop, library="streaming")
 
 
 def test_streaming_name_tables_match_mdstorm_backend() -> None:
-    assert {one for one in streaming.MODULES if one} == names.MODULES
-    assert {one for table in streaming.MODULES.values() for one in table} == names.NAMES
-    assert streaming.SECTIONS == names.SECTIONS
-    assert set(streaming.CLASSES) == names.FRONT_NAMES
+    assert {one for one in mirror.MODULES if one} == names.MODULES
+    assert {one for table in mirror.MODULES.values() for one in table} == names.NAMES
+    assert mirror.SECTIONS == names.SECTIONS
+    assert set(mirror.CLASSES) == names.FRONT_NAMES
 
 
 @each(
