@@ -280,9 +280,14 @@ class _ShardCheck:
                 self.problems.append(f"has {key} {ours} in its header, and {theirs} in the index")
         self.null_counts = shard.validity.null_counts
         self.element_null_counts = shard.validity.element_null_counts
-        for column in self.schema:
-            with self._collected(f"column {column.name!r} "):
-                self._decode(shard, column)
+        columns = [column for column in self.schema if self._is_safe(column)]
+        try:
+            self._decode(shard, columns)
+        except errors.MDStormError:
+            # One column at a time, so that a damaged one does not hide problems in the others.
+            for column in columns:
+                with self._collected(f"column {column.name!r} "):
+                    self._decode(shard, [column])
 
     def _check_content(self, file: FileInfo, data: Buffer) -> None:
         """Compare the size and every recorded hash of a file with its content."""
@@ -292,23 +297,25 @@ class _ShardCheck:
             with self._collected(f"its hash {known!r} "):
                 download.check_content(file, data, known, self._url)
 
-    def _decode(self, shard: mds_shard.MDSShard, column: Column) -> None:
-        """Decode every value of a column, one chunk of rows at a time."""
-        name = column.name
-        own = dict(zip(shard.layout.names, shard.layout.encodings, strict=True))
-        encoding = own.get(name, column.parsed_encoding)
-        if encoding.is_unsafe:
+    def _is_safe(self, column: Column) -> bool:
+        if column.parsed_encoding.is_unsafe:
             self.notes.append(
-                f"column {name!r} was not decoded: {column.encoding!r} is only safe to load if you "
-                "trust it"
+                f"column {column.name!r} was not decoded: {column.encoding!r} is only safe to load "
+                "if you trust it"
             )
-            return
+        return not column.parsed_encoding.is_unsafe
+
+    def _decode(self, shard: mds_shard.MDSShard, columns: Sequence[Column]) -> None:
+        """Decode every value of some columns, one chunk of rows at a time."""
+        names = [column.name for column in columns]
+        own = dict(zip(shard.layout.names, shard.layout.encodings, strict=True))
         size = max(1, self.info.samples * _CHUNK_BYTES // max(self.info.raw_data.bytes, 1))
         for start in range(0, self.info.samples, size):
             rows = np.arange(start, min(start + size, self.info.samples))
-            values = shard.read(rows, [name], exact_nulls=True)[name]
-            if column.is_late:
-                decode = late.object_decoder(encoding, column, self._url, "array")
-                for value in as_arrow(values).to_pylist():
-                    if value is not None:
-                        decode(value)
+            batch = shard.read(rows, names, exact_nulls=True)
+            for column in columns:
+                if column.is_late:
+                    decode = late.object_decoder(own[column.name], column, self._url, "array")
+                    for value in as_arrow(batch[column.name]).to_pylist():
+                        if value is not None:
+                            decode(value)
