@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from importlib.metadata import version
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,9 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from measuring import emit, pillow_alone, rows_per_cpu_second
-from samples import images
+from samples import IMAGE_SIDE, images, pictures
 
-ROWS = {"numbers": 200_000, "images": 512, "tokens": 5_000}
+ROWS = {"numbers": 200_000, "images": 512, "pngs": 512, "tokens": 5_000}
+#: The data that are images, and their encoding.
+ENCODINGS = {"images": "jpeg", "pngs": "png"}
 TOKENS = 2048
 BUFFER_ROWS = 10_000
 RAY_FILES = 4
@@ -52,6 +54,7 @@ TASKS = {
     "shuffled": Task("26 float32 columns, shuffled", "numbers", 1024, shuffle=True),
     "images": Task("JPEG images of 224 by 224, Pillow", "images", 64),
     "images_turbo": Task("JPEG images of 224 by 224, simplejpeg", "images", 64, turbo=True),
+    "pngs": Task("PNG images of 224 by 224, mdstorm's decoder or Pillow", "pngs", 64),
     "tokens": Task("sequences of 2,048 uint16 tokens", "tokens", 64),
 }
 
@@ -73,10 +76,22 @@ def write_data(folder: Path) -> None:
         "images": pa.table(
             {"images": [sample["image"] for sample in islice(images(), ROWS["images"])]}
         ),
+        "pngs": pa.table({"pngs": list(islice(cycle(pngs()), ROWS["pngs"]))}),
         "tokens": pa.table({"tokens": pa.FixedSizeListArray.from_arrays(tokens, TOKENS)}),
     }
     for data, table in tables.items():
         pq.write_table(table, folder / f"{data}.parquet")
+
+
+def pngs() -> Iterator[bytes]:
+    """Yield the pictures as PNG files, as Petastorm's image codec writes them."""
+    from mdstorm.codecs import CompressedImageCodec
+    from mdstorm.unischema import UnischemaField
+
+    codec = CompressedImageCodec("png")
+    field = UnischemaField("image", np.uint8, (IMAGE_SIDE, IMAGE_SIDE, 3), codec, False)
+    for picture in pictures():
+        yield bytes(codec.encode(field, picture))
 
 
 def stored(folder: Path, data: str) -> pa.Table:
@@ -86,7 +101,7 @@ def stored(folder: Path, data: str) -> pa.Table:
 def samples_of(folder: Path, data: str) -> Iterator[Any]:
     """Yield rows one by one: an array of 26 numbers, an array of tokens, or an image's bytes."""
     table = stored(folder, data)
-    if data == "images":
+    if data in ENCODINGS:
         yield from table[data].to_pylist()
     else:
         columns = [column.numpy() for column in tensors(table).values()]
@@ -136,11 +151,11 @@ def mdstorm(folder: Path, task: Task) -> Batches:
     if not out.exists() and task.data == "numbers":
         convert(folder / "numbers.parquet", out)
     elif not out.exists():
-        encoding = {"images": "jpeg", "tokens": f"ndarray:uint16:{TOKENS}"}[task.data]
+        encoding = ENCODINGS.get(task.data, f"ndarray:uint16:{TOKENS}")
         with MDSWriter(out=str(out), columns={task.data: encoding}) as writer:
             for sample in samples_of(folder, task.data):
                 writer.write({task.data: sample})
-    decode = "images" if task.data == "images" else None
+    decode = task.data if task.data in ENCODINGS else None
     dataset = StreamingDataset(
         local=str(out), batch_size=task.batch_size, shuffle=task.shuffle, decode=decode
     )
@@ -162,7 +177,7 @@ def litdata(folder: Path, task: Task) -> Batches:
 
     dataset = StreamingDataset(out, shuffle=task.shuffle, item_loader=tokens)
     options: dict[str, Any] = {}
-    if task.data == "images":
+    if task.data in ENCODINGS:
         options["collate_fn"] = partial(decoded, turbo=task.turbo)
     return lambda: StreamingDataLoader(dataset, batch_size=task.batch_size, **options)
 
@@ -192,14 +207,14 @@ def datasets(folder: Path, task: Task) -> Batches:
 
 
 def webdataset(folder: Path, task: Task) -> Batches:
-    """A tar file of `.jpg` or `.npy` files, read by `decode`, `to_tuple` and `batched`.
+    """A tar file of `.jpeg`, `.png` or `.npy` files, read by `decode`, `to_tuple` and `batched`.
 
     It has no format for tables: each row would be a file in the tar file, ten times as large.
     """
     from webdataset import TarWriter, WebDataset
 
     out = str(folder / f"{task.data}.tar")
-    kind = "jpg" if task.data == "images" else "npy"
+    kind = ENCODINGS.get(task.data, "npy")
     if not Path(out).exists():
         with TarWriter(out) as writer:
             for number, sample in enumerate(samples_of(folder, task.data)):
@@ -211,7 +226,7 @@ def webdataset(folder: Path, task: Task) -> Batches:
 
 def turbo_image(key: str, image: bytes) -> Any:
     """Decode a JPEG member of a tar file, for WebDataset."""
-    return pixels(image, turbo=True) if key.endswith("jpg") else None
+    return pixels(image, turbo=True) if key.endswith("jpeg") else None
 
 
 def lance(folder: Path, task: Task) -> Batches:

@@ -56,17 +56,22 @@ def texts() -> Iterator[dict[str, Any]]:
         }
 
 
-def images() -> Iterator[dict[str, Any]]:
-    """Yield images with smooth shapes and some noise, which compress like photographs."""
-    from PIL import Image
-
+def pictures() -> Iterator[Any]:
+    """Yield pictures with smooth shapes and some noise, which compress like photographs."""
     rng = np.random.default_rng(4)
     y, x = np.mgrid[:IMAGE_SIDE, :IMAGE_SIDE][..., None] / IMAGE_SIDE
-    files = []
     for _ in range(DISTINCT_IMAGES):
         waves = np.sin(rng.uniform(4, 30, 3) * x + rng.uniform(4, 30, 3) * y)
         noise = rng.normal(0, 6, (IMAGE_SIDE, IMAGE_SIDE, 3))
-        pixels = np.clip(128 + 90 * waves + noise, 0, 255).astype(np.uint8)
+        yield np.clip(128 + 90 * waves + noise, 0, 255).astype(np.uint8)
+
+
+def images() -> Iterator[dict[str, Any]]:
+    """Yield the pictures as JPEG files, again and again."""
+    from PIL import Image
+
+    files = []
+    for pixels in pictures():
         file = io.BytesIO()
         Image.fromarray(pixels).save(file, "JPEG", quality=90)
         files.append(file.getvalue())
