@@ -106,10 +106,9 @@ class _FieldIndexer(RowGroupIndexerBase):
             raise InvalidArgumentError(
                 f"Cannot build index for empty rows, column {self._column_name!r}"
             )
-        return self._mdstorm_add(
-            (value for row in decoded_rows for value in elements_of(row[self._column_name])),
-            piece_index,
-        )
+        cells = (row[self._column_name] for row in decoded_rows)
+        values = (v for c in cells for v in (c.reshape(-1) if isinstance(c, np.ndarray) else [c]))
+        return self._mdstorm_add(values, piece_index)
 
     @abc.abstractmethod
     def _mdstorm_add(self, values: Iterable[Any], piece_index: int) -> Any:
@@ -190,11 +189,6 @@ class FieldNotNullIndexer(_FieldIndexer):
 
     def _mdstorm_merge(self, other: FieldNotNullIndexer) -> None:
         self._index_data |= other._index_data
-
-
-def elements_of(value: Any) -> Iterable[Any]:
-    """Return the elements of an array, or any other value as the only element."""
-    return value.reshape(-1) if isinstance(value, np.ndarray) else (value,)
 
 
 Indexer = SingleFieldIndexer | FieldNotNullIndexer

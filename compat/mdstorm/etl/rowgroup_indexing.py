@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from mdstorm._datasets.petastorm_metadata import ROW_GROUPS_INDEX_KEY, location_of
 from mdstorm._datasets.sources import open_urls, opened
 from mdstorm._petastorm_names import other_names
+from mdstorm._rows import cells
 from mdstorm._selection import row_group_index
-from mdstorm._selection.predicate_filter import FieldRows, distinct_cells
-from mdstorm._selection.row_group_index import Indexer, RowGroupIndexerBase, SingleFieldIndexer
+from mdstorm._selection.row_group_index import Indexer, RowGroupIndexerBase
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.base import check_list
 from mdstorm_backend.datasets import Dataset
 from mdstorm_backend.format import Column, Values
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.read import SampleSource, default_workers, map_in_threads
 
 __all__ = ["ROWGROUPS_INDEX_KEY", "PieceInfo", "build_rowgroup_index", "get_row_group_indexes"]
 
@@ -68,7 +66,7 @@ def build_rowgroup_index(
     dataset_url : str
         Directory of the dataset.
     spark_context : pyspark.SparkContext or None
-        Not used, because threads in this process read the indexed fields.
+        Not used, because this process reads the indexed fields.
     indexers : sequence of SingleFieldIndexer or FieldNotNullIndexer
         The indexes to build; selectors refer to them by name.
     hdfs_driver : str
@@ -90,14 +88,14 @@ def build_rowgroup_index(
         raise InvalidArgumentError(
             f"fields {unknown} cannot be indexed: {dataset_url} has {list(source.schema.names)}"
         )
-    numbers = [number for number, size in enumerate(source.shard_sizes) if size]
-    indexed = map_in_threads(
-        lambda number: _indexed(source, number, fields, indexers), numbers, default_workers()
-    )
-    for number, values in zip(numbers, indexed, strict=True):
-        for indexer, each in zip(found.values(), values, strict=True):
-            add = indexer._mdstorm_add if _takes_values(indexer) else indexer.build_index
-            add(each, number)
+    for number, size in enumerate(source.shard_sizes):
+        if not size:
+            continue
+        batch = source.shard(number).read(np.arange(size), fields, exact_nulls=True)
+        columns = [_cells(batch[name], source.schema[name]) for name in fields]
+        rows = [dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True)]
+        for indexer in found.values():
+            indexer.build_index(rows, number)
     row_group_index.save_indexers(stored, found)
 
 
@@ -146,36 +144,10 @@ def _checked(indexers: Sequence[Any]) -> dict[str, Indexer]:
     return found
 
 
-def _indexed(
-    source: SampleSource, number: int, fields: list[str], indexers: Sequence[Any]
-) -> list[Any]:
-    """Return each indexer's input for one row group (a column's values, or rows as dicts)."""
-    rows = np.arange(source.shard_sizes[number])
-    batch = source.shard(number).read(rows, fields, exact_nulls=True)
-    return [
-        _elements(batch[indexer.column_names[0]], source.schema.get(indexer.column_names[0]))
-        if _takes_values(indexer)
-        else list(FieldRows({n: batch[n] for n in indexer.column_names}, source.schema).dicts())
-        for indexer in indexers
-    ]
-
-
-def _takes_values(indexer: Any) -> bool:
-    """Whether an indexer takes a column's values: its class does not override `build_index`.
-
-    `SingleFieldIndexer` and `FieldNotNullIndexer` inherit the same method.
-    """
-    return type(indexer).build_index is SingleFieldIndexer.build_index
-
-
-def _elements(values: Values, column: Column | None) -> Iterable[Any]:
-    """Return a column's values or array elements, without duplicates if these are quick to find."""
+def _cells(values: Values, column: Column) -> list[Any]:
+    """Return the values of a column, with None for null, also among floating-point numbers."""
+    found = cells(values, column)
     if isinstance(values, np.ndarray):
-        if values.dtype == object:
-            return [element for value in values for element in row_group_index.elements_of(value)]
-        values = values.reshape(-1)
-    else:
-        if pa.types.is_list(values.type):
-            values, column = values.flatten(), None
-        values = values.drop_null()
-    return distinct_cells(values, column)[0]
+        return found
+    nulls = values.is_null().to_pylist()
+    return [None if is_null else cell for cell, is_null in zip(found, nulls, strict=True)]
