@@ -19,9 +19,10 @@ from mdstorm._selection import shard_views
 from mdstorm._selection.described import described_predicate, name_of
 from mdstorm._selection.filters import Filters, RowFilter
 from mdstorm._selection.predicate_filter import PredicateFilter
+from mdstorm._transforms.executor import Executor
 from mdstorm._transforms.pandas_transform import PandasTransform
-from mdstorm._transforms.process_transform import ProcessTransform, function_identity
-from mdstorm._transforms.row_transform import DeclaredTransform, RowTransform
+from mdstorm._transforms.row_transform import RowTransform
+from mdstorm._transforms.worker_pool import function_identity
 from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import (
     ArgumentTypeError,
@@ -104,28 +105,27 @@ def reader_options(
     read = schema if images is None else schema.with_columns(images.columns)
     change: Transform | None = None
     if spec is not None:
-        is_choice = spec.func is None and not spec.edit_fields
-        make = ColumnSelection if is_choice else PandasTransform if batched else RowTransform
-        change = make(spec, read, names)
+        change = (PandasTransform if batched else RowTransform)(spec, read, names)
     if images is not None and change is not None:
         change = images.before(change)
     cache = arguments.cache
     is_kept = not isinstance(cache, NullCache)
     if is_kept and any(isinstance(step, PredicateFilter) for step in filters):
         raise no_cache_with("predicates on columns other than partition columns")
-    transform = Steps(filters, change, names) if filters or is_kept else change
-    calls_functions = bool(filters) or (spec is not None and spec.func is not None)
-    if transform is not None and calls_functions and arguments.reader_pool_type == "process":
-        transform = ProcessTransform(transform, arguments.workers)
-    if spec is not None and spec.func is not None:
-        selection["transform"] = name_of(spec.func)
+    function = None if spec is None else spec.func
+    calls_functions = bool(filters) or function is not None
+    in_processes = calls_functions and arguments.reader_pool_type == "process"
+    if function is not None:
+        selection["transform"] = name_of(function)
     options = ReaderOptions(
         source,
         order,
         selection=selection,
         columns=(*schema.names, *filter_columns),
         num_epochs=arguments.num_epochs,
-        transform=transform,
+        transform=Executor(filters, change, names, arguments.workers if in_processes else 0)
+        if filters or change is not None or is_kept
+        else None,
         images=images,
         fill_nulls=arguments.fill_nulls,
         null_masks=masks,
@@ -242,69 +242,6 @@ def _filtered(
     if isinstance(source, DecodedSource):
         stored = source.over(stored)
     return stored, steps, filter_columns, selection
-
-
-class ColumnSelection(DeclaredTransform):
-    """A `TransformSpec` without a function or edited fields, which only selects columns."""
-
-    keeps_rows = True
-
-    @property
-    def unchanged(self) -> frozenset[str]:
-        """All columns, because the transform changes no values."""
-        return frozenset(self.columns)
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return the selected columns."""
-        return {name: batch[name] for name in self.columns}
-
-
-class Steps:
-    """A `Transform` that applies row filters one after another, and then changes columns.
-
-    Parameters
-    ----------
-    filters : sequence of Transform
-        Filters, which drop rows without changing values.
-    change : Transform or None
-        The column transform, which calls the user's function.
-    columns : sequence of str
-        The input columns of `change`; other columns are read only for the filters.
-
-    Attributes
-    ----------
-    columns : tuple of str
-        The output columns.
-    unchanged : frozenset of str
-        The output columns that contain their stored values.
-    leaves_out_rows : bool
-        Whether there are filters.
-    handles_nulls : bool
-        Whether a filter is given nulls as they are stored, and fills and masks them afterwards.
-    keeps_rows : bool
-        Whether neither the filters nor `change` can drop rows.
-    """
-
-    def __init__(
-        self, filters: Sequence[Transform], change: Transform | None, columns: Sequence[str]
-    ) -> None:
-        self._filters = tuple(filters)
-        self._change = change
-        self._read = tuple(columns)
-        self.columns = self._read if change is None else tuple(change.columns)
-        kept = self._read if change is None else getattr(change, "unchanged", ())
-        self.unchanged = frozenset(kept)
-        self.leaves_out_rows = bool(self._filters)
-        self.handles_nulls = any(getattr(step, "handles_nulls", False) for step in filters)
-        keeps_rows = change is None or getattr(change, "keeps_rows", False)
-        self.keeps_rows = keeps_rows and not self._filters
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Filter and change a batch."""
-        for step in self._filters:
-            batch = step(batch)
-        batch = {name: batch[name] for name in self._read}
-        return batch if self._change is None else self._change(batch)
 
 
 def _warn_of_whole_passes(_epochs: Epochs) -> None:

@@ -16,7 +16,8 @@ from mdstorm._readers import options as reading
 from mdstorm._readers.arguments import ReaderArguments, rows_of_batch
 from mdstorm._readers.schema_fields import output_schema
 from mdstorm._rows import Row, batch_array, cells, rows_of
-from mdstorm._transforms.process_transform import ProcessTransform
+from mdstorm._transforms.executor import Executor
+from mdstorm._transforms.worker_pool import WorkerPool
 from mdstorm.ngram import NGram
 from mdstorm.unischema import FIELDS, Unischema, shown_fields
 from mdstorm_backend import loaders
@@ -228,9 +229,8 @@ class Reader(Described, OwnContext):
     def stop(self) -> None:
         """Stop reading, and end the threads or processes that read ahead; safe to call again."""
         self.stopped = True
-        transform = self._mdstorm_cursor.options.transform
-        if isinstance(transform, ProcessTransform):
-            transform.close()  # a thread may hold the lock while it waits for a worker
+        if (workers := self._mdstorm_workers) is not None:
+            workers.close()  # a thread may hold the lock while it waits for a worker
         with self._mdstorm_lock:
             self._mdstorm_cursor.end()
         self.dataset.release()
@@ -254,6 +254,11 @@ class Reader(Described, OwnContext):
         self.cleanup_cache()
 
     @property
+    def _mdstorm_workers(self) -> WorkerPool | None:
+        transform = self._mdstorm_cursor.options.transform
+        return transform.workers if isinstance(transform, Executor) else None
+
+    @property
     def diagnostics(self) -> dict[str, Any]:
         """Counts of work in progress, under Petastorm's keys.
 
@@ -263,8 +268,8 @@ class Reader(Described, OwnContext):
         pool = self._mdstorm_arguments.reader_pool_type
         found: dict[str, Any] = {"output_queue_size": 0} if pool == "thread" else {}
         if pool == "process":
-            transform = self._mdstorm_cursor.options.transform
-            found = transform.counts if isinstance(transform, ProcessTransform) else _NO_COUNTS
+            workers = self._mdstorm_workers
+            found = _NO_COUNTS if workers is None else workers.counts
             found = {**found, "zmq_copy_buffers": self._mdstorm_arguments.zmq_copy_buffers}
         version = self.dataset.table_version
         return found if version is None else {**found, "table_version": version}

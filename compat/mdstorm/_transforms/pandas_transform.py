@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,24 +34,18 @@ class PandasTransform(row_transform.DeclaredTransform):
         #: Declared or stored types. Each shard is converted separately, so without these types, a
         #: shard with only null or empty values would get a different type than the other shards.
         self._types = {name: self._type_of(name) for name in self.columns}
-        self.keeps_rows = spec.func is None
 
-    def __call__(self, batch: mds.Batch) -> mds.Batch:
-        """Transform a batch.
-
-        Raises
-        ------
-        TransformError
-            If the function returns undeclared columns or arrays with undeclared shapes.
-        """
-        if not mds.num_rows(batch):
-            return self.without_rows(batch)
+    def call(self, function: Callable[[Any], Any], batch: mds.Batch) -> mds.Batch:
+        """Call the function for all rows of a batch."""
         frame = batch_to_frame(batch, self.schema)
-        if self.spec.func is not None:
-            with naming("TransformSpec function", self.spec.func):
-                frame = self.spec.func(frame)
-        columns = self._select(frame)
-        return {name: self._to_values(name, frame[name]) for name in columns}
+        with naming("TransformSpec function", function):
+            frame = function(frame)
+        self._check(frame)
+        return {name: self._to_values(name, frame[name]) for name in self.columns}
+
+    def declared(self, name: str, values: mds.Values) -> mds.Values:
+        """Convert a stored column to its declared type, as if a function had returned it."""
+        return self._to_values(name, batch_to_frame({name: values}, self.schema)[name])
 
     def _type_of(self, name: str) -> pa.DataType | None:
         if name in self.edited:
@@ -59,7 +53,7 @@ class PandasTransform(row_transform.DeclaredTransform):
         column = self.schema.get(name)
         return pa.bool_() if column is None else column.arrow_type
 
-    def _select(self, frame: pd.DataFrame) -> tuple[str, ...]:
+    def _check(self, frame: pd.DataFrame) -> None:
         if not hasattr(frame, "columns"):
             raise TransformError(
                 f"the TransformSpec function returned {type(frame).__name__}, not a pandas "
@@ -72,8 +66,6 @@ class PandasTransform(row_transform.DeclaredTransform):
                 f"{sorted(set(map(str, twice)))}: rename or drop all but one of each"
             )
         found = set(frame.columns) - set(self.spec.removed_fields)
-        if self.spec.func is None and self.spec.selected_fields is not None:
-            found &= set(self.columns)
         if found != set(self.columns):
             remedy = (
                 "declare what the function adds or changes in edit_fields, and what it drops in "
@@ -85,7 +77,6 @@ class PandasTransform(row_transform.DeclaredTransform):
                 f"Transformed result columns ({sorted(map(str, found))}) do not match required "
                 f"schema columns({sorted(self.columns)}): {remedy}"
             )
-        return self.columns
 
     def _to_values(self, name: str, series: pd.Series[Any]) -> mds.Values:
         field = self.edited.get(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,9 @@ _OBJECT = np.empty((), object)
 class DeclaredTransform:
     """Base class for reader transforms whose columns are declared by a `TransformSpec`.
 
+    Subclasses define `call`, which calls the user's function. Without a function, columns are
+    selected, and declared ones are converted to their types.
+
     Parameters
     ----------
     spec : TransformSpec
@@ -42,6 +45,8 @@ class DeclaredTransform:
     ----------
     columns : tuple of str
         The output columns.
+    unchanged : frozenset of str
+        The output columns that contain their stored values.
     edited : dict of str to EditedField
         The declared fields, by name.
 
@@ -49,7 +54,12 @@ class DeclaredTransform:
     ------
     NoMatchingFieldsError
         If the transform removes all columns.
+    TransformError
+        If it declares columns that are not there, and has no function that could add them.
     """
+
+    #: Whether every row is returned in its place.
+    keeps_rows = False
 
     def __init__(self, spec: TransformSpec, schema: Schema, names: Sequence[str]) -> None:
         self.spec = spec
@@ -68,13 +78,53 @@ class DeclaredTransform:
                 else f"the TransformSpec removes all of the columns {list(names)}: keep at least "
                 "one with selected_fields, or list fewer in removed_fields"
             )
+        self.unchanged = frozenset[str]()
+        if spec.func is None:
+            self.keeps_rows = True
+            self.unchanged = frozenset(self.columns) - self.edited.keys()
+            if added := [name for name in self.columns if name not in self.names]:
+                raise TransformError(
+                    f"edit_fields declares {added}, which are not among the columns {list(names)}, "
+                    "and there is no function that adds them: pass func"
+                )
 
-    def without_rows(self, batch: Batch) -> Batch:
-        """Transform a batch without rows, for which the user's function is not called."""
-        return {
-            name: _no_values(self.edited[name]) if name in self.edited else batch[name]
-            for name in self.columns
-        }
+    def __call__(self, batch: Batch) -> Batch:
+        """Transform a batch.
+
+        Raises
+        ------
+        RowTransformError
+            If the function returns rows with other fields than the declared ones.
+        TransformError
+            If the function returns undeclared columns, or values of other types or shapes than
+            declared.
+        """
+        if not num_rows(batch):  # the function is not called
+            return {
+                name: _no_values(self.edited[name]) if name in self.edited else batch[name]
+                for name in self.columns
+            }
+        if self.spec.func is None:
+            return {
+                name: self.declared(name, batch[name]) if name in self.edited else batch[name]
+                for name in self.columns
+            }
+        return self.call(self.spec.func, batch)
+
+    def call(self, function: Callable[[Any], Any], batch: Batch) -> Batch:
+        """Call the user's function for a batch with rows."""
+        raise NotImplementedError
+
+    def declared(self, name: str, values: Values) -> Values:
+        """Convert a stored column to its declared type, without a function."""
+        if self.is_late(name):
+            values = column_of_cells(cells(values, self.schema[name]))
+        return self.enforce(name, values)
+
+    def is_late(self, name: str) -> bool:
+        """Whether readers decode a column only after the transform."""
+        column = self.schema.get(name)
+        return column is not None and column.is_late
 
     def enforce(self, name: str, values: Values) -> Values:
         """Convert a declared column with `as_declared`; return other columns unchanged."""
@@ -228,25 +278,12 @@ class RowTransform(DeclaredTransform):
 
     keeps_rows = True
 
-    def __call__(self, batch: Batch) -> Batch:
-        """Transform the rows in a batch.
-
-        Raises
-        ------
-        RowTransformError
-            If the function returns fields other than the declared ones.
-        TransformError
-            If a field's type or shape differs from the declared one.
-        """
-        if not num_rows(batch):
-            return self.without_rows(batch)
-        if self.spec.func is None:
-            kept = {name: self._decoded(name, batch[name]) for name in self.columns}
-            return {name: self.enforce(name, values) for name, values in kept.items()}
+    def call(self, function: Callable[[Any], Any], batch: Batch) -> Batch:
+        """Call the function for each row."""
         given = {name: cells(batch[name], self.schema.get(name)) for name in self.names}
-        with naming("TransformSpec function", self.spec.func):
+        with naming("TransformSpec function", function):
             rows = [
-                self.spec.func(dict(zip(self.names, row, strict=True)))
+                function(dict(zip(self.names, row, strict=True)))
                 for row in zip(*given.values(), strict=True)
             ]
         for row in rows:
@@ -261,20 +298,10 @@ class RowTransform(DeclaredTransform):
             if self.edited[name][2]:
                 values = [_as_declared_array(name, value) for value in values]
             return self.enforce(name, column_of_cells(values))
-        is_same = _are_scalars(batch[name]) and not self._is_late(name)
+        is_same = _are_scalars(batch[name]) and not self.is_late(name)
         if is_same and all(map(operator.is_, values, given[name])):
             return batch[name]  # the common case, an unchanged column
         return column_of_cells(values)
-
-    def _decoded(self, name: str, values: Values) -> Values:
-        """Return a stored column, decoding it now if readers would otherwise decode it later."""
-        if not self._is_late(name):
-            return values
-        return column_of_cells(cells(values, self.schema[name]))
-
-    def _is_late(self, name: str) -> bool:
-        column = self.schema.get(name)
-        return column is not None and column.is_late
 
     def _check(self, row: Any) -> None:
         if not isinstance(row, dict):

@@ -141,7 +141,7 @@ def test_repeated_column_names_raise_error() -> None:
 def test_timestamp_out_of_pandas_range_raises_error_that_names_column() -> None:
     batch = {"id": np.arange(1), "when": np.array(["9999-12-31"], "datetime64[us]")}
     with pytest.raises(TransformError, match=r"column 'when'.*cast the column to LONG or STRING"):
-        transform({"id": "long", "when": "timestamp_ntz"}, TransformSpec(), batch)
+        transform({"id": "long", "when": "timestamp_ntz"}, TransformSpec(len), batch)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compat.readers import row_reader, write_parquet
+from tests.compat.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm._transforms.row_transform import as_declared
 from mdstorm.codecs import NdarrayCodec
@@ -58,9 +58,10 @@ def test_selected_fields_without_a_function_select_columns(url: str) -> None:
         TransformSpec(lambda row: row),
         TransformSpec(removed_fields=["vec"]),
         TransformSpec(edit_fields=[("id", np.int32, (), False)]),
+        TransformSpec(edit_fields=[("png", np.uint8, (None, None, 3), False)]),
         TransformSpec(selected_fields=["id", "png", "grey"]),
     ],
-    ids=["function", "removed", "edited", "selected"],
+    ids=["function", "removed", "edited", "edited image", "selected"],
 )
 @pytest.mark.parametrize("pool", ["dummy", pytest.param("process", marks=pytest.mark.long)])
 def test_images_kept_by_transform_are_decoded(spec: TransformSpec, pool: str) -> None:
@@ -71,6 +72,13 @@ def test_images_kept_by_transform_are_decoded(spec: TransformSpec, pool: str) ->
         url, shuffle_row_groups=False, reader_pool_type=pool, transform_spec=spec
     ) as reader:
         assert [(row.png.tolist(), row.grey.tolist()) for row in reader] == expected
+
+
+@pytest.mark.parametrize("reader", [batch_reader, row_reader])
+def test_declared_field_without_a_function_that_adds_it_raises_error(url: str, reader: Any) -> None:
+    spec = TransformSpec(edit_fields=[("id", np.int64, (), False), ("x", np.int64, (), False)])
+    with pytest.raises(TransformError, match=r"edit_fields declares \['x'\].* pass func"):
+        reader(url, transform_spec=spec)
 
 
 def test_arrays_of_different_shapes_returned_by_function_are_unchanged(url: str) -> None:

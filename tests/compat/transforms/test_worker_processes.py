@@ -18,7 +18,8 @@ import pytest
 from tests.compat.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
-from mdstorm._transforms.process_transform import ProcessTransform, function_identity
+from mdstorm._transforms.executor import Executor
+from mdstorm._transforms.worker_pool import WorkerPool, function_identity, pickle_function
 from mdstorm.errors import WorkerDiedError
 from mdstorm.predicates import in_lambda
 
@@ -80,21 +81,9 @@ def test_worker_process_that_dies_raises_error(url: str) -> None:
         next(reader)
 
 
-class Calling:
-    """A transform that calls a function."""
-
-    columns = ("x",)
-
-    def __init__(self, function: Any) -> None:
-        self.function = function
-
-    def __call__(self, batch: Any) -> Any:
-        return self.function(batch)
-
-
 def pool_of(function: Any) -> Any:
     """Return a pool with one worker process that calls `function`."""
-    return ProcessTransform(Calling(function), 1)
+    return WorkerPool(pickle_function(function), 1)
 
 
 class TestPool:
@@ -194,12 +183,20 @@ class TestPool:
         pool.close()
 
 
-def test_process_transform_can_be_pickled(url: str) -> None:
-    transform = pool_of(lambda batch: {"x": -batch["x"]})
-    copy = pickle.loads(pickle.dumps(transform))  # noqa: S301
+class Negated:
+    """A transform of one column."""
+
+    columns = ("x",)
+
+    def __call__(self, batch: Any) -> Any:
+        return {"x": -batch["x"]}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_pickled_executor_returns_the_same_batches(workers: int) -> None:
+    copy = pickle.loads(pickle.dumps(Executor([], Negated(), ["x"], workers)))  # noqa: S301
     assert copy.columns == ("x",)
     assert copy({"x": np.arange(2)})["x"].tolist() == [0, -1]
-    copy.close()
 
 
 def test_function_that_workers_cannot_unpickle_raises_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Run transforms in a pool of worker processes, for ``reader_pool_type='process'``."""
+"""A pool of worker processes that call a function, and how functions are pickled for it."""
 
 from __future__ import annotations
 
@@ -24,16 +24,14 @@ from typing import Any
 import numpy as np
 
 from mdstorm.errors import MissingDependencyError, WorkerDiedError
-from mdstorm_backend.format import Batch
-from mdstorm_backend.read import Transform
 
 #: Code that a fresh interpreter runs, so that it need not import the program's main module again.
 _PROGRAM = (
     "import json, sys; "
     "sys.path[:] = list(dict.fromkeys([*json.loads(sys.argv[1]), *sys.path])); "
-    "from mdstorm._transforms.process_transform import main; main(int(sys.argv[2]))"
+    "from mdstorm._transforms.worker_pool import main; main(int(sys.argv[2]))"
 )
-_pools: weakref.WeakSet[ProcessTransform] = weakref.WeakSet()
+_pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 _COUNT = struct.Struct("<Q")
 
 
@@ -41,10 +39,10 @@ class _RemoteError(Exception):
     """The traceback of an error that was raised in a worker process."""
 
 
-class _TransformWorker:
+class _Worker:
     """A worker process and the channel for communicating with it."""
 
-    def __init__(self, pickled: bytes) -> None:
+    def __init__(self, function: bytes) -> None:
         self.channel, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
@@ -52,7 +50,7 @@ class _TransformWorker:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
-        self._unsent: bytes | None = pickled
+        self._unsent: bytes | None = function
 
     def call(self, argument: Any) -> tuple[Any, bytes | None, str]:
         """Call the function; return its result, or its pickled error and traceback."""
@@ -70,68 +68,52 @@ class _TransformWorker:
         self.channel.close()
 
 
-class ProcessTransform:
-    """A `Transform` that calls another transform in a pool of worker processes.
+class WorkerPool:
+    """Worker processes that call a function.
 
-    It can be shared between threads. A call waits until a worker is free, and returns its own
-    result, regardless of the order in which workers finish. Workers are started when first needed.
-    They end with the transform, or with this process, even if it is killed. It can be pickled, and
-    a copy in another process has its own workers.
+    Threads can share a pool. A call waits until a worker is free, and returns its own result,
+    regardless of the order in which workers finish. Workers are started when first needed. They end
+    with the pool, or with this process, even if it is killed. A pool can be pickled, and a copy in
+    another process has its own workers.
 
     Parameters
     ----------
-    transform : Transform
-        The transform to call; user-defined functions may be lambdas.
+    function : bytes
+        The function to call, with one argument, as `pickle_function` returns it.
     workers : int
         Maximum number of worker processes.
-
-    Attributes
-    ----------
-    columns, unchanged, leaves_out_rows, keeps_rows, handles_nulls
-        As in `transform`.
     """
 
-    def __init__(self, transform: Transform, workers: int) -> None:
-        self.columns = tuple(transform.columns)
-        self.unchanged = frozenset(getattr(transform, "unchanged", ()))
-        self.leaves_out_rows = bool(getattr(transform, "leaves_out_rows", False))
-        self.keeps_rows = bool(getattr(transform, "keeps_rows", False))
-        self.handles_nulls = bool(getattr(transform, "handles_nulls", False))
-        self._pickled = pickle_function(transform)
-        self._size = max(workers, 1)
+    def __init__(self, function: bytes, workers: int) -> None:
+        self._function = function
+        self._size = workers
         self._closed = False
         #: Numbers of calls that have begun and that have returned.
         self._begun = self._returned = 0
         self._begin()
         _pools.add(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WorkerPool, (self._function, self._size)
+
     def _begin(self) -> None:
         """Initialize the pool in this process, without any workers."""
-        self._idle: list[_TransformWorker] = []
-        self.alive: list[_TransformWorker] = []
+        self._idle: list[_Worker] = []
+        self.alive: list[_Worker] = []
         self._free = threading.Condition()
         weakref.finalize(self, _end_all, self.alive)
 
-    def __getstate__(self) -> dict[str, Any]:
-        of_this_process = ("_idle", "alive", "_free")
-        return {name: value for name, value in vars(self).items() if name not in of_this_process}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._begin()
-        _pools.add(self)
-
-    def __call__(self, batch: Batch) -> Batch:
-        """Return the transformed batch.
+    def __call__(self, argument: Any) -> Any:
+        """Return the function's result, or raise its error unchanged.
 
         Raises
         ------
         WorkerDiedError
-            If the worker process ends unexpectedly. Errors from the transform are raised unchanged.
+            If the worker process ends unexpectedly.
         """
         worker = self._take()
         try:
-            result, error, traceback = worker.call(batch)
+            result, error, traceback = worker.call(argument)
         except (EOFError, OSError) as closed:
             raise self._discard(worker) from closed
         except BaseException:  # such as KeyboardInterrupt, while the result is pending
@@ -144,11 +126,11 @@ class ProcessTransform:
             self._free.notify()
         if error is not None:
             raise unpickle_function(error) from _RemoteError(f"\n{traceback}")
-        return result  # type: ignore[no-any-return]
+        return result
 
     @property
     def counts(self) -> dict[str, int]:
-        """Numbers of batches consumed, produced and in progress."""
+        """Numbers of results consumed and produced, and of calls in progress."""
         return {
             "items_consumed": self._returned,
             "items_produced": self._returned,
@@ -162,7 +144,7 @@ class ProcessTransform:
             _end_all(self.alive)
             self._free.notify_all()
 
-    def _take(self) -> _TransformWorker:
+    def _take(self) -> _Worker:
         with self._free:
             self._free.wait_for(lambda: self._closed or self._idle or len(self.alive) < self._size)
             if self._closed:
@@ -170,11 +152,11 @@ class ProcessTransform:
             self._begun += 1
             if self._idle:
                 return self._idle.pop()
-            worker = _TransformWorker(self._pickled)
+            worker = _Worker(self._function)
             self.alive.append(worker)
             return worker
 
-    def _discard(self, worker: _TransformWorker) -> WorkerDiedError:
+    def _discard(self, worker: _Worker) -> WorkerDiedError:
         """End a worker, and return the error that reports its end."""
         with self._free:
             if self._closed:
@@ -196,7 +178,7 @@ def _ended() -> WorkerDiedError:
     )
 
 
-def _end_all(workers: list[_TransformWorker]) -> None:
+def _end_all(workers: list[_Worker]) -> None:
     while workers:
         workers.pop().end()
 
@@ -224,14 +206,15 @@ def main(file_descriptor: int) -> None:
     try:
         # Load the function before starting a second thread, because some modules cannot be imported
         # by two threads at once.
-        call = _loaded(receive(channel))
+        function, *failure = _outcome(unpickle_function, receive(channel))
     except (EOFError, OSError):
         return
     # Listen in a thread, so that this process ends with its parent even while the function runs.
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
     while True:
-        send(channel, _outcome(call, messages.get()))
+        argument = messages.get()
+        send(channel, _outcome(function, argument) if failure[0] is None else (None, *failure))
 
 
 def _listen(channel: socket.socket, messages: queue.SimpleQueue[Any]) -> None:
@@ -243,20 +226,6 @@ def _listen(channel: socket.socket, messages: queue.SimpleQueue[Any]) -> None:
     except BaseException:
         traceback.print_exc()
         os._exit(1)
-
-
-def _loaded(pickled: bytes) -> Callable[[Any], Any]:
-    """Load the function; if that fails, return a function that raises the error when called."""
-    try:
-        function: Callable[[Any], Any] = unpickle_function(pickled)
-        return function
-    except Exception as error:
-        failure = error
-
-        def fail(argument: Any) -> Any:
-            raise failure
-
-        return fail
 
 
 def _outcome(call: Callable[[Any], Any], argument: Any) -> tuple[Any, bytes | None, str]:
