@@ -34,11 +34,11 @@ __all__ = ["doctor"]
 def doctor(ctx: click.Context, url: str | None, round_trip: bool, format_: str) -> None:
     """Check whether mdstorm can work here, and print a fix for each problem.
 
-    Checks Python, library versions, Java, the Python of Spark's workers, the caches, the launcher
-    and the GPUs. The exit code is 1 if there are problems.
+    Checks Python, library versions, Java, the Python of Spark's workers, the launcher and the
+    caches. The exit code is 1 if there are problems.
     """
     from mdstorm.doctor import check_setup
-    from mdstorm.doctor._machine import world_of_job
+    from mdstorm.doctor._requirements import world_of_job
 
     report = check_setup(url, round_trip=round_trip)
     world = world_of_job()

@@ -1,18 +1,11 @@
-"""The checks' input and report: `Setup`, `Finding` and `Report`."""
+"""What the checks find: `Finding` and `Report`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from mdstorm._petastorm_names import public
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from mdstorm_backend.order import World
 
 
 @public("mdstorm.doctor")
@@ -24,9 +17,9 @@ class Finding:
     ----------
     check : str
         Name of the check, such as ``java``.
-    status : {"ok", "note", "warning", "problem"}
-        A problem breaks programs that use what was checked. A warning slows them down or breaks
-        some of them. A note reports something missing that not every program needs.
+    status : {"ok", "note", "problem"}
+        A problem breaks programs that use what was checked. A note reports something missing that
+        not every program needs.
     found : str
         What was found, and where.
     remedy : str
@@ -34,16 +27,9 @@ class Finding:
     """
 
     check: str
-    status: Literal["ok", "note", "warning", "problem"]
+    status: Literal["ok", "note", "problem"]
     found: str
     remedy: str = ""
-
-
-#: Create a finding from its text and remedy. The name of the check is added later.
-ok = partial(Finding, "", "ok")
-note = partial(Finding, "", "note")
-warning = partial(Finding, "", "warning")
-problem = partial(Finding, "", "problem")
 
 
 @public("mdstorm.doctor")
@@ -81,22 +67,10 @@ class Report:
     __repr__ = __str__
 
 
-@dataclass(frozen=True)
-class Setup:
-    """The input to all checks. `world` is None unless this is a job with several ranks."""
-
-    url: str
-    session: SparkSession | None
-    world: World | None
-
-
-Check = Callable[[Setup], Finding | Iterable[Finding] | None]
-
-
-def of_error(error: BaseException) -> Finding:
+def of_error(check: str, error: BaseException) -> Finding:
     """Convert an error to a problem, with the end of its message as the remedy."""
     text = " ".join(str(error).split())
     found, _, remedy = text.partition(". ")
     if not remedy and ": " in text:
         found, _, remedy = text.rpartition(": ")
-    return problem(found or type(error).__name__, remedy)
+    return Finding(check, "problem", found or type(error).__name__, remedy)

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +12,31 @@ from tests.compat.doctor.setups import Setup
 from tests.conftest import of_values
 
 from mdstorm.doctor import Finding, Report, check_setup
-from mdstorm.doctor._round_trip import COLUMNS, ROWS, is_null, judged, wrong_values
+from mdstorm.doctor._round_trip import ROWS, judged, row_of
 
 
 @of_values
-def test_round_trip_returns_all_rows_in_every_framework(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("library", ["torch", "tensorflow"])
+def test_round_trip_returns_all_rows(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str
 ) -> None:
+    pytest.importorskip(library)
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))
+    if library != "torch":
+        version = metadata.version
+
+        def version_without_torch(name: str) -> str:
+            if name == "torch":
+                raise metadata.PackageNotFoundError(name)
+            return version(name)
+
+        monkeypatch.setattr(metadata, "version", version_without_torch)
     report = check_setup(f"file://{tmp_path}/a/b", spark=spark)
     assert report.problems == ()
     trip = [one.found for one in report.findings if one.check == "round-trip"]
     assert f"Spark wrote {ROWS} rows" in trip[0]
-    right = f"all {ROWS} rows, each once, with the right values"
-    assert trip[1] == f"torch on cpu: {right}"
-    assert trip[2] == f"tensorflow on cpu:0: {right}"
-    assert trip[3] == "the copy is deleted"
+    assert trip[1] == f"{library} on cpu: all {ROWS} rows, each once, with the right values"
+    assert trip[2] == "the copy is deleted"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -66,20 +76,13 @@ def test_cache_dir_check_keeps_existing_files_in_directory(tmp_path: Path) -> No
 
 
 def test_round_trip_counts_lost_repeated_and_wrong_rows() -> None:
-    assert judged("x", {"ids": [*range(ROWS)], "wrong": {}}).status == "ok"
-    found = judged("x", {"ids": [*range(5, ROWS), 9], "wrong": {"date": 3}})
+    rows = [row_of(number) for number in range(ROWS)]
+    assert judged("x", rows).status == "ok"
+    found = judged("x", [*rows[5:], rows[9], rows[9][:1] * len(rows[9])])
     assert found.status == "problem"
-    assert "5 rows lost, 1 repeated, wrong values: date (3)" in found.found
-    rows = [0, 1, 3]
-    right = {
-        name: [None if is_null(i) else value(i) for i in rows]
-        for name, (_, value) in COLUMNS.items()
-    }
-    assert wrong_values(rows, right) == {}
-    swapped = {name: [values[1], values[0], values[2]] for name, values in right.items()}
-    assert wrong_values(rows, swapped) == dict.fromkeys(COLUMNS, 2)
-    filled = {**right, "long": [*right["long"][:2], 0]}
-    assert wrong_values(rows, filled) == {"long": 1}
+    assert "5 rows lost, 2 repeated, 1 with wrong values" in found.found
+    assert judged("x", [*rows[:3], (3, True, *rows[3][2:]), *rows[4:]]).status == "problem"
+    assert judged("x", [*rows[:-1], rows[0]]).status == "problem"
 
 
 def test_doctor_report_repr_lists_findings_with_remedies() -> None:
@@ -91,22 +94,9 @@ def test_doctor_report_repr_lists_findings_with_remedies() -> None:
     assert report.to_json()["problems"] == 1
 
 
-def test_full_disk_is_reported_for_both_cache_directories(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import shutil
-
-    full = shutil.disk_usage(tmp_path)._replace(free=1 << 20)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: full)
-    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "shards"))
-    found = check_setup(f"file://{tmp_path}", round_trip=False).problems
-    assert [one.check for one in found] == ["cache", "cache-dir"]
-    assert all("0.0 GiB free" in one.found and "free some space" in one.remedy for one in found)
-
-
 def test_failing_check_does_not_stop_other_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("resource.getrlimit", lambda limit: 1 // 0)
+    monkeypatch.setattr("platform.system", lambda: 1 // 0)
     report = check_setup()
-    assert [one.check for one in report.problems] == ["limits"]
+    assert [one.check for one in report.problems] == ["python"]
     assert "this could not be checked: ZeroDivisionError" in report.problems[0].found
     assert report.findings[-1].check == "cache-dir"
