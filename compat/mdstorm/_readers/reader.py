@@ -112,10 +112,10 @@ class Reader(Described, OwnContext):
         self.last_row_consumed = False
         self.stopped = False
         self._mdstorm_items_of = _items_of(self.schema, options.column, batched, ngram)
-        #: Record the reader's own passes, and those that loaders make over it.
-        self._mdstorm_recorders = loaders.PassRecorders()
+        #: Records the reader's own passes, and those that loaders make over it.
+        self._mdstorm_recorder = loaders.Recorder()
         self._mdstorm_cursor = _cursor(
-            options, self._mdstorm_items_of, batched, self._mdstorm_recorders
+            options, self._mdstorm_items_of, batched, self._mdstorm_recorder
         )
         self.dataset = ReadDataset(options.dataset)
         self._mdstorm_is_empty = not len(self.dataset)
@@ -285,7 +285,7 @@ class Reader(Described, OwnContext):
         last_pass : bool
             Whether to return statistics only for the pass that began last, instead of all passes.
         """
-        return self._mdstorm_recorders.statistics(last_pass=last_pass)
+        return loaders.Statistics.of(self._mdstorm_recorder, last_pass=last_pass)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the reader's position, for `load_state_dict` of a reader with the same arguments.
@@ -367,7 +367,7 @@ def _cursor(
     options: loaders.ReaderOptions,
     make_items: MakeItems,
     batched: bool,
-    recorders: loaders.PassRecorders,
+    recorder: loaders.Recorder,
 ) -> loaders.ItemCursor:
     """Return a cursor over a reader's items, reading one shard per batch."""
     convert = each_batch(make_items)
@@ -375,7 +375,7 @@ def _cursor(
     _ = one_by_one.rows_per_epoch  # raises an error if there are more ranks than rows
     rows = max([*options.dataset.shard_sizes, 1])
     batching = loaders.Batching(rows, by_shard=True)
-    loader = loaders.Loader(options, batching, splits=not batched, recorders=recorders)
+    loader = loaders.Loader(options, batching, splits=not batched, recorder=recorder)
     return loaders.ItemCursor(loader, lambda segment: loaders.converted(segment.blocks(), convert))
 
 
@@ -484,7 +484,7 @@ class ReaderPasses:
             threads or PassThreads(),
             check=reader._mdstorm_check_running,
             splits=splits,
-            recorders=reader._mdstorm_recorders,
+            recorder=reader._mdstorm_recorder,
         )
         with reader._mdstorm_lock:
             reader._mdstorm_loaders.add(self.loader)

@@ -1,15 +1,15 @@
-"""Record why a consumer waits for batches, and the work of its threads.
+"""Record how long a consumer waits for batches, and which work it waits for.
 
-Everything that takes time runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A task
-that a thread runs ahead of time returns its spans with its result. If the consumer waits for the
-result, the waiting time is divided in proportion to these spans.
+Work that a consumer may wait for runs in a span, ``with work(Cause.DOWNLOADS)``, in any thread. A
+task that a thread runs ahead of time returns its spans with its result. If the consumer waits for
+the result, the waiting time is divided in proportion to these spans.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from enum import IntEnum
 from functools import partial
@@ -20,43 +20,27 @@ _Out = TypeVar("_Out")
 
 
 class Cause(IntEnum):
-    """The kinds of work that keep a thread busy, and that a consumer waits for."""
+    """The kinds of work that a consumer waits for."""
 
+    #: Also waits for room in the cache, and for other processes that download the same shard.
     DOWNLOADS = 0
-    CACHE = 1
-    DECODING = 2
-    TRANSFORMS = 3
+    #: Also decompression, and gathering the rows of a block.
+    DECODING = 1
+    TRANSFORMS = 2
     #: All other work.
-    BATCHING = 4
+    BATCHING = 3
 
 
-_REST, _CAUSES = int(Cause.BATCHING), len(Cause)
 #: Seconds by `Cause`.
 Spans: TypeAlias = list[float]
 #: The result of a task, and the spans of its work.
 Made: TypeAlias = tuple[_Out, Spans]
 
-#: `Statistics` fields for the seconds that the consumer waits after the first batch, by cause.
-WAITED = tuple(f"waited_for_{cause.name.lower()}" for cause in Cause)
-#: `Statistics` fields for the seconds that threads are busy, by cause; `BATCHING` has none.
-BUSY = ("download_seconds", "cache_seconds", "decode_seconds", "transform_seconds")
-#: `Statistics` fields for the other numbers that threads count.
-_COUNTED = (
-    "downloading_seconds",
-    "downloads",
-    "downloaded_bytes",
-    "downloaded_again",
-    "cache_hits",
-    "evictions",
-    "shards",
-    "shard_bytes",
-    "results",
-    "results_ready",
-    "skipped",
-)
-_ZERO: dict[str, float] = dict.fromkeys((*BUSY, *_COUNTED), 0)
-#: Waits shorter than this, in seconds, are not counted: the result is considered ready.
-_SHORTEST_WAIT = 20e-6
+_NO_WORK = [0.0 for _ in Cause]
+#: `Statistics` fields for the seconds that the consumer waits, by cause; `BATCHING` has none.
+_WAITED = ("waited_for_downloads", "waited_for_decoding", "waited_for_transforms")
+#: The numbers that any thread may count.
+_COUNTED = ("download_seconds", "downloaded_bytes", "skipped")
 _END: Any = object()
 
 
@@ -69,103 +53,64 @@ here = _Here()
 
 
 class Recorder:
-    """Records one iteration over batches; pickled as None, because each process has its own.
+    """Records the iterations over a loader in this process. Copies, also pickled ones, start empty.
 
     Parameters
     ----------
     clock : callable
         Returns seconds.
-    since : float, optional
-        When the consumer requested the first batch; by default now.
 
     Attributes
     ----------
-    is_over : bool
-        Whether the iteration has ended.
     since : float
-        When the consumer last requested or received a batch.
+        When the consumer last requested or received a batch, or began an iteration.
     batches, rows : int
-        Batches and rows that the user took.
-    startup, trained : float
-        Seconds that the consumer waited for the first batch, and seconds between receiving a batch
-        and requesting the next one.
-    results, results_ready : int
-        Results taken from threads, and the sum of the results that were ready each time.
+        Batches and rows that the consumer received.
+    waited, trained : float
+        Seconds from each request for a batch until it arrives, and from there to the next request.
+    spans : list of float
+        The work that the consumer waited for.
+    before : mapping
+        The totals when the latest iteration began.
     """
 
-    def __init__(
-        self, clock: Callable[[], float] = time.perf_counter, since: float | None = None
-    ) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.is_over = False
-        self.since = clock() if since is None else since
+        self.since = clock()
         self.batches = self.rows = 0
-        self.startup = self.trained = 0.0
-        self.results = self.results_ready = 0
-        #: When the user took the first batch.
-        self._started = 0.0
-        #: The consumer's waits since the first batch, by cause.
-        self._spans = _no_spans()
-        #: One set of counts per thread, so that no thread waits for a lock.
-        self._counts: dict[int, dict[str, float]] = {}
-        #: The number of downloads in progress, and the time when the first of them started.
-        self._downloads, self._downloading_since = 0, 0.0
-        self._lock = threading.Lock()
+        self.waited = self.trained = 0.0
+        self.spans = [*_NO_WORK]
+        #: Counts by name and thread, so that no thread waits for a lock.
+        self._counts: dict[tuple[str, int], float] = {}
+        self.before = self.totals()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(None), ()
+        return Recorder, ()
 
     # Methods for the consumer's thread
 
-    @property
-    def consumer(self) -> str:
-        """What the consumer of batches is called in messages."""
-        return "training"
+    def begin(self) -> None:
+        """Record that an iteration begins with the request for its first batch."""
+        self.before = self.totals()
+        self.since = self.clock()
 
-    @property
-    def waited(self) -> float:
-        """Seconds that the consumer waited for batches after the first one."""
-        return self.since - self._started - self.trained if self.batches else 0.0
-
-    def record_batches(self, rows: int, batches: int = 1) -> None:
-        """Record that the consumer has received the batches it requested."""
+    def record_received(self, sizes: Sequence[int] = ()) -> None:
+        """Record that batches of the given sizes arrived, or the end, as requested."""
         now = self.clock()
-        if not self.batches:  # waits so far belong to the startup
-            self.startup, self._started = now - self.since, now
-            self._spans = _no_spans()
+        self.waited += now - self.since
         self.since = now
-        self.batches += batches
-        self.rows += rows
+        self.batches += len(sizes)
+        self.rows += sum(sizes)
 
     def record_request(self) -> None:
         """Record that the consumer requests the next batch."""
         now = self.clock()
-        if self.batches:
-            self.trained += now - self.since
-            self.since = now
-        else:
-            self.since = now - self.startup
-
-    def begun(self) -> None:
-        """Count the time so far as startup, but not the time from now until the first request."""
-        self.startup = self.clock() - self.since
-
-    def end(self, *, is_waiting: bool) -> None:
-        """Record the end of the iteration; `is_waiting` is True if a requested batch is pending."""
-        if is_waiting and not self.is_over:
-            now = self.clock()
-            if not self.batches:
-                self.startup = now - self.since
-            self.since = now
-        self.is_over = True
+        self.trained += now - self.since
+        self.since = now
 
     def wait(self, seconds: float, spans: Spans) -> None:
         """Divide a wait among causes in proportion to the spans of the awaited result."""
-        task, total = here.task, sum(spans)
-        mine = task[1] if task is not None and task[0] is self else self._spans
-        if total <= 0:
-            mine[_REST] += seconds
-            return
+        mine, total = self._spans_here(), sum(spans) or 1.0
         for cause, span in enumerate(spans):
             mine[cause] += seconds * span / total
 
@@ -178,103 +123,91 @@ class Recorder:
     def called(
         self, function: Callable[[_In], _Out], cause: Cause | None = None
     ) -> Callable[[_In], _Out]:
-        """Wrap a function to record its work as the consumer's, under `cause` if given."""
+        """Wrap a function to record the work in it, under `cause` if given."""
 
-        def counted(value: _In) -> _Out:
+        def recorded(value: _In) -> _Out:
             with working_for(self):
                 if cause is None:
                     return function(value)
                 with work(cause):
                     return function(value)
 
-        return counted
+        return recorded
 
-    # Methods for worker threads
+    # Methods for any thread
 
     def task(self, function: Callable[[_In], _Out]) -> Callable[[_In], Made[_Out]]:
         """Wrap a function to return its result with the spans of its work, as `result` expects."""
 
-        def counted(item: _In) -> Made[_Out]:
-            spans, start = _no_spans(), self.clock()
-            outer, here.task = here.task, (self, spans)
-            try:
+        def recorded(item: _In) -> Made[_Out]:
+            spans, start = [*_NO_WORK], self.clock()
+            with working_for(self, spans):
                 result = function(item)
-            finally:
-                here.task = outer
-            spans[_REST] += self.clock() - start - sum(spans)
+            spans[Cause.BATCHING] += self.clock() - start - sum(spans)
             return result, spans
 
-        return counted
+        return recorded
 
     def result(self, future: Future[Made[_Out]]) -> _Out:
         """Return the result of a task, and record the wait for it."""
         start = self.clock()
         result, spans = future.result()
-        seconds = self.clock() - start
-        if seconds > _SHORTEST_WAIT:
-            self.wait(seconds, spans)
+        self.wait(self.clock() - start, spans)
         return result
 
-    def counts_of_thread(self) -> dict[str, float]:
-        """Return this thread's counts, a dict that the caller updates."""
-        number = threading.get_ident()
-        return self._counts.get(number) or self._counts.setdefault(number, dict(_ZERO))
+    def count(self, name: str, number: float) -> None:
+        """Add to a count."""
+        key = name, threading.get_ident()
+        self._counts[key] = self._counts.get(key, 0) + number
 
-    def begin_download(self, now: float) -> None:
-        """Record that a download starts."""
-        with self._lock:  # the lock is taken only twice per file, and briefly
-            if not self._downloads:
-                self._downloading_since = now
-            self._downloads += 1
+    def counts(self) -> dict[str, float]:
+        """Return the counts of all threads, by name."""
+        found: dict[str, float] = dict.fromkeys(_COUNTED, 0)
+        for (name, _), number in list(self._counts.items()):
+            found[name] += number
+        return found
 
-    def end_download(self, now: float) -> float:
-        """Record a download's end; if none is left, return the seconds since the first started."""
-        with self._lock:
-            self._downloads -= 1
-            return 0.0 if self._downloads else now - self._downloading_since
-
-    # Totals
-
-    def add(self, totals: Mapping[str, float]) -> None:
-        """Add the totals of a worker process's recorder to this recorder's counts."""
-        counts = self.counts_of_thread()
-        for name in counts.keys() & totals.keys():
-            counts[name] += totals[name]
-
-    def totals(self) -> dict[str, float]:
-        """Return all numbers so far, keyed by the fields of `Statistics`."""
-        spans = self._spans if self.batches else _no_spans()
-        totals: dict[str, float] = {
-            "passes": 1,
+    def totals(self) -> Mapping[str, float]:
+        """Return all numbers so far, by the fields of `Statistics`."""
+        # TensorFlow's pipeline may have waited longer than the consumer, since it reads ahead.
+        whole = max(self.waited, sum(self.spans)) or 1.0
+        waited_for = (self.waited * span / whole for span in self.spans[: Cause.BATCHING])
+        return {
             "batches": self.batches,
             "rows": self.rows,
-            **_ZERO,
-            "results": self.results,
-            "results_ready": self.results_ready,
-            "startup_seconds": self.startup,
             "waited_seconds": self.waited,
             "training_seconds": self.trained,
+            **dict(zip(_WAITED, waited_for, strict=True)),
+            **self.counts(),
         }
-        totals.update(zip(WAITED, spans, strict=True))
-        totals[WAITED[_REST]] = max(self.waited - sum(spans[:_REST]), 0.0)
-        for counts in list(self._counts.values()):
-            for name, number in counts.items():
-                totals[name] += number
-        return totals
+
+    def _spans_here(self) -> Spans:
+        """Return the spans of the task that this thread runs, or else those of the consumer."""
+        task = here.task
+        return task[1] if task is not None and task[0] is self else self.spans
 
 
 class working_for:  # noqa: N801  # as `work`
-    """Record the work in a ``with`` block as the consumer's own, if there is a recorder."""
+    """Record the work in a ``with`` block, if there is a recorder.
 
-    __slots__ = ("_outer", "_recorder")
+    Parameters
+    ----------
+    recorder : Recorder or None
+        The recorder.
+    spans : list of float, optional
+        The spans to add to; by default those of this thread's task, or else of the consumer.
+    """
 
-    def __init__(self, recorder: Recorder | None) -> None:
-        self._recorder = recorder
+    __slots__ = ("_outer", "_task")
+
+    def __init__(self, recorder: Recorder | None, spans: Spans | None = None) -> None:
+        self._task: tuple[Recorder, Spans] | None = None
+        if recorder is not None:
+            self._task = recorder, spans or recorder._spans_here()
 
     def __enter__(self) -> None:
         self._outer = here.task
-        if self._recorder is not None:
-            here.task = self._recorder, self._recorder._spans
+        here.task = self._task or self._outer
 
     def __exit__(self, *_: object) -> None:
         here.task = self._outer
@@ -284,47 +217,45 @@ class work:  # noqa: N801  # reads as a statement, and is quicker than a generat
     """Record the time of a ``with`` block under a cause, in this thread's recorder.
 
     The seconds of a nested block count for that block only.
+
+    Attributes
+    ----------
+    seconds : float
+        The recorded time; 0 without a recorder, and until the block ends.
     """
 
-    __slots__ = ("_cause", "_start", "_task")
+    __slots__ = ("_cause", "_start", "_task", "seconds")
 
     def __init__(self, cause: Cause) -> None:
-        self._cause = cause
+        self._cause, self.seconds = cause, 0.0
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> work:
         self._task = here.task
         if self._task is not None:
             recorder, spans = self._task
-            now = recorder.clock()
-            self._start = now - sum(spans)
-            if self._cause is Cause.DOWNLOADS:
-                recorder.begin_download(now)
+            self._start = recorder.clock() - sum(spans)
+        return self
 
     def __exit__(self, *_: object) -> None:
-        if self._task is None:
-            return
-        (recorder, spans), cause = self._task, self._cause
-        now, counts = recorder.clock(), recorder.counts_of_thread()
-        own = now - sum(spans) - self._start
-        spans[cause] += own
-        counts[BUSY[cause]] += own
-        if cause is Cause.DOWNLOADS:
-            counts["downloading_seconds"] += recorder.end_download(now)
+        if self._task is not None:
+            recorder, spans = self._task
+            self.seconds = recorder.clock() - sum(spans) - self._start
+            spans[self._cause] += self.seconds
 
 
-def count(name: str, number: float = 1) -> None:
+def count(name: str, number: float) -> None:
     """Add to a count of this thread's recorder, if there is one."""
     if here.task is not None:
-        here.task[0].counts_of_thread()[name] += number
+        here.task[0].count(name, number)
 
 
 def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
     """Wrap a function for another thread so that its work is counted in this thread's recorder."""
-    task = here.task and (here.task[0], _no_spans())
+    recorder = current_recorder()
 
     def called() -> None:
-        here.task = task
-        function()
+        with working_for(recorder, [*_NO_WORK]):
+            function()
 
     return called
 
@@ -332,7 +263,3 @@ def of_this_task(function: Callable[[], object]) -> Callable[[], None]:
 def current_recorder() -> Recorder | None:
     """Return the recorder that records this thread's work, or None."""
     return None if here.task is None else here.task[0]
-
-
-def _no_spans() -> Spans:
-    return [0.0] * _CAUSES

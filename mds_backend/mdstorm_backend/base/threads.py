@@ -347,9 +347,6 @@ class WorkAhead(OwnContext):
 
     def _next(self, pending: deque[Future[Any]]) -> Any:
         self._is_ahead = pending[0].done()
-        if self._recorder is not None:
-            self._recorder.results += 1
-            self._recorder.results_ready += sum(map(Future.done, pending))
         return self.result(pending.popleft())
 
     def share_of(self, threads: int) -> int:

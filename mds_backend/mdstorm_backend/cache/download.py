@@ -83,12 +83,12 @@ def download(
     # On a local disk, another attempt would read the same bytes.
     attempts = 1 if location.is_local_disk else options.retry
     try:
-        with work(Cause.DOWNLOADS):
+        with work(Cause.DOWNLOADS) as download:
             path = try_again(attempt, url=url, attempts=attempts)
     except ABSENT as error:
         raise missing(url, error) from error
-    count("downloads")
     count("downloaded_bytes", file.bytes)
+    count("download_seconds", download.seconds)
     return path
 
 

@@ -6,12 +6,12 @@ import os
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from mdstorm_backend.base.locks import FileLock, share_lock, wait_for_lock
-from mdstorm_backend.base.recorder import Cause, count, work
+from mdstorm_backend.base.recorder import Cause, work
 from mdstorm_backend.base.threads import hand_off
 from mdstorm_backend.cache import download, space
 from mdstorm_backend.cache.directory import CacheDirectory, CacheOptions, FileIdentity, Record
@@ -54,8 +54,6 @@ class ShardCache:
     options: CacheOptions
     exclusive: bool
     _is_swept = _is_user = _is_made = False
-    #: Names of the shards that this process has downloaded or decompressed.
-    _brought: set[str] = field(default_factory=set, init=False, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = self.location, self.fingerprint, self.cache_dir, self.options, self.exclusive
@@ -103,7 +101,6 @@ class ShardCache:
                     content = self._check(info, lock)
                     if content is None:
                         return self._bring(info, lock, arrival)
-            count("cache_hits")
             return content
 
     def stream(self, info: ShardInfo) -> Buffer | Arrival:
@@ -231,7 +228,7 @@ class ShardCache:
             if attempt or not self._is_made:
                 self._make()
             try:
-                with work(Cause.CACHE):
+                with work(Cause.DOWNLOADS):
                     lock = wait_for_lock(path, patience=self._patience, progress=progress)
                 break
             except FileNotFoundError:
@@ -279,7 +276,7 @@ class ShardCache:
         made_from = origin(self.location, info)
         try:
             self.check_limit([info])
-            with work(Cause.CACHE):
+            with work(Cause.DOWNLOADS):
                 limit, patience = self._limit, self._patience
                 space.reserve(self.cache_dir, lock, _room_for(info), limit=limit, patience=patience)
             self._make_parts(info, lock, parts, arrival)
@@ -299,9 +296,6 @@ class ShardCache:
                 "that nothing else writes to the cache directory, or choose another directory",
                 url=path,
             )
-        if info.raw_data.basename in self._brought:
-            count("downloaded_again")
-        self._brought.add(info.raw_data.basename)
         return content
 
     def _make_parts(

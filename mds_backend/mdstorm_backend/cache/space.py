@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from mdstorm_backend.base.locks import FileLock, Patience, try_lock
-from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache.directory import CacheDirectory, Record, cache_root, default_directory
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import normalize_url
@@ -240,9 +239,7 @@ def _make_room(directory: CacheDirectory, lock: FileLock, most: int) -> int:
     for _, path, _ in sorted(entries, key=lambda e: (e[2].reserved == 0, e[0], e[1])):
         if used + spare <= most:
             break
-        freed = evict(directory, path)
-        used -= freed
-        count("evictions", freed > 0)
+        used -= evict(directory, path)
     return used
 
 

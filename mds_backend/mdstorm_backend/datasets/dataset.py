@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache import CacheOptions, ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.dataset_files import DirectFiles
 from mdstorm_backend.catalogs import check_no_table_name
@@ -296,7 +295,7 @@ class Dataset(SampleDataset):
         except CorruptDatasetError:
             return self.shard(number)  # wait for the whole shard; it is downloaded again if damaged
         shard.arrival = arrival
-        return _counted(shard, info)
+        return shard
 
     def _parse(self, schema: Schema, info: ShardInfo, content: Buffer) -> MDSShard:
         # Copy a small shard to memory, so that it needs no file descriptor.
@@ -304,7 +303,7 @@ class Dataset(SampleDataset):
         shard = MDSShard(content, info, schema, url=self._url(info))
         if self._lost_schema:
             _check_nulls(shard)
-        return _counted(shard, info)
+        return shard
 
     def _opened(
         self,
@@ -324,12 +323,6 @@ class Dataset(SampleDataset):
             if not self.files.discard(info):
                 raise
         return parse(info, self.files.open(info))
-
-
-def _counted(shard: MDSShard, info: ShardInfo) -> MDSShard:
-    count("shards")
-    count("shard_bytes", info.raw_data.bytes)
-    return shard
 
 
 def _check_nulls(shard: MDSShard) -> None:

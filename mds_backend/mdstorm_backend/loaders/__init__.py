@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.format.values.batch import MASK_SUFFIX
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.dataset_settings import DatasetSettings
@@ -15,7 +16,7 @@ from mdstorm_backend.loaders.loader import (
     NumberedBatches,
     converted,
 )
-from mdstorm_backend.loaders.loader_statistics import PassRecorders, Statistics
+from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import (
@@ -43,9 +44,9 @@ __all__ = [
     "MakeBatches",
     "NullPolicy",
     "NumberedBatches",
-    "PassRecorders",
     "ReadAhead",
     "ReaderOptions",
+    "Recorder",
     "Segment",
     "Statistics",
     "Succession",

@@ -22,7 +22,6 @@ from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.base.threads import PassThreads
 from mdstorm_backend.loaders.consumer import CONSUMER, MOST_UNUSED, Consumer
 from mdstorm_backend.loaders.epochs import Epochs
-from mdstorm_backend.loaders.loader_statistics import PassRecorders
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
@@ -65,8 +64,8 @@ class Loader:
     splits : bool
         Whether the user takes the items of batches one by one, so that a state may be within a
         batch.
-    recorders : PassRecorders, optional
-        Makes the passes' recorders; by default the loader has its own.
+    recorder : Recorder, optional
+        Records the passes; by default the loader has its own.
     epochs : Epochs, optional
         Holds where the next iteration begins. Loaders over the same dataset share it; by default
         the loader has its own.
@@ -78,7 +77,7 @@ class Loader:
     _: KW_ONLY
     check: Callable[[], None] | None = None
     splits: bool = False
-    recorders: PassRecorders = field(default_factory=PassRecorders)
+    recorder: Recorder = field(default_factory=Recorder)
     epochs: Epochs = field(default_factory=Epochs)
 
     def __post_init__(self) -> None:
@@ -148,6 +147,7 @@ class Loader:
 
     def begin(self, consumer: Consumer) -> Pass:
         """Begin the next iteration, which is the remainder of a pass or a new pass."""
+        self.recorder.begin()
         epochs, here = self.epochs, self.options.in_world()
         usage = epochs.begin(consumer)
         here.record_pass(epochs)
@@ -182,10 +182,9 @@ class Loader:
         consumer : Consumer, optional
             The code that takes the batches; by default, the one that requests the first batch.
         """
-        recorder, is_waiting = self.new_recorder(), False
         current = self._latest = self.begin(consumer or CONSUMER.get())
         try:
-            for segment in current.segments(recorder):
+            for segment in current.segments(self.recorder):
                 with ExitStack() as stack:
                     # Close all stages; otherwise, after an error, their threads would read ahead
                     # until the garbage collector runs.
@@ -193,26 +192,18 @@ class Loader:
                         batches = stack.enter_context(self.threads.closing(stage))
                     batches = _watched(batches, segment)
                     yield from self._batches_of(
-                        current, segment, batches, recorder, count_rows, by_item=by_item
+                        current, segment, batches, count_rows, by_item=by_item
                     )
             current.finish()
-            is_waiting = True
+            self.recorder.record_received()  # the end
         finally:
             current.leave()
-            recorder.end(is_waiting=is_waiting)
-
-    def new_recorder(self, recorder: Recorder | None = None) -> Recorder:
-        """Return the recorder for a pass that begins: `recorder`, or a new one."""
-        return self.recorders.begin(
-            self.options.order.name, self.batching.num_workers, recorder=recorder
-        )
 
     def _batches_of(
         self,
         current: Pass,
         segment: Segment,
         batches: NumberedBatches,
-        recorder: Recorder,
         count_rows: Callable[[Any], int] | None,
         *,
         by_item: bool,
@@ -220,7 +211,7 @@ class Loader:
         least, check = segment.least_rows, self.check
         plan, samples = segment.plan, None if count_rows is None else 0
         current.replace_latest(0, samples)
-        epochs, usage = self.epochs, current.usage
+        epochs, usage, recorder = self.epochs, current.usage, self.recorder
         most_peeked = usage.consumer.most_peeked
         for batch, offset, size in batches:
             if size < least:
@@ -232,14 +223,15 @@ class Loader:
             is_yielded = batch is not NOTHING
             if is_yielded and count_rows is not None:
                 samples = (samples or 0) + count_rows(batch)
-            if is_yielded and not recorder.batches:
-                recorder.record_batches(size)
-            elif is_yielded:
-                # `record_batches` is inlined here, and `advance` and `record_request` below,
+            if is_yielded:
+                # `record_received` is inlined here, and `advance` and `record_request` below,
                 # because a loop may take 50,000 batches per second.
+                now = recorder.clock()
+                recorder.waited += now - recorder.since
+                recorder.since = now
                 recorder.batches += 1
                 recorder.rows += size
-                recorder.since = recorder.clock()
+                current.yielded += size
             if offset >= current.border:
                 current.cross_border(offset)
             # Another iteration may have been advanced in the meantime, or an epoch set.
@@ -255,10 +247,10 @@ class Loader:
                 current.recent = (*current.recent[-MOST_UNUSED:], (plan, offset, 1, samples))
                 current.taken = 0
                 usage.batches += 1
-            yielded_at = recorder.since
             yield batch
-            recorder.since = requested_at = recorder.clock()
-            recorder.trained += requested_at - yielded_at
+            now = recorder.clock()
+            recorder.trained += now - recorder.since
+            recorder.since = now
 
     def state_dict(self, *, unused: int | None = None, is_within: bool = False) -> dict[str, Any]:
         """Return the state for a checkpoint, to pass to `load_state_dict`.

@@ -73,8 +73,8 @@ class Pass:
         self.border = 0
         self.is_over = self.is_left = False
         self.to_compare: Segment | None = None
-        #: The recorder that counts yielded batches and rows; its row count when the segment began.
-        self._recorder, self._rows_before = Recorder(), 0
+        #: Rows yielded so far in the segment.
+        self.yielded = 0
 
     @property
     def num_unused(self) -> int:
@@ -123,12 +123,12 @@ class Pass:
     def rows(self) -> int:
         """Samples in the segment's batches so far, as counted by the loader, or else as yielded."""
         counted = self.recent[-1][3] if self.recent else None
-        return self._recorder.rows - self._rows_before if counted is None else counted
+        return self.yielded if counted is None else counted
 
     def segments(self, recorder: Recorder) -> Iterator[Segment]:
         """Yield the segments of the pass one by one; `recorder` records their reading."""
         for segment in self.planned(recorder):
-            self.enter(segment, recorder)
+            self.enter(segment)
             yield segment
 
     def planned(self, recorder: Recorder) -> Iterator[Segment]:
@@ -146,20 +146,20 @@ class Pass:
             yield segment
             segment = segment.following()
 
-    def enter(self, segment: Segment, recorder: Recorder) -> None:
+    def enter(self, segment: Segment) -> None:
         """Record that batches of a segment are used from now on."""
         self._epochs.enter(self.usage, segment.position)
         if self._segment is not None:
             self._log_endless()
         self._epoch = segment.position.epoch
-        self._segment, self._recorder, self._rows_before = segment, recorder, recorder.rows
+        self._segment, self.yielded = segment, 0
         self.replace_latest(0)  # the end of the previous segment is the beginning of this one
         self.border = segment.plan.offset_after_epoch(self._epoch)
 
     def record_offset(self, segment: Segment, offset: int) -> None:
         """Record the latest batch, entering its segment first if it is a new one: see `planned`."""
         if segment is not self._segment:
-            self.enter(segment, self._recorder)
+            self.enter(segment)
         self.advance(offset)
 
     def advance(self, offset: int) -> None:

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mdstorm_backend.base import cached_property, map_files
-from mdstorm_backend.base.recorder import count
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
 from mdstorm_backend.datasets import SampleDataset, describe_dataset
 from mdstorm_backend.display import Description
@@ -247,8 +246,6 @@ class ParquetDataset(SampleDataset):
 
     def _open(self, number: int) -> ParquetShard:
         group = self.row_groups[number]
-        count("shards")
-        count("shard_bytes", group.nbytes)
         open_file = partial(self._open_file, group.path)
         return ParquetShard(group, self.schema, self.stored_columns, open_file)
 

@@ -166,9 +166,8 @@ def test_reader_batches_are_row_groups(url: str) -> None:
     reader = batch_reader(url, num_epochs=2)
     assert len(list(reader)) == 2 * GROUPS
     found = reader.statistics()
-    assert (found.passes, found.batches, found.rows) == (1, 2 * GROUPS, 2 * ROWS)
-    assert found.shards >= GROUPS
-    assert found.decode_seconds > 0
+    assert (found.batches, found.rows) == (2 * GROUPS, 2 * ROWS)
+    assert found.waited_for_decoding > 0
 
 
 def test_row_reader_statistics_count_whole_row_groups(url: str) -> None:
@@ -186,7 +185,7 @@ def test_loader_statistics_equal_reader_statistics(kind: Any, url: str) -> None:
     for passes in (1, 2):
         assert len(list(loader)) == 3
         found = loader.statistics()
-        assert (found.passes, found.batches, found.rows) == (passes, passes * 3, passes * ROWS)
+        assert (found.batches, found.rows) == (passes * 3, passes * ROWS)
         assert found == reader.statistics()
     assert loader.statistics(last_pass=True).batches == 3
 

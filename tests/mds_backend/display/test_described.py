@@ -111,9 +111,9 @@ def test_repr_of_a_loader_shows_data_and_progress(folder: Path) -> None:
     loader = StreamingDataLoader(StreamingDataset(local=str(folder)), batch_size=8)
     assert repr(loader).endswith("elastic order, sequential, batch_size=8, num_workers=0)")
     assert len(list(loader)) == 5
-    assert "so far 1 pass, 5 batches, 40 rows" in text(loader._repr_html_())
+    assert "so far 5 batches, 40 rows" in text(loader._repr_html_())
     assert re.fullmatch(
-        r"Statistics\(1 pass, 5 batches, 40 rows, \d+ % waiting\)", repr(loader.statistics())
+        r"Statistics\(5 batches, 40 rows, \d+ % waiting\)", repr(loader.statistics())
     )
 
 

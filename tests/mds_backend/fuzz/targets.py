@@ -135,11 +135,11 @@ def attack_state(order: str, random: Random) -> bool:
     options = ReaderOptions(target("fixed").dataset, ORDERS[order], num_epochs=3)
     loader = Loader(options, Batching(2))
     begun = loader.begin(Consumer())
-    segment = next(iter(begun.segments(loader.new_recorder())))
+    segment = next(iter(begun.segments(loader.recorder)))
     begun.record_offset(segment, next(iter(segment.blocks())).offsets[0])
     try:
         loader.load_state_dict(damaged_json(begun.state_dict(begun.position), random))
-        for segment in loader.begin(Consumer()).segments(loader.new_recorder()):
+        for segment in loader.begin(Consumer()).segments(loader.recorder):
             sum(len(block.sizes) for block in segment.blocks())
     except (MDStormError, UserWarning):  # warning: too few samples for canonical nodes
         return False

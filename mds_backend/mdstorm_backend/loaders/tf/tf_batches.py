@@ -129,12 +129,11 @@ class ContextDataset(Described, OwnContext):
 
     def __iter__(self) -> Any:
         runs = self._runs()
-        run = runs.new_run()  # comes first, because it measures how long the iterator takes
+        run = runs.new_run()
         iterator: Any = tf.data.Dataset.__iter__(self)
         iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
         iterator_class: Any = type(iterator)
         iterator.__class__ = _counting_class(iterator_class)
-        run.loop.begun()
         return iterator
 
     def statistics(self, *, last_pass: bool = False) -> loaders.Statistics:
@@ -142,14 +141,14 @@ class ContextDataset(Described, OwnContext):
 
         In a Python loop, ``for batch in dataset``, the time that the loop waits is measured. In
         Keras and in a ``tf.function``, the time that TensorFlow's input pipeline waits is measured,
-        which requests batches ahead of use. Rows count when the pipeline has read them.
+        which requests batches ahead of use. Batches count when the pipeline has read them.
 
         Parameters
         ----------
         last_pass : bool
             Include only the latest iteration, rather than all of them.
         """
-        return self._runs().loader.recorders.statistics(last_pass=last_pass)
+        return loaders.Statistics.of(self._runs().loader.recorder, last_pass=last_pass)
 
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`.
@@ -258,14 +257,15 @@ def _counting_class(iterator_class: Any) -> Any:
             if not tf.executing_eagerly():  # a tf.function is being traced
                 runs.hand_over(run)
                 return take()
-            run.loop.record_request()
             if run.current is None:
                 runs.expect(run)
+            else:
+                run.recorder.record_request()
             try:
                 batch = take()
             except (StopIteration, tf.errors.OutOfRangeError):
                 runs.take_end(run)
-                run.loop.end(is_waiting=True)
+                run.recorder.record_received()
                 raise
             run.take()
             return batch

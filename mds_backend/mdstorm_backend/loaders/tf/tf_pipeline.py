@@ -104,16 +104,16 @@ class _Source:
     def _read(self, number: Any) -> Iterator[Any]:
         has_images = self.runs.loader.options.has_images
         block_rows = None if self.cut_here or has_images else BLOCK_ROWS
-        for recorder, blocks in self.runs.segments(number, block_rows):
+        for run, blocks in self.runs.segments(number, block_rows):
             for block in blocks:
                 whole = ((block.batch, block.sizes),)
                 each = ((part, [num_rows(part)]) for part in block.batches())
                 for part, sizes in each if self.cut_here else whole:
                     columns = {s.name: tf_columns.to_tf(part[s.name], s) for s in self.specs}
                     made = tuple(tf.nest.flatten(self.element(columns)))
-                    recorder.record_batches(sum(sizes), len(sizes))
+                    run.record_read(sizes)
                     yield made if self.cut_here else (made, np.array(sizes, np.int64))
-                    recorder.record_request()
+                    run.record_request()
 
 
 def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: Any) -> Any:

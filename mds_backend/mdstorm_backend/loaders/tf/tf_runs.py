@@ -17,15 +17,14 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from mdstorm_backend.base.recorder import WAITED, Recorder
+from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment
-from mdstorm_backend.loaders.loader_statistics import LOOP, PIPELINE
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import log_endless
@@ -44,6 +43,8 @@ class TFRun:
 
     Parameters
     ----------
+    recorder : Recorder
+        Records the dataset's iterations.
     url : str
         URL of the dataset, for messages.
     batches_per_epoch : float
@@ -53,6 +54,8 @@ class TFRun:
 
     Attributes
     ----------
+    recorder : Recorder
+        As given.
     by_python : bool
         As given. In a `tf.function`, TensorFlow takes over an iterator that Python has created.
     current : Pass or None
@@ -63,32 +66,40 @@ class TFRun:
         The items that were read, including batches ahead of use.
     requested : int
         Number of the batch for which `request` was called last.
-    loop : Recorder
-        Records the requests by Python code.
-    pipeline : Recorder or None
-        Records the requests by TensorFlow; None before the first one.
     is_idle : threading.Event
         Set unless the iteration is reading.
     """
 
     def __init__(
         self,
+        recorder: Recorder,
         url: str = "",
         batches_per_epoch: float = math.inf,
         *,
         by_python: bool = False,
     ) -> None:
-        self.by_python = by_python
+        self.recorder, self.by_python = recorder, by_python
         self.current: Pass | None = None
         self.taken = 0
-        self.loop = Recorder()
-        self.pipeline: Recorder | None = None
         self.is_idle = threading.Event()
         self.is_idle.set()
         self._url, self._batches_per_epoch = url, batches_per_epoch
         self._process = os.getpid()
         self.queue = ReadAhead()
         self.requested, self._following = 0, 1
+
+    def record_read(self, sizes: Sequence[int] = ()) -> None:
+        """Record batches that the pipeline has read, or its end; a Python loop waits by itself."""
+        if not self.by_python:
+            self.recorder.record_received(sizes)
+            return
+        self.recorder.batches += len(sizes)
+        self.recorder.rows += sum(sizes)
+
+    def record_request(self) -> None:
+        """Record that the pipeline requests another batch."""
+        if not self.by_python:
+            self.recorder.record_request()
 
     def request(self) -> int:
         """Record a request for a batch; return how many batches to yield before the next call.
@@ -142,7 +153,7 @@ class TFRun:
 
     def take(self) -> None:
         """Record that Python code has taken a batch."""
-        self.loop.record_batches(0)
+        self.recorder.record_received()
         if self.taken >= self._batches_per_epoch:
             log_endless(self._url)
         taken, current = self.taken + 1, self.current
@@ -161,16 +172,14 @@ class TFRun:
         if os.getpid() != self._process:
             _of_parent.append(resources)
             return
-        thread, start = threading.Thread(target=resources.clear), self.loop.clock()
+        thread = threading.Thread(target=resources.clear)
         if not sys.is_finalizing():
             with suppress(RuntimeError):  # no thread can start while the program is exiting
                 thread.start()
         while thread.is_alive() and not self.is_idle.wait(0.1):
             pass
-        if self.pipeline is not None:
-            self.pipeline.record_request()  # the batches that were read ahead have been used
-        if self.loop.is_over:
-            self.loop.since += self.loop.clock() - start
+        if self.current is not None:
+            self.record_request()  # the batches that were read ahead have been used
 
     def state_dict(self, batches: int | None) -> dict[str, Any] | None:
         """Return the state after a number of batches, or None before the first batch is read.
@@ -260,7 +269,7 @@ class TFRuns:
             rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
             batches_per_epoch = rows / batching.batch_size
         url = options.dataset.url
-        return TFRun(url, batches_per_epoch, by_python=True)
+        return TFRun(self.loader.recorder, url, batches_per_epoch, by_python=True)
 
     def expect(self, run: TFRun) -> None:
         """Use `run` for the next iteration, whose first batch is about to be requested."""
@@ -298,7 +307,7 @@ class TFRuns:
     def _begin(self) -> TFRun:
         """Begin an iteration and return it. The caller holds the lock."""
         expected, self._expected = self._expected(), lambda: None
-        run = expected or TFRun()
+        run = expected or TFRun(self.loader.recorder)
         for under_way in self._open.values():
             under_way.reach()
         self._run = run
@@ -308,25 +317,23 @@ class TFRuns:
 
     def segments(
         self, number: Any, block_rows: int | None
-    ) -> Iterator[tuple[Recorder, Iterator[Block]]]:
-        """Read an iteration, yielding a recorder and the blocks for each of its segments."""
+    ) -> Iterator[tuple[TFRun, Iterator[Block]]]:
+        """Read an iteration, yielding it and the blocks of each of its segments."""
         run = self._open[int(number)]
         assert run.current is not None
-        run.pipeline = recorder = self.loader.new_recorder(PipelineRecorder(run.loop))
+        recorder = self.loader.recorder
         run.is_idle.clear()
-        is_waiting = False
         try:
             for segment in run.current.planned(recorder):
-                yield recorder, self._blocks(run, segment, block_rows)
+                yield run, self._blocks(run, segment, block_rows)
             if run.current.usage.start.consumed and not run.queue.num_read and self._is_alone(run):
                 # The state was taken at the end of a pass, which is known only after reading. No
                 # other rank has batches left in that pass, so the next pass begins.
                 run.current.skip_to_next()
                 for segment in run.current.planned(recorder):
-                    yield recorder, self._blocks(run, segment, block_rows)
-            is_waiting = True
+                    yield run, self._blocks(run, segment, block_rows)
+            run.record_read()
         finally:
-            recorder.end(is_waiting=is_waiting)
             run.is_idle.set()
 
     @staticmethod
@@ -360,44 +367,3 @@ class TFRuns:
         with self._lock:
             self.loader.load_state_dict(state)
             self._run = None
-
-
-#: Fields of `Statistics` that are measured where the batches are consumed.
-_OF_LOOP = ("batches", "startup_seconds", "waited_seconds", "training_seconds")
-
-
-class PipelineRecorder(Recorder):
-    """Records TensorFlow's input pipeline, which requests batches ahead of use.
-
-    If Python code takes the batches, its waiting counts instead, divided among causes in the same
-    proportion as the pipeline's waiting.
-
-    Parameters
-    ----------
-    loop : Recorder
-        Records the Python code. It stays empty in Keras and ``tf.function``, where TensorFlow takes
-        the batches.
-    """
-
-    def __init__(self, loop: Recorder) -> None:
-        super().__init__(loop.clock)
-        self._loop = loop
-
-    @property
-    def consumer(self) -> str:
-        """The name of the batches' consumer."""
-        return LOOP if self._loop.batches else PIPELINE
-
-    def totals(self) -> dict[str, float]:
-        """Return all numbers so far, by the field names of `Statistics`."""
-        totals = super().totals()
-        if not self._loop.batches:
-            return totals
-        of_loop = self._loop.totals()
-        # The pipeline has not waited if its first block was the whole pass.
-        waited = of_loop["waited_seconds"] / (totals["waited_seconds"] or math.inf)
-        totals |= {name: waited * totals[name] for name in WAITED}
-        totals |= {name: of_loop[name] for name in _OF_LOOP}
-        of_causes = sum(totals[name] for name in WAITED[:-1])
-        totals["waited_for_batching"] = max(totals["waited_seconds"] - of_causes, 0.0)
-        return totals

@@ -27,7 +27,7 @@ from mdstorm_backend.loaders import (
     Consumer,
     Loader,
     NumberedBatches,
-    PassRecorders,
+    Recorder,
     Segment,
     converted,
 )
@@ -110,7 +110,7 @@ class LoaderPasses:
     passes: Loader | None = None
     workers: torch_batches.Workers | None = None
     threads: PassThreads = field(default_factory=PassThreads)
-    recorders: PassRecorders = field(default_factory=PassRecorders)
+    recorder: Recorder = field(default_factory=Recorder)
     pytorch_pass: CountedPass | None = None
     has_length: bool = True
 
@@ -122,7 +122,7 @@ class LoaderPasses:
             passes=None,
             workers=None,
             threads=PassThreads(),
-            recorders=PassRecorders(),
+            recorder=Recorder(),
             pytorch_pass=counted,
         )
 
@@ -164,7 +164,7 @@ class LoaderPasses:
             assert loader.batch_size is not None
             batching = Batching(loader.batch_size, loader.drop_last, loader.num_workers)
             self.passes = Loader(
-                options, batching, self.threads, recorders=self.recorders, epochs=epochs
+                options, batching, self.threads, recorder=self.recorder, epochs=epochs
             )
         else:
             self.passes.options, self.passes.epochs = options, epochs
@@ -188,7 +188,6 @@ class LoaderPasses:
         count_rows : callable, optional
             Returns how many samples a batch counts as; by default, the number read for it.
         """
-        self.recorders.record_request()
         self.pytorch_pass = None
         passes = self.of(loader)
         if not self.collates:
@@ -247,25 +246,20 @@ def counted_batches(
     batches: NumberedBatches = ((batch, 0, 0) for batch in DataLoader.__iter__(loader))
     if kept.device is not None:
         batches = moved_batches.on_device(batches, kept.device)
-    order = getattr(getattr(loader.dataset, "_mdstorm", None), "order", None)
-    name = getattr(order, "name", "exact")  # other datasets are recorded as exact
-    recorder, is_waiting = kept.recorders.begin(name, loader.num_workers), False
-
+    recorder = kept.recorder
+    recorder.begin()
     kept.pytorch_pass = counted
-    try:
-        for batch, _, _ in recorder.consumed(batches):
-            rows = count_rows(batch)
-            # This call precedes the counting, since Ctrl-C in a call after it would lose the batch.
-            recorder.record_batches(rows)
-            counted.latest.append(rows)
-            counted.samples += rows
-            kept.pytorch_pass = counted  # another iteration may have been advanced in the meantime
-            yield batch
-            recorder.record_request()
-        counted.is_over, kept.pytorch_pass = True, counted
-        is_waiting = True
-    finally:
-        recorder.end(is_waiting=is_waiting)
+    for batch, _, _ in recorder.consumed(batches):
+        rows = count_rows(batch)
+        # This call precedes the counting, since Ctrl-C in a call after it would lose the batch.
+        recorder.record_received([rows])
+        counted.latest.append(rows)
+        counted.samples += rows
+        kept.pytorch_pass = counted  # another iteration may have been advanced in the meantime
+        yield batch
+        recorder.record_request()
+    counted.is_over, kept.pytorch_pass = True, counted
+    recorder.record_received()  # the end
 
 
 def rows_of(batch: Any, batch_size: int | None) -> int:

@@ -310,7 +310,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         last_pass : bool
             Whether to return only the statistics of the iteration that began last.
         """
-        return self._mdstorm.recorders.statistics(last_pass=last_pass)
+        return Statistics.of(self._mdstorm.recorder, last_pass=last_pass)
 
     def load_state_dict(self, state: dict[str, Any] | None) -> None:
         """Resume the next iteration from a state that was taken on this or another rank.

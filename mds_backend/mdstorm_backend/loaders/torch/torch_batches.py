@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import count, islice
 from multiprocessing import get_context, reduction
 from pickle import PicklingError
@@ -17,7 +18,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, default_collate, get_worker_info
 
 from mdstorm_backend.base import name_function
-from mdstorm_backend.base.recorder import WAITED, Cause, Recorder
+from mdstorm_backend.base.recorder import Cause, Made, Recorder, Spans
 from mdstorm_backend.base.threads import set_up_arrow
 from mdstorm_backend.errors import ArgumentTypeError, LostBatchesError, TransformError
 from mdstorm_backend.loaders import NumberedBatches, Segment
@@ -27,6 +28,8 @@ from mdstorm_backend.loaders.torch.samples import end_with_parent
 from mdstorm_backend.loaders.torch.streaming_dataset import StreamingDataset, blocks_of, samples_of
 from mdstorm_backend.loaders.torch.torch_tensors import tensor_batches, to_collated
 from mdstorm_backend.read import Block
+
+_logger = logging.getLogger(__name__)
 
 Collate: TypeAlias = Callable[[list[Any]], Any]
 #: Turns a batch into model inputs.
@@ -249,7 +252,8 @@ class Workers:
                 queues = [*iterator._index_queues, iterator._worker_result_queue]
                 weakref.finalize(iterator, queues.clear).atexit = False
             assert segment.recorder is not None
-            yield from received(iterator, len(self._queues), segment.recorder)
+            url, processes = self._options.dataset.url, len(self._queues)
+            yield from received(iterator, processes, segment.recorder, url)
         finally:
             self.is_busy = False
 
@@ -302,8 +306,9 @@ class Message(NamedTuple):
     batches: Any
     offsets: list[int]
     sizes: list[int]
-    #: The totals of the worker's recorder since its previous message, by name.
-    recorded: dict[str, float]
+    #: The work on the batches, and the counts since the worker's previous message, by name.
+    spans: Spans
+    counts: dict[str, float]
 
 
 @dataclass(eq=False)
@@ -326,35 +331,30 @@ class _Part(IterableDataset[Any]):
         options = replace(segment.options, order=segment.options.order.share_of(world))
         segment = replace(segment, options=options, start=position, recorder=recorder)
         batches = replace(self.batches, segment=segment)
-        before = recorder.totals()
-
-        numbers = count()
-
-        def message(made: Sequence[tuple[Any, int, int]]) -> Message:
-            nonlocal before
-            sizes = [size for *_, size in made]
-            recorder.record_batches(sum(sizes), len(sizes))
-            now = recorder.totals()
-            spent = {name: v - before[name] for name, v in now.items() if v != before[name]}
-            before = now
-            sent, offsets = packed([batch for batch, *_ in made]), [offset for _, offset, _ in made]
-            return Message(worker.id, next(numbers), sent, offsets, sizes, spent)
-
-        recorder.record_batches(0, 1)  # so that the first batch is recorded like the others
-        recorder.record_request()
         blocks: Any = batches.blocks(worker.id, batches.rows_together)
+        groups = filter(None, (list(batches.converted(iter([block]))) for block in blocks))
+        following: Callable[[Any], Made[Any]] = recorder.task(partial(next, groups))
+        before = recorder.counts()
         with closing(blocks):
-            for block in blocks:
-                if made := list(batches.converted(iter([block]))):
-                    yield message(made)
-                    recorder.record_request()
-        yield message([])
+            for number in count():
+                made, spans = following([])  # none after the last block
+                now = recorder.counts()
+                counts = {name: n - before[name] for name, n in now.items() if n != before[name]}
+                before = now
+                sent = packed([batch for batch, *_ in made])
+                offsets, sizes = [offset for _, offset, _ in made], [size for *_, size in made]
+                yield Message(worker.id, number, sent, offsets, sizes, spans, counts)
+                if not made:
+                    return
 
 
-def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> NumberedBatches:
+def received(
+    messages: Iterator[Message], workers: int, recorder: Recorder, url: str
+) -> NumberedBatches:
     """Yield worker processes' batches in turn, and add their statistics to `recorder`.
 
-    The time spent waiting for a message is attributed in proportion to the work on it.
+    The time spent waiting for a message is attributed in proportion to the work on it. If messages
+    take longer to arrive than to make, the log says so, once per `url`.
 
     Raises
     ------
@@ -364,6 +364,7 @@ def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> N
     """
     turns, num_received = deque(range(workers)), [0] * workers
     ready: list[deque[tuple[Any, int, int] | None]] = [deque() for _ in turns]
+    waited = made = 0.0
     while turns:
         while not ready[turns[0]]:
             start = recorder.clock()
@@ -374,11 +375,14 @@ def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> N
                     "probably full: give the container more, as with docker run --shm-size=8g, "
                     "lower prefetch_factor or num_workers, or pass num_workers=0"
                 )
-            worker, _, batches, offsets, sizes, recorded = message
+            worker, _, batches, offsets, sizes, spans, counts = message
             num_received[worker] += 1
-            spans = [recorded.get(name, 0.0) for name in WAITED]
-            recorder.wait(recorder.clock() - start, spans)
-            recorder.add(recorded)
+            seconds = recorder.clock() - start
+            recorder.wait(seconds, spans)
+            if message.number and sizes:  # starting and ending the processes does not count
+                waited, made = waited + seconds, made + sum(spans)
+            for name, value in counts.items():
+                recorder.count(name, value)
             ready[worker].extend(zip(unpacked(batches), offsets, sizes, strict=True))
             if not sizes:
                 ready[worker].append(None)
@@ -389,3 +393,15 @@ def received(messages: Iterator[Message], workers: int, recorder: Recorder) -> N
         turns.rotate(-1)
         yield one
     next(messages, None)  # so that PyTorch also learns that the workers have ended
+    if waited > made:
+        log_slow_workers(url)
+
+
+@cache
+def log_slow_workers(url: str) -> None:
+    """Log, once per URL in this process, that worker processes slow down a loader."""
+    _logger.warning(
+        "Worker processes take longer to send the batches of %s than to read them: set "
+        "num_workers=0",
+        url,
+    )

@@ -7,7 +7,7 @@ import pickle
 import select
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from io import BytesIO
 from itertools import islice
 from multiprocessing.process import BaseProcess
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tests.mds_backend.clocks import Clock
 from tests.mds_backend.loaders.loaders import column, taken, torch_loader
 from tests.mds_backend.small_datasets import write_dataset, write_numbers
 from torch.utils.data._utils.pin_memory import pin_memory
@@ -31,7 +32,7 @@ from mdstorm_backend import (
     StreamingDataLoader,
     StreamingDataset,
 )
-from mdstorm_backend.base.recorder import Recorder
+from mdstorm_backend.base.recorder import Cause, Recorder
 from mdstorm_backend.errors import DatasetNotFoundError, LostBatchesError
 from mdstorm_backend.loaders.torch.moved_batches import packed, unpacked
 from mdstorm_backend.loaders.torch.torch_batches import Message, received
@@ -164,7 +165,7 @@ def test_large_tensor_slice_is_sent_without_the_rest_of_the_tensor() -> None:
 def test_pinned_batches_are_received_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, device=None: self.clone())
     batch = ({"x": torch.arange(3), "z": torch.ones(3)}, torch.zeros(3))
-    sent = pin_memory(Message(0, 0, packed([batch, batch]), [1, 2], [3, 3], {}))
+    sent = pin_memory(Message(0, 0, packed([batch, batch]), [1, 2], [3, 3], [], {}))
     torch.testing.assert_close(unpacked(sent.batches), [batch, batch])
 
 
@@ -174,13 +175,36 @@ def test_lost_worker_message_raises_error_instead_of_losing_rows(lost: int) -> N
     batches = [packed([{"x": torch.ones(3)}]), packed([{"x": torch.ones(3)}]), packed([])]
     sizes: list[list[int]] = [[3], [3], []]
     sent = [
-        Message(0, n, batch, list(range(len(size))), size, {})
+        Message(0, n, batch, list(range(len(size))), size, [0.0], {})
         for n, (batch, size) in enumerate(zip(batches, sizes, strict=True))
     ]
-    assert len(list(received(iter(sent), 1, Recorder()))) == 2
+    assert len(list(received(iter(sent), 1, Recorder(), ""))) == 2
     del sent[lost]
     with pytest.raises(LostBatchesError, match="shm-size"):
-        list(received(iter(sent), 1, Recorder()))
+        list(received(iter(sent), 1, Recorder(), ""))
+
+
+@pytest.mark.parametrize(("seconds", "is_slow"), [(3, True), (1, False)])
+def test_log_tells_once_if_batches_take_longer_to_send_than_to_read(
+    seconds: int, is_slow: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+
+    def messages() -> Iterator[Message]:
+        for number in range(4):
+            is_end = number == 3
+            # Starting and ending a process takes long.
+            clock.advance(seconds if number in (1, 2) else 100)
+            batches: list[Any] = [] if is_end else [torch.ones(3)]
+            sizes = [3 for _ in batches]
+            yield Message(0, number, packed(batches), sizes, sizes, [0.0, 2.0, 0.0, 0.0], {})
+
+    recorder = Recorder(clock)
+    for _ in range(2):
+        assert len(list(received(messages(), 1, recorder, f"sent in {seconds} s"))) == 3
+    logged = [r for r in caplog.records if f"sent in {seconds} s" in r.getMessage()]
+    assert len(logged) == is_slow
+    assert recorder.spans[Cause.DECODING] == 2 * (200 + 2 * seconds)
 
 
 def same_memory(first: Any, second: Any) -> bool:
