@@ -101,6 +101,17 @@ def test_waits_longer_than_the_consumers_own_are_scaled_to_it(
     assert totals["waited_for_decoding"] == 2.5
 
 
+def test_wait_for_a_task_is_also_divided_by_its_other_work(
+    clock: Clock, recorder: Recorder
+) -> None:
+    def read(_: object) -> None:
+        busy(clock, DOWNLOADS=1)(None)
+        clock.advance(3)  # no work that has a cause of its own
+
+    recorder.result(Late(recorder.task(read)(None), clock, 8))
+    assert recorder.spans == [2, 0, 0, 6]
+
+
 def test_work_called_within_a_task_counts_for_the_task(clock: Clock, recorder: Recorder) -> None:
     made = recorder.task(recorder.called(busy(clock, DECODING=3), Cause.TRANSFORMS))(1)
     assert made == (1, [0, 3, 0, 0])
