@@ -101,10 +101,10 @@ def test_tf_dataset_repr_shows_data_and_progress(converter: SparkDatasetConverte
         line = f"ContextDataset('{converter.cache_dir_url}', 3 rows, "
         assert repr(dataset).startswith(line)
         assert f"batch_size=2, element_spec={dataset.element_spec})" in repr(dataset)
-        assert "so far 0 passes" in text(dataset._repr_html_())
+        assert "so far 0 batches" in text(dataset._repr_html_())
         assert "&lt;name&gt;" not in text(dataset._repr_html_())
         assert sum(len(batch.id) for batch in dataset) == 3
-        assert "so far 1 pass, 2 batches, 3 rows" in text(dataset._repr_html_())
+        assert "so far 2 batches, 3 rows" in text(dataset._repr_html_())
 
 
 @pytest.mark.parametrize(
