@@ -56,7 +56,7 @@ def follow(page: str, folder: Path) -> list[str]:
             elif command.startswith("python record.py"):
                 command = command.replace("python", "mdstorm run", 1)
             if not PETASTORM.exists():
-                shown = re.sub(r"petastorm \S+ and (mdstorm \S+)", r"\1 and \1", shown)
+                shown = re.sub(r"petastorm \S+ and (mdstorm [\d.]+)", r"\1 and \1", shown)
             output = run(folder, "bash", "-c", command, scripts=scripts).stdout
             assert shown in output, command
     return followed
