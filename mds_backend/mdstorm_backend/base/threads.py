@@ -128,6 +128,13 @@ def fill(result: Future[Any], make: Callable[[], Any]) -> None:
         result.set_exception(error)
 
 
+def in_own_thread(make: Callable[[], _Out], name: str) -> Future[_Out]:
+    """Call `make` in a daemon thread of its own, which may be left behind; return its future."""
+    result: Future[_Out] = Future()
+    threading.Thread(target=fill, args=(result, make), name=name, daemon=True).start()
+    return result
+
+
 class OwnContext:
     """A context manager that returns itself, and calls `_mdstorm_leave` at the end of the block.
 

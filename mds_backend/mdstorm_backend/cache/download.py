@@ -6,10 +6,9 @@ import errno
 import logging
 import os
 import random
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -17,7 +16,7 @@ from typing import TypeVar
 from mdstorm_backend import errors
 from mdstorm_backend.base.locks import Patience
 from mdstorm_backend.base.recorder import Cause, count, work
-from mdstorm_backend.base.threads import fill
+from mdstorm_backend.base.threads import in_own_thread
 from mdstorm_backend.cache.directory import CacheOptions, FileIdentity
 from mdstorm_backend.format.compression import decompress, digest
 from mdstorm_backend.format.index import FileInfo, ShardInfo
@@ -282,9 +281,7 @@ def watched(
     StorageError
         If nothing has changed for `timeout` seconds.
     """
-    result: Future[T] = Future()
-    arguments = result, action
-    threading.Thread(target=fill, args=arguments, name="mdstorm-download", daemon=True).start()
+    result = in_own_thread(action, "mdstorm-download")
     waiting = Patience(timeout, progress())
     while not wait([result], min(timeout / 4, 1.0)).done:
         if waiting.is_over(progress()):

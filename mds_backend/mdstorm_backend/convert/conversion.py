@@ -271,9 +271,7 @@ class _Rows:
         """
         if self._stopped:
             raise _StoppedError
-        result: Future[full_shard.Packed] = Future()
-        filled = (result, pack)
-        threading.Thread(target=threads.fill, args=filled, name="mdstorm-pack", daemon=True).start()
+        result = threads.in_own_thread(pack, "mdstorm-pack")
         waited: list[Future[Any]] = [result, self._stop]
         wait(waited, return_when=FIRST_COMPLETED)
         if not result.done():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
-from mdstorm_backend.base.threads import fill
+from mdstorm_backend.base.threads import in_own_thread
 
 _Made = TypeVar("_Made")
 
@@ -32,9 +31,7 @@ class EpochCache(Generic[_Made]):
     def begin(self, key: object, make: Callable[[], _Made]) -> None:
         """Start computing the result for `key` in a thread with `make`, unless already started."""
         if self._find(key) is None:
-            result: Future[_Made] = Future()
-            self._ahead = key, os.getpid(), result
-            threading.Thread(target=fill, args=(result, make), daemon=True).start()
+            self._ahead = key, os.getpid(), in_own_thread(make, "mdstorm-epoch")
 
     def get(self, key: object, make: Callable[[], _Made]) -> _Made:
         """Return the result for `key`, made by `make` if needed; keep it until the next call."""

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mdstorm_backend.base.checks import warn_user
-from mdstorm_backend.base.threads import fill
+from mdstorm_backend.base.threads import in_own_thread
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.epochs import Epochs, Usage
 from mdstorm_backend.loaders.segment import Segment
@@ -243,8 +243,7 @@ def _answer(ask: Callable[[], Any]) -> Any:
     TimeoutError
         If the store does not answer.
     """
-    answer: futures.Future[Any] = futures.Future()
-    threading.Thread(target=fill, args=(answer, ask), name="mdstorm-ranks", daemon=True).start()
+    answer = in_own_thread(ask, "mdstorm-ranks")
     if not futures.wait([answer], PATIENCE).done:
         raise TimeoutError(f"the store did not answer within {PATIENCE} seconds")
     return answer.result()
