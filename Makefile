@@ -55,10 +55,9 @@ side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
+PARTS := lint test-engine test-compat test-lowest test-spark test-peers test-connect
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
-REFUSING_TESTS := tests/compat/spark/test_cache_key.py tests/mds_backend/spark/test_sessions.py
-REFUSING_KINDS := refusing-connect
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader tf spark/test_types.py) \
 	$(addprefix tests/mds_backend/,loaders/tf parquet spark/test_round_trip.py) \
 	tests/packaging/test_imports.py
@@ -66,19 +65,18 @@ LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader tf spark/test_types.py)
 # Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
 test: export OMP_NUM_THREADS ?= 1
 test: java
-	+$(side_by_side) lint test-engine test-compat test-lowest test-connect test-trainers \
-		test-refusing test-spark test-peers
+	+$(side_by_side) $(PARTS)
 
 # Long tests draw examples or repeat a matrix, which says little of other versions: the lowest ones run
-# all of the others. Tests share the cores with those of three more processes, and may take longer. A
-# part that fails does not stop the parts after it, but the exit code says so.
+# all of the others. The training frameworks, MosaicML Streaming and the sessions that refuse have
+# parts of their own. Tests share the cores with those of three more processes, and may take longer.
+# A part that fails does not stop the parts after it, but the exit code says so.
 test-all: export MDSTORM_TEST_SECONDS ?= 900
 test-all:
 	+@status=0; \
-	$(MAKE) --keep-going test GATE="not cluster" LOWEST_GATE="not long and not newest" \
+	$(MAKE) --keep-going test PARTS="$(PARTS) test-trainers test-interop test-refusing" \
+		GATE="not cluster" LOWEST_GATE="not long and not newest" \
 		LOWEST_TESTS="tests --ignore=tests/trainers --ignore=tests/cluster" \
-		REFUSING_TESTS="tests/compat/etl tests/compat/spark tests/mds_backend/spark" \
-		REFUSING_KINDS="refusing-connect refusing" \
 		PYTEST_ARGS="--hypothesis-profile=random $(PYTEST_ARGS)" || status=1; \
 	$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark \
 		|| status=1; \
@@ -166,7 +164,7 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff format .
 
 # The tests on the newest versions, in four parts: the engine; Petastorm's API and the migration; the
-# tests that use a Spark session; recorded programs, MosaicML Streaming, the packages, two hosts.
+# tests that use a Spark session; recorded programs, the packages, two hosts.
 test-dev: test-engine test-compat test-spark test-peers
 test-engine: TESTS := mds_backend
 test-compat: TESTS := compat conformance end_to_end migrate
@@ -174,9 +172,9 @@ test-spark: TESTS := compat conformance end_to_end interop mds_backend migrate
 test-peers: TESTS := cluster compare contract interop law packaging
 test-spark: KIND := spark_session
 test-engine test-compat test-peers: KIND := not spark_session
-test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(INTEROP)/.complete \
-		$(AZURITE)/.complete $(GCS)/.complete
-	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest \
+test-engine test-compat test-spark test-peers: java $(DEV)/.complete $(AZURITE)/.complete \
+		$(GCS)/.complete
+	$(call with_spark,$(DEV)) $(DEV)/bin/python -m pytest \
 		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(PYTEST_ARGS)
 
 # The tests that use a Spark session again, on Spark Connect: a process has one kind of session.
@@ -185,6 +183,8 @@ test-connect: java $(DEV)/.complete
 		-m "spark_session$(if $(GATE), and $(GATE))" $(PYTEST_ARGS)
 
 # The converter's tests again, on sessions that refuse what serverless compute refuses.
+REFUSING_TESTS := tests/compat/etl tests/compat/spark tests/mds_backend/spark
+REFUSING_KINDS := refusing-connect refusing
 test-refusing: java $(DEV)/.complete
 	for kind in $(REFUSING_KINDS); do \
 		$(call with_spark,$(DEV)) MDSTORM_TEST_SESSION=$$kind $(DEV)/bin/python -m pytest \
@@ -218,7 +218,7 @@ test-databricks: java $(DEV)/.complete $(DATABRICKS)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python -m pytest \
 		tests/compat/spark/test_databricks_connect.py $(PYTEST_ARGS)
 
-# Only the part of test-dev that compares with MosaicML Streaming.
+# What MosaicML Streaming reads, writes and orders, beside what it is recorded to.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete
 	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +181,13 @@ def spark() -> Iterator[Any]:
             stack.enter_context(refusing.without_python_on_executors(connect=IS_CONNECT))
         yield session
     session.stop()
+
+
+@pytest.fixture
+def refusing_spark(spark: Any) -> Iterator[Any]:
+    """The process's session, which refuses what serverless compute refuses."""
+    with nullcontext() if IS_REFUSING else refusing.refusing(connect=IS_CONNECT):
+        yield spark
 
 
 @pytest.fixture

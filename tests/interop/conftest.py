@@ -14,6 +14,13 @@ SCRIPTS = Path(__file__).parent / "in_mosaic"
 TIMEOUT_SECONDS = 120
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run MosaicML Streaming itself with `make test-interop`, its recorded results always."""
+    for item in items:
+        if "run_in_mosaic" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.long)
+
+
 @pytest.fixture(scope="session")
 def run_in_mosaic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
     """Run a script from `in_mosaic` and return the JSON that it prints."""

@@ -91,6 +91,14 @@ def test_cache_key_reuses_existing_copy_for_different_plan(spark: Any, cache_dir
     assert first.cache_dir_url == named.cache_dir_url == found.cache_dir_url
 
 
+def test_cache_key_on_session_that_refuses_reuses_copy(refusing_spark: Any, tmp_path: Path) -> None:
+    given = {"parent_cache_dir_url": f"file://{tmp_path}", "cache_key": "rows"}
+    first = make_spark_converter(refusing_spark.range(5), **given)
+    found = make_spark_converter(refusing_spark.range(6), **given)
+    assert found.cache_dir_url == first.cache_dir_url
+    assert len(found) == 5
+
+
 def test_copy_is_in_use_while_a_converter_or_its_loader_exists(spark: Any, cache_dir: Path) -> None:
     converter = make_spark_converter(spark.range(5), cache_key="rows")
     url = converter.cache_dir_url

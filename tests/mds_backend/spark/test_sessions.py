@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from tests.conftest import IS_REFUSING
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 from tests.refusing import refusal
 
@@ -202,9 +201,17 @@ def test_batch_size_is_lowered_and_restored(before: str | None, inside: str) -> 
     assert conf.get(CONF) == before
 
 
-def test_all_rows_arrive_in_batches_of_any_size(spark: Any, target: Path) -> None:
+@pytest.mark.spark_session
+@pytest.mark.parametrize("session", ["spark", "refusing_spark"])
+def test_all_rows_arrive_in_batches_of_any_size(
+    session: str, request: pytest.FixtureRequest, target: Path
+) -> None:
     """If the session rejects the setting, the first batch has 10,000 rows instead of 128."""
-    df = spark.range(0, 10_500, 1, 1).selectExpr("CAST(id AS STRING) AS x", "X'00' AS y")
+    df = (
+        request.getfixturevalue(session)
+        .range(0, 10_500, 1, 1)
+        .selectExpr("CAST(id AS STRING) AS x", "X'00' AS y")
+    )
     assert materialize(df, str(target)).to_table().column("x").to_pylist() == [
         str(i) for i in range(10_500)
     ]
@@ -225,8 +232,10 @@ def test_large_binaries_exceeding_one_arrow_batch_are_written(spark: Any, tmp_pa
         shutil.rmtree(target, ignore_errors=True)
 
 
-@pytest.mark.skipif(not IS_REFUSING, reason="this session rejects nothing")
-def test_restricted_session_rejects_configuration_and_the_jvm(spark: Any, set_conf: Any) -> None:
+def test_restricted_session_rejects_configuration_and_the_jvm(
+    refusing_spark: Any, set_conf: Any
+) -> None:
+    spark = refusing_spark
     for call in (lambda: spark.conf.get(CONF, "default"), lambda: spark.conf.set(CONF, "1")):
         with pytest.raises(Exception, match=r"^\[CONFIG_NOT_AVAILABLE\] Configuration"):
             call()
