@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests import refusing
+from tests.matrix import add_long_to_other_cases
 from tests.programs import free_port
 
 # Every run uses the same examples, so that failures are reproducible. `make test-all` draws more
@@ -101,6 +102,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "spark" in getattr(item, "fixturenames", ()):
             assert _NAMES_SESSION.search(item.path.read_text("utf-8")), f"{item} would be skipped"
             item.add_marker(pytest.mark.spark_session)
+    add_long_to_other_cases(items)
 
 
 def pytest_collection_finish() -> None:

@@ -45,6 +45,7 @@ WAYS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("taken", [0, 1, 3, 8])
 def test_state_resumes_with_the_remaining_items(thirty: str, way: str, taken: int) -> None:

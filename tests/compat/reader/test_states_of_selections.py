@@ -203,6 +203,7 @@ def load(converter: SparkDatasetConverter, order: str, there: Any, here: Any) ->
     other.load_state_dict(state)
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize(("there", "here"), OTHER, ids=range(len(OTHER)))
 def test_state_for_a_different_selection_raises_error(
@@ -212,6 +213,7 @@ def test_state_for_a_different_selection_raises_error(
         load(converter, order, there, here)
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize(("there", "here"), SAME, ids=range(len(SAME)))
 def test_state_for_an_equivalent_selection_resumes(

@@ -69,6 +69,7 @@ def values_in(url: str) -> list[Any]:
         return [plain(value) for batch in reader for value in batch.v]
 
 
+@pytest.mark.matrix
 @each_nesting
 @each_type
 def test_nested_values_are_read_as_stored(type_: pa.DataType, nesting: str, tmp_path: Path) -> None:
@@ -82,6 +83,7 @@ def test_nested_values_are_read_as_stored(type_: pa.DataType, nesting: str, tmp_
     assert values_in(f"file://{tmp_path / 'mds'}") == expected
 
 
+@pytest.mark.matrix
 @each_nesting
 @each_type
 def test_files_with_nulls_of_unknown_type_are_read_with_others(

@@ -237,6 +237,7 @@ def holes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: f"file://{root / name}" for name in ("parquet", "uncounted", "mds")}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("form", ["parquet", "uncounted", "mds"])
 @pytest.mark.parametrize("nulls", [{}, {"fill_nulls": {"n": 0, "x": 0.0}}, {"null_masks": ["x"]}])
 @pytest.mark.parametrize(
@@ -263,6 +264,7 @@ def test_filters_apply_to_stored_values_before_nulls_are_filled(
         assert [row.id for row in reader] == expected
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("pool", ["thread", "process"])
 @pytest.mark.parametrize("form", ["uncounted", "mds"])
 def test_filtered_rows_have_filled_nulls(form: str, pool: str, holes: dict[str, str]) -> None:

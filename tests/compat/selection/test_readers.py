@@ -64,6 +64,7 @@ def ids(make: Any, url: str, **options: Any) -> list[int]:
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader], ids=["rows", "batches"])
 
 
+@pytest.mark.matrix
 @READERS
 @pytest.mark.filterwarnings("ignore:No matching data is available")  # one rank may have no rows
 @pytest.mark.parametrize(

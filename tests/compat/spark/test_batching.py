@@ -146,6 +146,7 @@ def test_shards_are_shuffled_by_default_and_rows_only_on_request(
     assert [sorted(shard) for shard in shards(rows)] == shards(list(range(ROWS)))
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize(("capacity", "window"), [(1, 12), (12, 12), (13, 24), (96, 96), (999, 96)])
 def test_shuffling_queue_shuffles_windows_of_whole_shards(

@@ -69,6 +69,7 @@ def tf_pixels(made: SparkDatasetConverter, **arguments: Any) -> Any:
 FRAMEWORKS = pytest.mark.parametrize("pixels", [torch_pixels, tf_pixels], ids=["torch", "tf"])
 
 
+@pytest.mark.matrix
 @FRAMEWORKS
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize(("size", "shape"), [(None, (24, 32)), (16, (16, 16)), ((8, 20), (8, 20))])
@@ -92,6 +93,7 @@ def test_decoded_image_element_spec_has_given_size(
     assert (x.shape[1:], y.dtype.name) == ((4, 4, 3), "int64")
 
 
+@pytest.mark.matrix
 @FRAMEWORKS
 @pytest.mark.parametrize("kind", ["parquet", "mds"])
 @pytest.mark.parametrize("transform", [None, IDENTITY])
@@ -138,6 +140,7 @@ def test_transform_gets_decoded_images(
     np.testing.assert_allclose(found.mean(axis=(1, 2, 3)), range(ROWS), atol=1)
 
 
+@pytest.mark.matrix
 @READERS
 @pytest.mark.parametrize(
     ("pool", "spec"),

@@ -83,6 +83,7 @@ def with_tf(converter: SparkDatasetConverter, **arguments: Any) -> list[Any]:
     return list(made.as_numpy_iterator())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("batches", "order"),
     [
@@ -116,6 +117,7 @@ def test_stacked_matrix_as_only_output_has_all_rows_in_each_order(
             assert rows.dtype == (np.uint8 if names == ["flag"] else np.int64)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 def test_stack_applies_to_labels_and_weights(
     converter: SparkDatasetConverter, batches: Batches
@@ -219,6 +221,7 @@ def test_column_that_cannot_be_stacked_is_named_in_error(tmp_path: Path, batches
     assert (x.tolist(), x.dtype) == ([[1.0, 2.5]], np.float32)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("batches", [with_torch, with_tf])
 @pytest.mark.parametrize(
     ("names", "stack", "dtype"),

@@ -34,6 +34,7 @@ def as_lists(batch: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize(
     "options",

@@ -59,6 +59,7 @@ def test_mask_and_fill_for_same_column_both_apply(tmp_path: Path, read: Read) ->
     assert batch == {"v": [True, True], "v_is_null": [False, True]}
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize("name", ["boolean", "long", "string", "array"])
 def test_transform_can_fill_nulls(tmp_path: Path, read: Read, name: str) -> None:
@@ -125,6 +126,7 @@ def test_nulls_that_become_nan_are_logged_once_with_column_and_count(
     assert "null_masks=['v']" in found[0]
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize(
     "decision",

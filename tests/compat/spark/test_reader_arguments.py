@@ -112,6 +112,7 @@ def test_omitted_nested_column_warns_only_once(wide: SparkDatasetConverter) -> N
     assert batch == {"struct": [{"a": 1}], "map": [[("k", 1)]], "deep": [[{"a": 1}]]}
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize(
     ("fields", "expected"),

@@ -58,6 +58,7 @@ def numbers(batches: Any) -> list[int]:
     return [n for batch in batches for n in batch["n"]]
 
 
+@pytest.mark.matrix
 @with_either
 @with_both
 @pytest.mark.parametrize(
@@ -80,6 +81,7 @@ def test_only_the_damaged_images_are_skipped(
     assert numbers(batches) == SOUND
 
 
+@pytest.mark.matrix
 @with_either
 @with_both
 @pytest.mark.parametrize(

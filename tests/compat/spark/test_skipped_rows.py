@@ -53,6 +53,7 @@ def test_damaged_shard_raises_error_by_default(tmp_path: Path, write: Any, read:
         read(write(tmp_path / "data"), **IN_ORDER)
 
 
+@pytest.mark.matrix
 @with_either
 @with_both
 @pytest.mark.parametrize("batch_size", [10, 4])

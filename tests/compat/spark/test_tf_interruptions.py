@@ -116,6 +116,7 @@ def remaining_after(
     return numbers(resumed)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("error", [StopError, KeyboardInterrupt])
 @pytest.mark.parametrize("make", [of_converter, of_batches, of_rows])
 @pytest.mark.parametrize("stop", [1, 5])
@@ -127,6 +128,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
     assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("row", [7, 200, 390])
 @pytest.mark.parametrize("make", [of_converter, of_batches])
 def test_state_after_error_in_transform_resumes_with_next_batch(
@@ -144,6 +146,7 @@ def test_state_after_error_in_transform_resumes_with_next_batch(
     assert sorted(seen + remaining_after(seen, dataset, make, url)) == list(range(ROWS))
 
 
+@pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # in a finalizer
 @pytest.mark.parametrize("row", [7, 200, 390])
 @pytest.mark.parametrize("make", [of_converter, of_batches])

@@ -70,6 +70,7 @@ def abc(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "abc", columns, dict.fromkeys(columns, "long"))
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize(
     ("function", "arguments", "remedy"),
@@ -251,6 +252,7 @@ def test_unknown_type_in_edit_fields_raises_error(two: SparkDatasetConverter, dt
         two.make_tf_dataset(transform_spec=spec)
 
 
+@pytest.mark.matrix
 @with_either
 @pytest.mark.parametrize("shape", [(3,), (None,), (2, 2)], ids=str)
 def test_batches_without_rows_have_the_declared_columns(

@@ -199,6 +199,7 @@ OF_MDS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.matrix
 @SPELLINGS
 @pytest.mark.parametrize("entry", OF_MDS)
 def test_mds_entry_point_error_explains_how_to_read_a_table_by_name(

@@ -132,6 +132,7 @@ class TestPasses:
 
 
 class TestStates:
+    @pytest.mark.matrix
     @pytest.mark.parametrize("done", [0, 250, 999, 1000])
     @with_either
     def test_state_after_any_number_of_rows_resumes_with_next_row(

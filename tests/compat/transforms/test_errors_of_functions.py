@@ -36,6 +36,7 @@ def notes_of(call: Callable[[], Any]) -> list[str]:
     return list(getattr(caught.value, "__notes__", []))
 
 
+@pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore::UserWarning")  # make_reader recommends make_batch_reader
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
 @pytest.mark.parametrize("make", [make_batch_reader, make_reader])
@@ -50,6 +51,7 @@ def test_key_error_in_a_function_names_the_function(tmp_path: Path, make: Any, p
     assert notes[0] == "The TransformSpec function scale_pixels raised this error."
 
 
+@pytest.mark.matrix
 @pytest.mark.filterwarnings("ignore::UserWarning")  # make_reader recommends make_batch_reader
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="errors have no notes")
 @pytest.mark.parametrize("make", [make_batch_reader, make_reader])

@@ -64,6 +64,7 @@ def test_arrays_of_different_shapes_are_lists_of_tensors(
         np.testing.assert_array_equal(box.numpy(), made(n, size))
 
 
+@pytest.mark.matrix
 @with_each_shape
 def test_arrays_of_different_shapes_are_a_ragged_tensor(
     url: str, shape: tuple[int | None, ...], size: Any

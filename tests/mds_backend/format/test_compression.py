@@ -110,6 +110,7 @@ def test_unknown_codec_or_level_raises_error_listing_known_codecs(compression: s
 NOISE = np.random.default_rng(0).bytes((1 << 20) + 1)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("codec", NAMES)
 @pytest.mark.parametrize("data", [b"", b"x", bytes(3 << 20), NOISE], ids=len)
 def test_files_of_unknown_size_are_decompressed(codec: str, data: bytes) -> None:

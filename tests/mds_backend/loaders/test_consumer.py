@@ -154,6 +154,7 @@ SELECTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("num_rows", [ROWS, BATCH])
 @pytest.mark.parametrize("num_epochs", [1, 2])
 @pytest.mark.parametrize("selection", list(SELECTIONS))

@@ -144,6 +144,7 @@ def test_sample_count_that_does_not_match_worker_batches_raises_error(url: str, 
         dataset.state_dict(sum(seen), False)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("num_epochs", [1, pytest.param(3, marks=pytest.mark.long), None])
 @pytest.mark.parametrize(
     "batches", [1, 63, *(pytest.param(batches, marks=pytest.mark.long) for batches in (0, 7))]
@@ -298,6 +299,7 @@ def epoch_of(url: str, order: str, epoch: int) -> list[int]:
     return rows(loader)
 
 
+@pytest.mark.matrix
 @in_either_order
 @of_each_kind
 @after_some_or_all
@@ -396,6 +398,7 @@ def test_set_epoch_on_another_loader_of_the_dataset_is_the_position_until_the_ne
     assert rows(other) == epoch_of(url, order, 5)
 
 
+@pytest.mark.matrix
 @in_either_order
 @of_each_kind
 @after_some_or_all

@@ -36,6 +36,7 @@ def most(share: float) -> Where:
     return Where(lambda number: number % 100 >= 100 * share)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "transform",
     [Same(), Kept(), most(0.01), Where(even), Repeat(3)],

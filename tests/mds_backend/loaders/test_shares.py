@@ -197,6 +197,7 @@ def test_peek_on_one_rank_loses_no_rows_in_any_epoch(
         assert len(seen) == ROWS if order == "exact" else len(seen) - ROWS <= 2
 
 
+@pytest.mark.matrix
 @in_either_order
 @with_workers("persistent", "fork")
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -363,6 +364,7 @@ FIRST: dict[str, tuple[list[Callable[[Any], object]], int]] = {
 }
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("first", list(FIRST))

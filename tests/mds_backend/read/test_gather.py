@@ -76,6 +76,7 @@ def values(batch: Batch) -> dict[str, str]:
     return {name: repr(as_arrow(column).to_pylist()) for name, column in batch.items()}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("few_shards", [1, 16])
 @pytest.mark.parametrize("chunk_bytes", [64, 1 << 20])
 @pytest.mark.parametrize("exact_nulls", [False, True])
@@ -322,6 +323,7 @@ def columns_of(names: str) -> dict[str, Any]:
     return {name: expected([name])[:, 0].tolist() for name in names}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("beside", ["", "g"], ids=["floats alone", "a byte beside"])
 @pytest.mark.parametrize("size", [2_000, 1 << 20], ids=["many shards", "one shard"])
 def test_stacked_matrices_equal_their_columns_for_any_record_layout(

@@ -92,6 +92,7 @@ def test_check_for_missing_file_keeps_variables_of_error_that_caller_handles(sto
     assert caught.traceback[-1].frame.f_locals == {"reason": "known"}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("compression", [None, "zstd"])
 def test_dataset_is_written_read_and_removed_and_second_write_raises_error(
     store: Store, compression: str | None

@@ -24,6 +24,7 @@ def _bomb(bits: int) -> bytes:
     return b"".join(packer.compress(zeros) for _ in range(bits >> 20)) + packer.flush()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("count", "size", "said"),
     [(1 << 60, 8, "claims to have 1152921504606846976"), (5, 300 << 20, "more than")],

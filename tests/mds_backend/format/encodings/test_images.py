@@ -174,6 +174,7 @@ def distance(one: Any, other: Any) -> int:
     return int(np.abs(np.asarray(one).astype(int) - np.asarray(other).astype(int)).max())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("format_", "mode", "options"), RGB)
 @pytest.mark.parametrize("size", [None, (24, 40), (12, 12), (21, 35), (20, 13), (50, 60)])
 def test_image_in_any_format_becomes_rgb_of_requested_size(

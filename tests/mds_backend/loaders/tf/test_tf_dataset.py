@@ -50,6 +50,7 @@ def column(batches: Iterable[Any], name: str = "number") -> list[list[Any]]:
     return [getattr(batch, name).numpy().tolist() for batch in batches]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("block_rows", [1, 10, 1 << 16])
 @pytest.mark.parametrize("batch_size", [1, 7, 30, 1000])
 def test_batches_of_any_size_can_be_cut_from_blocks_of_any_size(
@@ -75,6 +76,7 @@ def test_batches_are_namedtuples_in_column_order(tmp_path: Path) -> None:
     assert dataset.element_spec.z == tf.TensorSpec((None,), tf.int64)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("block_rows", [1, 1 << 16])
 @pytest.mark.parametrize(
     ("transform", "batch_size", "num_epochs", "world_size"),
@@ -328,6 +330,7 @@ def torch_loader(dataset: Dataset, order: str, **options: Any) -> StreamingDataL
     return StreamingDataLoader(source, batch_size=BATCH)
 
 
+@pytest.mark.matrix
 @with_either_order
 @pytest.mark.parametrize(
     "done", [13, 39, *(pytest.param(done, marks=pytest.mark.long) for done in (1, 20))]
@@ -444,6 +447,7 @@ def in_function(dataset: Any) -> list[list[int]]:
     return found
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "rounds_of",
     [
@@ -554,6 +558,7 @@ def test_peek_that_requests_batches_ahead_uses_up_the_epoch(numbers: Dataset, do
     assert column(dataset) == following
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("made", [mapped, read_at_once])
 @pytest.mark.parametrize("done", [0, 1, 10])
 def test_iterator_that_reads_ahead_uses_up_epoch_from_second_batch(
@@ -603,6 +608,7 @@ def rest_by_optionals(iterator: Any) -> None:
         pass
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("rest", [rest_of_graph, rest_by_optionals])
 @pytest.mark.parametrize("made", [lambda dataset: dataset, mapped, read_at_once])
 def test_iterator_used_by_python_and_then_by_tensorflow_uses_up_epoch(

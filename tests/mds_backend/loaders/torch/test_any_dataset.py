@@ -181,6 +181,7 @@ def test_state_follows_the_most_recently_advanced_iteration_in_every_epoch(
     assert flat(used + column(resumed)) == flat(column(loader()))
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_state_with_workers_in_a_later_epoch_resumes_or_raises_error(
@@ -234,6 +235,7 @@ def made_in(order: str, kind: type[StreamingDataset], url: str, **options: Any) 
     return kind(remote=url, order=ExactOrder(3, shuffle_rows=True), **{"batch_size": 4, **options})
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("kind", [Packs, Twice, Evens])
@@ -264,6 +266,7 @@ def test_loader_that_counts_samples_in_its_items_resumes_from_its_state(
     assert flat(begun + column(second)) == flat(column(loader()))
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("batches", [3, 11, 14])
@@ -280,6 +283,7 @@ def test_loader_with_its_own_get_batch_size_has_states_in_every_epoch(
     assert flat(begun + column(second)) == flat(column(loader()))
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_worker_state_within_a_dataset_batch_raises_error(

@@ -100,6 +100,7 @@ def values(batches: Any) -> list[tuple[list[Any], list[Any]]]:
     return [(x.tolist(), y.tolist()) for x, y in batches]
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("device_name", [None, "xpu"])
 @pytest.mark.parametrize(

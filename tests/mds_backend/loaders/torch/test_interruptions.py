@@ -107,6 +107,7 @@ def test_state_after_exception_in_loop_resumes_with_next_batch(
     check_each_row_once(seen, remaining_after(loader, url, order, 0))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.usefixtures("small")
@@ -264,6 +265,7 @@ def test_resuming_after_interrupts_at_random_points_loses_no_rows(
     assert sorted(seen) == list(range(rows))
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_epochs", [2, None])
 @pytest.mark.parametrize("batch_size", [7, 10])

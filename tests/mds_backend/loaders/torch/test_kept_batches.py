@@ -72,6 +72,7 @@ IN_ORDER: dict[str, Any] = {}
 SHUFFLED = {"seed": 1, "shuffle_shards": True, "window": 1_000}
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("num_workers", [0, 2])
 @pytest.mark.parametrize("shuffle", [IN_ORDER, SHUFFLED], ids=["in order", "shuffled"])
 @pytest.mark.parametrize("columns", [NAMES, [*NAMES, "word"]], ids=["records", "with strings"])

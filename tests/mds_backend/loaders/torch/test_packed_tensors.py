@@ -114,6 +114,7 @@ def test_moved_batches_are_freed_with_their_last_reference() -> None:
     assert [ref() for ref in refs] == [None] * 3
 
 
+@pytest.mark.matrix
 @in_either_order
 @pytest.mark.parametrize("num_workers", [0, 1])
 @pytest.mark.parametrize(

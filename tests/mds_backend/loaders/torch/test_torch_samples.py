@@ -60,6 +60,7 @@ def test_batches_of_samples_equal_batches_of_columns(
     assert len(counts) == 1
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("make", "sign"), MAKERS)
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_iterating_over_samples_resumes_from_a_state(

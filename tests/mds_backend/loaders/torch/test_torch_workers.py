@@ -264,6 +264,7 @@ def gone_back(loader: StreamingDataLoader) -> Any:
     return begun, again
 
 
+@pytest.mark.matrix
 @MAKERS
 @pytest.mark.parametrize("read", [passes, left, nested, gone_back])
 def test_persistent_workers_yield_the_same_batches_as_no_workers(
@@ -311,6 +312,7 @@ def test_spawned_workers_yield_the_same_batches(numbers: Dataset, make: Any) -> 
     loader.close()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("num_workers", [0, pytest.param(1, marks=pytest.mark.long), 2])
 @pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("cached", [False, True])
