@@ -2,6 +2,7 @@
 
 import urllib.request
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from tests.servers.http import Server
@@ -18,8 +19,12 @@ class S3Server(Server):
     """
 
     def __init__(self, address: str = "127.0.0.1") -> None:
+        import botocore.session
+        from botocore.loaders import create_loader
         from moto.server import DomainDispatcherApplication, create_backend_app
 
+        # Each test has new clients. They share what botocore reads from its large JSON files.
+        botocore.session.create_loader = cache(create_loader)
         self.app = DomainDispatcherApplication(create_backend_app)
         super().__init__(self.app, address)
         self.request("PUT", f"/{BUCKET}")
