@@ -30,6 +30,7 @@ SECTIONS = {
 _LIMIT = 550
 #: Programs that are quick to compare. Number 25 reads with tf.data.
 _QUICK = [0, 20, 25, 40, 60, 80]
+_QUICK_FAULTS = 8
 #: Groups of programs. One process records a group within the limit, even on slow machines.
 _GROUPS = [
     [*map(str, _QUICK)],
@@ -56,6 +57,23 @@ def _recorded_here(names: Iterable[str], folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Recordings of the quick programs and of the first faults, made in one process."""
+    names = [*map(str, _QUICK), *_faults(0, _QUICK_FAULTS)]
+    return _recorded_here(names, tmp_path_factory.mktemp("quick"))
+
+
+def _faults(first: int, count: int) -> list[str]:
+    return [f"fault-{number}" for number in range(first, first + count)]
+
+
+def _recorded(names: list[str], quick: dict[str, Any], folder: Path) -> dict[str, Any]:
+    if quick.keys() >= {*names}:
+        return {name: quick[name] for name in names}
+    return _recorded_here(names, folder)
+
+
 def _verdicts(old: Any, new: Any, folder: Path) -> list[Verdict]:
     paths = folder / "old.json", folder / "new.json"
     for path, recording in zip(paths, (old, new), strict=True):
@@ -65,9 +83,11 @@ def _verdicts(old: Any, new: Any, folder: Path) -> list[Verdict]:
 
 
 @pytest.mark.parametrize("names", _GROUPS, ids=lambda names: f"{names[0]}-{names[-1]}")
-def test_programs_are_equal_or_documented(names: list[str], tmp_path: Path) -> None:
+def test_programs_are_equal_or_documented(
+    names: list[str], quick: dict[str, Any], tmp_path: Path
+) -> None:
     before = load(RECORDED)
-    after = _recorded_here(names, tmp_path)
+    after = _recorded(names, quick, tmp_path)
     assert [*after] == names
     equal = 0
     for name, recording in after.items():
@@ -87,11 +107,19 @@ def test_there_are_40_planted_faults() -> None:
     assert len(FAULTS) == 40
 
 
-@pytest.mark.parametrize(("first", "count"), [(0, 8), pytest.param(8, 32, marks=pytest.mark.long)])
-def test_planted_faults_are_reported(first: int, count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [
+        (0, _QUICK_FAULTS),
+        pytest.param(_QUICK_FAULTS, len(FAULTS) - _QUICK_FAULTS, marks=pytest.mark.long),
+    ],
+)
+def test_planted_faults_are_reported(
+    first: int, count: int, quick: dict[str, Any], tmp_path: Path
+) -> None:
     before = load(RECORDED)
     faults = FAULTS[first : first + count]
-    after = _recorded_here([f"fault-{first + at}" for at in range(len(faults))], tmp_path)
+    after = _recorded(_faults(first, count), quick, tmp_path)
     missed = []
     for fault, recording in zip(faults, after.values(), strict=True):
         verdicts = _verdicts(before[fault.program], recording, tmp_path)
