@@ -49,17 +49,18 @@ unexport PYTHONDONTWRITEBYTECODE
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
-# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
+# Three jobs at a time, on two cores: an installation, or a test run, waits part of its time. The
 # longest begin first.
-side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+side_by_side = $(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := lint test-engine test-compat test-lowest test-spark test-peers test-connect
+PARTS := lint test-compat test-engine test-peers test-spark test-lowest test-connect
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
 LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader tf spark/test_types.py) \
-	$(addprefix tests/mds_backend/,loaders/tf parquet spark/test_round_trip.py) \
+	$(addprefix tests/mds_backend/loaders/tf/test_tf_,columns.py statistics.py traced.py) \
+	$(addprefix tests/mds_backend/,parquet spark/test_round_trip.py) \
 	tests/packaging/test_imports.py
 
 # Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
@@ -69,7 +70,7 @@ test: java
 
 # Long tests draw examples or repeat a matrix, which says little of other versions: the lowest ones run
 # all of the others. The training frameworks, MosaicML Streaming and the sessions that refuse have
-# parts of their own. Tests share the cores with those of three more processes, and may take longer.
+# parts of their own. Tests share the cores with those of two more processes, and may take longer.
 # A part that fails does not stop the parts after it, but the exit code says so.
 test-all: export MDSTORM_TEST_SECONDS ?= 900
 test-all:

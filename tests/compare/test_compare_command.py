@@ -120,6 +120,7 @@ def test_program_recorded_on_an_older_python_is_equal(
     assert out.count("equal           20 rows, 2 columns, in the same order") == 2
 
 
+@pytest.mark.long
 def test_changed_data_is_reported_with_its_column(folder: Path) -> None:
     url = (folder / "other").as_uri()
     options = ["--format", "json", "--examples", "2", "--output", "other.json"]
@@ -151,6 +152,7 @@ def test_commands_on_the_page_about_ci_compare_and_write_json(folder: Path) -> N
     assert json.loads(out)["counts"] == {"equal": 2, "different": 0, "not comparable": 0}
 
 
+@pytest.mark.long
 def test_program_that_fails_keeps_its_partial_recording(folder: Path) -> None:
     program = ["train.py", (folder / "one").as_uri(), "no space"]
     command = ["train.recording.json", "--output", "partial.json", "--", *program]
