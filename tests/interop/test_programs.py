@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.conformance.describing import agree
 from tests.conformance.running import Program, load_programs, needs_spark, run_in
+from tests.conftest import of_values
 from tests.installed import installed_as_streaming
 
 from mdstorm_backend.streaming.base.format.mds.encodings import _encodings
@@ -56,14 +57,20 @@ def _no_names_left() -> Iterator[None]:
         del streams_registry._kinds[name]
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.long) if n in LONG else n for n in RESULTS]
-)
+def _marked(name: str) -> Any:
+    marks = [of_values] * name.startswith("dataframes.") + [pytest.mark.long] * (name in LONG)
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [_marked(name) for name in RESULTS])
 def test_program_gives_the_recorded_result(
     name: str, programs: dict[str, Program], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     program = programs[name]
-    spark = request.getfixturevalue("spark") if needs_spark(program) else None
+    spark = None
+    if needs_spark(program):
+        assert name.startswith("dataframes."), "needs the mark of tests with a session"
+        spark = request.getfixturevalue("spark")
     result = json.loads(json.dumps(run_in(tmp_path, program, spark)))
     assert agree(RESULTS[name], result), f"MosaicML: {RESULTS[name]}\nmdstorm:  {result}"
 
