@@ -1,5 +1,6 @@
 # make test        the gate: lint, and the tests on the newest and the lowest supported versions
-# make test-all    the same, including the slow tests; property tests draw other examples
+# make test-all    also slow tests, training frameworks and MosaicML Streaming; property tests draw
+#                  other examples
 # make test-cluster   Spark and training jobs on several hosts: needs root and Linux
 # make quick AREA=read   the tests of one area, in under a minute
 # make mutants     120 small faults in the code, of which the tests should detect as many as before
