@@ -17,3 +17,8 @@ def test_covering_cases_have_each_value_and_each_has_a_new_one(sizes: list[int])
 
 def test_cases_without_common_values_are_all_kept() -> None:
     assert covering([{"a"}, {"b"}, {"c"}]) == [0, 1, 2]
+
+
+def test_matrix_of_three_values_each_needs_three_cases() -> None:
+    cases = [set(enumerate(case)) for case in product(range(3), repeat=3)]
+    assert len(covering(cases)) == 3
