@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import fields, replace
-from functools import wraps
-from inspect import Parameter, signature
+from collections.abc import Collection
+from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, Literal
 
 from mdstorm import errors
 from mdstorm._datasets.sources import checked_url, open_urls, opened
 from mdstorm._petastorm_names import other_names
-from mdstorm._readers.arguments import AddedReaderKeywords, ReaderArguments, check_keywords
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.keywords import AddedReaderKeywords, accepts
 from mdstorm._readers.reader import Reader
 from mdstorm.ngram import NGram
 from mdstorm.predicates import PredicateBase
@@ -38,43 +37,9 @@ NULL_CACHE = "null"
 #: ``cache_type`` for readers that cache decoded row groups on a local disk.
 LOCAL_DISK_CACHE = "local-disk"
 __getattr__ = other_names(__name__)
-_Arguments = ParamSpec("_Arguments")
 
 
-def _opens_reader(
-    *, batched: bool
-) -> Callable[[Callable[_Arguments, Reader]], Callable[_Arguments, Reader]]:
-    """Return a decorator for functions whose signatures declare how a reader is opened.
-
-    The body of the function never runs. The reader is opened with all arguments in the signature,
-    which is extended with the keywords in `AddedReaderKeywords` and their `ReaderArguments`
-    defaults.
-    """
-
-    def decorate(declared: Callable[_Arguments, Reader]) -> Callable[_Arguments, Reader]:
-        stated = signature(declared)
-        added = [
-            Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=f.type)
-            for f in fields(ReaderArguments)
-            if f.name in AddedReaderKeywords.__annotations__
-        ]
-        explicit = stated.replace(parameters=[*list(stated.parameters.values())[:-1], *added])
-
-        @wraps(declared)
-        def called(*arguments: _Arguments.args, **keywords: _Arguments.kwargs) -> Reader:
-            check_keywords(declared.__name__, keywords, explicit.parameters)
-            bound = explicit.bind(*arguments, **keywords)
-            bound.apply_defaults()
-            urls = bound.arguments.pop(next(iter(explicit.parameters)))
-            return _open_reader(urls, batched=batched, **bound.arguments)
-
-        called.__signature__ = explicit  # type: ignore[attr-defined]
-        return called
-
-    return decorate
-
-
-@_opens_reader(batched=False)
+@accepts(AddedReaderKeywords)
 def make_reader(
     dataset_url: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -124,8 +89,7 @@ def make_reader(
     shuffle_row_groups, shuffle_row_drop_partitions, predicate, rowgroup_selector, num_epochs,
     cur_shard, shard_count, shard_seed, cache_type, cache_location, cache_size_limit,
     cache_row_size_estimate, cache_extra_settings, hdfs_driver, filters, storage_options,
-    zmq_copy_buffers, filesystem, convert_early_to_numpy, order, fill_nulls, null_masks,
-    check_ranks, on_corrupt, decimals, dtype, decode, size, max_image_bytes, version, timestamp
+    zmq_copy_buffers, filesystem, convert_early_to_numpy
         As in `make_batch_reader`, except that a predicate gets one row at a time.
 
     Returns
@@ -145,10 +109,10 @@ def make_reader(
     UnsafePickleError
         If the dataset's pickled metadata is not a schema.
     """
-    raise NotImplementedError  # never reached: the decorator opens the reader
+    return _open_reader("dataset_url", locals(), batched=False)
 
 
-@_opens_reader(batched=True)
+@accepts(AddedReaderKeywords)
 def make_batch_reader(
     dataset_url_or_urls: str | PathLike[str] | list[Any],
     schema_fields: Collection[Any] | NGram | None = None,
@@ -249,47 +213,6 @@ def make_batch_reader(
     filesystem : object, optional
         An fsspec or pyarrow file system for Parquet files, which takes precedence over the URL
         scheme.
-    order : {"exact", "elastic"}
-        ``exact`` yields every row once per epoch across all ranks. ``elastic`` yields rows in
-        MosaicML Streaming's order, in batches with as many rows as the largest shard.
-    fill_nulls : mapping of str to value, optional
-        For each column, the value that replaces nulls.
-    null_masks : sequence of str
-        Columns for which a boolean column ``<name>_is_null`` is added.
-    check_ranks : bool
-        Whether to detect when ranks in a process group read different data, or begin an epoch with
-        different seeds, batch sizes or states. The ranks compare these through the group's store,
-        without waiting for each other. Different seeds in the elastic order raise an error, and
-        other differences issue a warning.
-    on_corrupt : {"raise", "skip"}
-        Whether to raise `CorruptDatasetError` for a damaged shard, row group, sample or image, or
-        to omit its rows from their batches, log them, and count them in a loader's
-        ``statistics()``. The number of batches stays the same; a batch with only damaged rows is
-        empty.
-    decimals : {"float64", "float32", "decimal"}, optional
-        Type to which decimals are converted. ``"float64"`` and ``"float32"`` return the nearest
-        floating-point numbers, including in filters, predicates and functions; arrays of decimals
-        become numeric arrays. By default, decimals stay `Decimal`. They become lists in PyTorch and
-        text in TensorFlow, and loaders over the reader issue a warning. ``"decimal"`` does the same
-        without the warning.
-    dtype : {"float32", "float64"}, optional
-        Type to which floating-point scalars and arrays are converted, including in filters,
-        predicates and functions. By default, they keep their stored types.
-    decode : str or list of str, optional
-        Binary columns of image files to decode to RGB, as uint8 arrays ``(rows, height, width,
-        3)``. Filters and predicates get the files; `transform_spec` gets the decoded images.
-    size : int or (int, int), optional
-        Height and width of the decoded images. Each image is resized to cover this size and then
-        center-cropped. By default, all images in a batch must have the same shape.
-    max_image_bytes : int, optional
-        Maximum decoded size of one image in bytes, 256 MiB by default. This limit exists because
-        a small file can declare any size.
-    version : int or str, optional
-        Version of a Delta table to read, or the snapshot id, branch or tag of an Iceberg table. The
-        default is the latest version when the reader is created.
-    timestamp : str or datetime.datetime, optional
-        Read the table version that was the latest at this time, in UTC unless it has an offset, as
-        in ``"2024-05-31T12:00:00+02:00"``.
 
     Returns
     -------
@@ -324,7 +247,7 @@ def make_batch_reader(
     ...     print([batch.id.tolist() for batch in reader])
     [[2, 3]]
     """
-    raise NotImplementedError  # never reached: the decorator opens the reader
+    return _open_reader("dataset_url_or_urls", locals(), batched=True)
 
 
 def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
@@ -344,20 +267,26 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     return checked_url(dataset_url_or_urls).removesuffix("/")
 
 
-def _open_reader(
-    urls: Any,
-    schema_fields: Any,
-    *,
-    batched: bool,
-    pyarrow_serialize: bool = False,
-    **others: Any,
-) -> Reader:
-    """Open the dataset of a reader, determine the fields to read, and return the reader."""
-    if pyarrow_serialize:
+def _open_reader(source: str, passed: dict[str, Any], *, batched: bool) -> Reader:
+    """Open the dataset of a reader, determine the fields to read, and return the reader.
+
+    Parameters
+    ----------
+    source : str
+        The name of the argument with the URLs.
+    passed : dict
+        The function's arguments by name.
+    batched : bool
+        Whether the reader yields batches.
+    """
+    given = {**passed, **passed["added"]}
+    del given["added"]
+    urls, schema_fields = given.pop(source), given.pop("schema_fields")
+    if given.pop("pyarrow_serialize", False):
         warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
     ngram = schema_fields if isinstance(schema_fields, NGram) else None
     # The n-gram's fields are only known once the dataset is open.
-    arguments = ReaderArguments(schema_fields=schema_fields if ngram is None else None, **others)
+    arguments = ReaderArguments.of(schema_fields=None if ngram else schema_fields, **given)
     if ngram is not None:
         _check_ngram(ngram, arguments, batched)
     urls, storage_options = of_table(urls, arguments.storage_options)

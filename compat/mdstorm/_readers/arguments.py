@@ -1,18 +1,18 @@
-"""Names and types of reader arguments, and checks of their values."""
+"""The arguments of a reader or loader, and checks of their values."""
 
 from __future__ import annotations
 
 import copy
 import os
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection
+from dataclasses import dataclass, fields
 from os import PathLike
 from types import NoneType
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 
 from mdstorm._datasets.field_decoders import Floats
+from mdstorm._readers.keywords import AllAddedKeywords, declared
 from mdstorm._readers.schema_fields import field_patterns
 from mdstorm.cache import CacheBase, NullCache
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, UnsupportedArgumentError
@@ -21,13 +21,11 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
-from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals, check_float_dtype
 from mdstorm_backend.order import given_world
-from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size, check_decode, check_num_epochs
+from mdstorm_backend.read import check_decode, check_num_epochs
 from mdstorm_backend.storage import check_no_secrets
 from mdstorm_backend.tables import AsOf
 
-_ORDERS = ("exact", "elastic")
 _POOLS = ("thread", "process", "dummy")
 #: Petastorm's default number of workers in converter methods.
 DEFAULT_WORKERS = 4
@@ -38,10 +36,10 @@ _DEFAULT_RESULTS = 50
 class ReaderArguments:
     """The arguments of a reader, or of a converter method that creates one.
 
-    Names, meanings and defaults are as in `mdstorm.make_batch_reader`, with three differences:
-    ``workers_count=None`` means `DEFAULT_WORKERS`, as in converter methods;
-    `shuffling_queue_capacity` is the number of rows that a loader shuffles together; and
-    `transform_whole_shards` makes a converter's loader call functions as readers do.
+    Petastorm's arguments are attributes, and mdstorm's are the items of `added`: see `of`. Names,
+    meanings and defaults are as in `mdstorm.make_batch_reader`, with two differences:
+    ``workers_count=None`` means `DEFAULT_WORKERS`, as in converter methods, and
+    `shuffling_queue_capacity` is the number of rows that a loader shuffles together.
 
     Raises
     ------
@@ -76,26 +74,20 @@ class ReaderArguments:
     cache_extra_settings: dict[str, Any] | None = None
     hdfs_driver: str = "libhdfs3"
     transform_spec: TransformSpec | None = None
-    transform_whole_shards: bool = False
-    decode: Decode | None = None
-    size: Size | None = None
-    max_image_bytes: int = MAX_IMAGE_BYTES
     filters: Any = None
     storage_options: dict[str, Any] | None = None
     zmq_copy_buffers: bool = True
     filesystem: Any = None
     convert_early_to_numpy: bool = False
-    order: str = "exact"
-    fill_nulls: Mapping[str, Any] | None = None
-    null_masks: Sequence[str] | None = ()
-    check_ranks: bool = True
-    on_corrupt: OnCorrupt = "raise"
-    decimals: str | None = None
-    dtype: Literal["float32", "float64"] | None = None
-    version: int | str | None = None
-    timestamp: str | datetime | None = None
     shuffling_queue_capacity: int | None = 0
-    world: Any = None
+    added: AllAddedKeywords
+
+    @classmethod
+    def of(cls, **given: Any) -> ReaderArguments:
+        """Return arguments in which mdstorm's, given or by default, are in `added`."""
+        own = declared(AllAddedKeywords)
+        added: Any = {name: given.pop(name, one.default) for name, one in own.items()}
+        return cls(**given, added=added)
 
     def __getstate__(self) -> dict[str, Any]:
         check_no_secrets(self.storage_options or {})
@@ -108,8 +100,8 @@ class ReaderArguments:
         return other
 
     def __post_init__(self) -> None:
-        if self.world is not None:
-            self._take_world()
+        if self.added["world"] is not None:
+            self._take_world(self.added["world"])
         check_num_epochs(self.num_epochs)
         base.check_integer("workers_count", self.workers_count, lowest=1)
         base.check_integer("shuffling_queue_capacity", self.shuffling_queue_capacity)
@@ -121,20 +113,16 @@ class ReaderArguments:
         )
         if self.schema_fields is not None:
             field_patterns(self.schema_fields)
-        check_decode(self.decode, self.size, self.max_image_bytes)
+        for name, argument in declared(AllAddedKeywords).items():
+            argument.check(name, self.added[name])  # type: ignore[literal-required]
+        check_decode(self.added["decode"], self.added["size"], self.added["max_image_bytes"])
         base.check_mapping("cache_extra_settings", self.cache_extra_settings)
-        base.check_mapping("fill_nulls", self.fill_nulls)
         base.check_mapping("storage_options", self.storage_options)
-        base.check_list("null_masks", self.null_masks)
-        for name in ("shuffle_rows", "shuffle_row_groups", "transform_whole_shards"):
+        for name in ("shuffle_rows", "shuffle_row_groups"):
             base.check_flag(name, getattr(self, name))
         base.check_one_of(
             "reader_pool_type", self.reader_pool_type, _POOLS, shown=str(self.reader_pool_type)
         )
-        base.check_one_of("order", self.order, _ORDERS)
-        base.check_one_of("on_corrupt", self.on_corrupt, ON_CORRUPT)
-        check_decimals(self.decimals)
-        check_float_dtype(self.dtype)
         self._check_classes()
         self._check_share()
         _ = self.as_of, self.cache  # reading these properties checks their arguments
@@ -178,27 +166,27 @@ class ReaderArguments:
                 f"shard_count={count!r}. Pass both, or cur_shard='auto' for the launcher's values"
             )
 
-    def _take_world(self) -> None:
+    def _take_world(self, given: Any) -> None:
         """Convert the argument `world` to shard arguments: its rank and size."""
         if self.is_share:
             raise InvalidArgumentError(
-                f"world={self.world!r} selects the share of the rows, and so do cur_shard and "
+                f"world={given!r} selects the share of the rows, and so do cur_shard and "
                 "shard_count: pass only one of them"
             )
-        world = given_world(self.world)
-        given = {"cur_shard": world.rank, "shard_count": world.size, "world": None}
-        for name, value in given.items():
+        world = given_world(given)
+        share = {"cur_shard": world.rank, "shard_count": world.size}
+        for name, value in {**share, "added": {**self.added, "world": None}}.items():
             object.__setattr__(self, name, value)
 
     @property
     def as_of(self) -> AsOf:
         """The version of a Delta or Iceberg table to read."""
-        return AsOf(self.version, self.timestamp)
+        return AsOf(self.added["version"], self.added["timestamp"])
 
     @property
     def floats(self) -> Floats:
         """The types that decimals and floating-point numbers are converted to."""
-        return Floats(self.decimals, self.dtype)
+        return Floats(self.added["decimals"], self.added["dtype"])
 
     @property
     def is_auto(self) -> bool:
@@ -225,7 +213,7 @@ class ReaderArguments:
     @property
     def is_elastic(self) -> bool:
         """Whether the order is elastic, as in MosaicML Streaming."""
-        return self.order == "elastic"
+        return self.added["order"] == "elastic"
 
     @base.cached_property
     def cache(self) -> CacheBase:
@@ -248,7 +236,7 @@ class ReaderArguments:
             raise no_cache_with("shuffle_row_drop_partitions > 1")
         if self.is_elastic:
             raise no_cache_with("order='elastic'")
-        if self.on_corrupt == "skip":
+        if self.added["on_corrupt"] == "skip":
             raise no_cache_with("on_corrupt='skip'")
         return LocalDiskCache(
             self.cache_location,
@@ -258,66 +246,8 @@ class ReaderArguments:
         )
 
 
-class AddedKeywords(TypedDict, total=False):
-    """mdstorm's extra keywords for readers and loaders; defaults are as in `ReaderArguments`."""
-
-    order: str
-    fill_nulls: Mapping[str, Any] | None
-    null_masks: Sequence[str] | None
-    check_ranks: bool
-    on_corrupt: OnCorrupt
-    decimals: str | None
-    dtype: Literal["float32", "float64"] | None
-    decode: Decode | None
-    size: Size | None
-    max_image_bytes: int
-    world: Any
-
-
-class AddedReaderKeywords(AddedKeywords, total=False):
-    """mdstorm's extra keywords for `make_reader` and `make_batch_reader`."""
-
-    version: int | str | None
-    timestamp: str | datetime | None
-
-
-class ReaderKeywords(AddedKeywords, total=False):
-    """Keywords that converter methods pass on to a reader.
-
-    They are Petastorm's reader arguments and some of mdstorm's. They do not include the dataset,
-    ``num_epochs`` and ``workers_count``, which are parameters of the methods themselves, or the
-    table version, which the converter knows.
-    """
-
-    schema_fields: Collection[Any] | None
-    reader_pool_type: str
-    results_queue_size: int
-    seed: int | None
-    shuffle_rows: bool
-    shuffle_row_groups: bool
-    shuffle_row_drop_partitions: int
-    predicate: PredicateBase | None
-    rowgroup_selector: RowGroupSelectorBase | None
-    cur_shard: int | Literal["auto"] | None
-    shard_count: int | Literal["auto"] | None
-    shard_seed: int | None
-    cache_type: str | None
-    cache_location: str | None
-    cache_size_limit: int | None
-    cache_row_size_estimate: int | None
-    cache_extra_settings: dict[str, Any] | None
-    hdfs_driver: str
-    transform_spec: TransformSpec | None
-    filters: Any
-    storage_options: dict[str, Any] | None
-    zmq_copy_buffers: bool
-    filesystem: Any
-    convert_early_to_numpy: bool
-    transform_whole_shards: bool
-
-
-#: The names in `ReaderKeywords`.
-READER_KEYWORDS = tuple(ReaderKeywords.__annotations__)
+#: The defaults of Petastorm's arguments.
+DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
 
 
 def no_cache_with(other: str) -> UnsupportedArgumentError:
@@ -382,82 +312,3 @@ def rows_of_batch(
     if is_elastic:
         return max(dataset_size, 1)
     return sys.maxsize if may_add_rows else max(dataset_size * num_epochs, 1)
-
-
-_NOT_OURS = "leave it out"
-_OF_TABLES = (
-    "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
-)
-#: Keywords of other loaders, and mdstorm's equivalents, which only some functions accept.
-_INSTEAD = {
-    "collate_fn": ("batch_map", "a function that turns a batch into the model's inputs"),
-    "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
-}
-#: Keywords of other loaders, and what to do instead in mdstorm.
-_ELSEWHERE = {
-    "batch_map": "it is for PyTorch; a TensorFlow dataset has .map(function)",
-    "batch_size": "batches are made by the loader: mdstorm.pytorch.DataLoader(reader, batch_size=)",
-    "batch_sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
-    "collate_fn": (
-        "change the batches as you iterate, map(function, loader), or create your own loader with "
-        "make_torch_dataloader(data_loader_fn=…)"
-    ),
-    "columns": "use schema_fields",
-    "drop_last": ("only the last batch of a pass can be shorter, so skip it in your loop"),
-    "generator": "use seed",
-    "multiprocessing_context": f"rows are read by threads of this process: {_NOT_OURS}",
-    "num_workers": "use workers_count, the number of threads that read",
-    "num_replicas": "use cur_shard and shard_count",
-    "persistent_workers": f"rows are read by threads of this process: {_NOT_OURS}",
-    "pin_memory": (
-        "call the tensors' pin_memory() as you iterate, or use "
-        "mdstorm_backend.StreamingDataLoader(dataset, pin_memory=True)"
-    ),
-    "prefetch_factor": "use results_queue_size, the number of results to prefetch",
-    "rank": "use cur_shard and shard_count",
-    "sampler": "use shuffle_row_groups, shuffle_rows, cur_shard and shard_count",
-    "shuffle": "use shuffle_rows, shuffle_row_groups or shuffling_queue_capacity",
-    "shuffling_queue_capacity": (
-        "rows are shuffled by the loader: "
-        "mdstorm.pytorch.DataLoader(reader, shuffling_queue_capacity=), or use shuffle_rows"
-    ),
-    "timestamp": _OF_TABLES,
-    "timeout": f"rows are read by threads of this process: {_NOT_OURS}",
-    "version": _OF_TABLES,
-    "worker_init_fn": f"rows are read by threads of this process: {_NOT_OURS}",
-    "world_size": "use cur_shard and shard_count",
-}
-
-
-def check_keywords(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise ArgumentTypeError for keywords that a function does not accept.
-
-    Parameters
-    ----------
-    function : str
-        The function's name, for messages.
-    given, known : collection of str
-        Keywords that were passed, and keywords that the function accepts.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If a keyword is unknown; also a TypeError.
-    """
-    for name in given:
-        if name in known:
-            continue
-        if name in ("dataset_url_or_urls", "dataset_url"):
-            raise ArgumentTypeError(
-                f"{function}() got multiple values for argument {name!r}: the converter reads its "
-                "own dataset, so leave the argument out"
-            )
-        raise base.unknown_keyword(function, name, known, _instead(name, known))
-
-
-def _instead(name: str, known: Collection[str]) -> str:
-    """Return the end of the message about an unknown keyword; empty if no other loader has it."""
-    instead, how = _INSTEAD.get(name, ("", ""))
-    if instead in known:
-        return f": use {instead}, {how}"
-    return f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""

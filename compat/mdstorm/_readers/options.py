@@ -90,16 +90,17 @@ def reader_options(
     UnsupportedArgumentError
         If a cache is combined with a predicate that has to be evaluated on rows.
     """
-    decoded = decoded_names(arguments.decode)
+    added = arguments.added
+    decoded = decoded_names(added["decode"])
     with _naming_columns_left_out(source):
         schema = select_fields(source.schema, arguments.schema_fields, decoded)
-    masks = tuple(arguments.null_masks or ())
-    _check_read(schema, source.schema, [*(arguments.fill_nulls or ()), *masks])
-    names = NullPolicy(schema, arguments.fill_nulls, masks).columns
+    masks = tuple(added["null_masks"] or ())
+    _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])
+    names = NullPolicy(schema, added["fill_nulls"], masks).columns
     with _naming_columns_left_out(source):
         source, filters, filter_columns, selection = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
-    sizes = arguments.size, masks, arguments.max_image_bytes
+    sizes = added["size"], masks, added["max_image_bytes"]
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
     spec = arguments.transform_spec
     read = schema if images is None else schema.with_columns(images.columns)
@@ -127,10 +128,10 @@ def reader_options(
         if filters or change is not None or is_kept
         else None,
         images=images,
-        fill_nulls=arguments.fill_nulls,
+        fill_nulls=added["fill_nulls"],
         null_masks=masks,
-        check_ranks=bool(arguments.check_ranks),
-        on_corrupt=arguments.on_corrupt,
+        check_ranks=bool(added["check_ranks"]),
+        on_corrupt=added["on_corrupt"],
         workers=arguments.workers,
         prefetch=arguments.prefetch,
         first=begins.following if begins else at_beginning,
@@ -229,7 +230,9 @@ def _filtered(
         if not done:
             filter_columns = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *filter_columns])
-            nulls = NullPolicy(read, arguments.fill_nulls, arguments.null_masks or (), source)
+            added = arguments.added
+            masks = added["null_masks"] or ()
+            nulls = NullPolicy(read, added["fill_nulls"], masks, source)
             steps.append(RowFilter(filters, nulls))
     if arguments.predicate is not None:
         predicate = PredicateFilter(arguments.predicate, schema, batched)
@@ -428,7 +431,7 @@ def undecided_decimals(
 
     Columns that the user's function returns are not counted.
     """
-    if arguments.decimals is not None:
+    if arguments.added["decimals"] is not None:
         return ()
     found = (column for column in map(options.column, names) if column is not None)
     return tuple(

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar, cast
 
 from mdstorm._datasets.sources import opened
 from mdstorm._petastorm_names import public
-from mdstorm._readers.arguments import READER_KEYWORDS, ReaderArguments, check_keywords
+from mdstorm._readers.arguments import ReaderArguments
+from mdstorm._readers.keywords import AddedReaderKeywords, ReaderKeywords, check_keywords
 from mdstorm._readers.reader import Reader
 from mdstorm._spark.converter_files import ReadFiles, make_tf_dataset
 from mdstorm.errors import InvalidArgumentError
@@ -136,8 +137,9 @@ class TorchDatasetContextManager(OwnContext, Generic[_Loader]):
 def _files(file_urls: list[str], keywords: dict[str, Any], queue_capacity: int | None) -> ReadFiles:
     if not file_urls:
         raise InvalidArgumentError("a loader requires the URL of at least one shard file")
-    known = (*READER_KEYWORDS, "num_epochs", "workers_count", "version", "timestamp")
+    added = (AddedReaderKeywords, ReaderKeywords)
+    known = {"num_epochs", "workers_count"}.union(*(one.__annotations__ for one in added))
     check_keywords("make_batch_reader", keywords, known)
     given = {"num_epochs": None, "workers_count": None, **keywords}
-    arguments = ReaderArguments(shuffling_queue_capacity=queue_capacity, **given)
+    arguments = ReaderArguments.of(shuffling_queue_capacity=queue_capacity, **given)
     return ReadFiles(None, file_urls, arguments)

@@ -5,18 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import signature
 from typing import TYPE_CHECKING, Any, cast, overload
 
 from mdstorm._datasets.sources import directory_of
 from mdstorm._petastorm_names import public
-from mdstorm._readers.arguments import (
-    DEFAULT_WORKERS,
-    READER_KEYWORDS,
-    ReaderArguments,
-    ReaderKeywords,
-    check_keywords,
-)
+from mdstorm._readers.arguments import DEFAULT_WORKERS, DEFAULTS, ReaderArguments
+from mdstorm._readers.keywords import ReaderKeywords, accepts
 from mdstorm._rows import ResumableTFDataset, Row
 from mdstorm._spark.context_managers import TorchDatasetContextManager
 from mdstorm._spark.converter_files import ColumnNames, ModelInputs, ReadFiles, make_tf_dataset
@@ -132,6 +126,7 @@ class SparkDatasetConverter(Described):
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> TorchDatasetContextManager[_Loader]: ...
 
+    @accepts(ReaderKeywords, DEFAULTS)
     def make_torch_dataloader(
         self,
         batch_size: int | None = _DEFAULT_BATCH_SIZE,
@@ -188,14 +183,9 @@ class SparkDatasetConverter(Described):
             reproducible;
             ``shuffle_row_groups=False``, which keeps the order of the shards; ``shuffle_rows``;
             ``transform_spec``; ``predicate`` and ``filters``, which select rows;
-            ``reader_pool_type``. Beyond Petastorm: ``fill_nulls={column: value}``;
-            ``null_masks=[column, …]``; ``order="elastic"`` for MosaicML Streaming's order;
-            ``decode="photo", size=224``, which decodes a column of image files into arrays;
-            ``on_corrupt="skip"``, which skips damaged rows;
-            ``decimals``, ``dtype`` and ``storage_options``, by default as passed to
-            `make_spark_converter`; and ``transform_whole_shards=True``, which passes whole shards
-            rather than slices of shards to the ``transform_spec`` function.
-            `mdstorm.make_batch_reader` describes all of these arguments.
+            ``reader_pool_type``; and others that `mdstorm.make_batch_reader` describes.
+            ``storage_options``, and `decimals` and `dtype` below, are by default as passed to
+            `make_spark_converter`.
 
         Returns
         -------
@@ -213,7 +203,6 @@ class SparkDatasetConverter(Described):
             column that does not exist, the error is raised when the loader is first used.
         """
         files = self._mdstorm_read(
-            self.make_torch_dataloader,
             ModelInputs(features, labels, sample_weights, stack),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,
@@ -273,6 +262,7 @@ class SparkDatasetConverter(Described):
         **petastorm_reader_kwargs: Unpack[ReaderKeywords],
     ) -> ResumableTFDataset[Any]: ...
 
+    @accepts(ReaderKeywords, DEFAULTS)
     def make_tf_dataset(
         self,
         batch_size: int | None = None,
@@ -316,13 +306,9 @@ class SparkDatasetConverter(Described):
         **petastorm_reader_kwargs
             Petastorm's reader arguments ``cur_shard``, ``shard_count``, ``schema_fields``,
             ``transform_spec``, ``seed``, ``shuffle_rows``, ``shuffle_row_groups`` and
-            ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes. Beyond
-            Petastorm: ``fill_nulls={column: value}``; ``null_masks=[column, …]``; ``decode="photo",
-            size=224``, which decodes a column of image files into arrays; ``on_corrupt="skip"``,
-            which skips damaged rows; ``decimals``, ``dtype`` and ``storage_options``, by
-            default as passed to `make_spark_converter`;
-            ``transform_whole_shards=True``, which passes whole shards to the ``transform_spec``
-            function; and ``order``. The default order
+            ``reader_pool_type``, and others that `mdstorm.make_batch_reader` describes.
+            ``storage_options``, and `decimals` and `dtype` below, are by default as passed to
+            `make_spark_converter`. The default order
             ``"exact"`` yields every row once per epoch across all ranks, even if a run resumes with
             a different world size. The order ``"elastic"`` yields samples in MosaicML Streaming's
             order: no batch spans epochs, and a transform receives the rows of one batch. The
@@ -350,7 +336,6 @@ class SparkDatasetConverter(Described):
             If a column contains nulls that TensorFlow has no value for.
         """
         files = self._mdstorm_read(
-            self.make_tf_dataset,
             ModelInputs(features, labels, sample_weights, stack),
             petastorm_reader_kwargs,
             num_epochs=num_epochs,
@@ -399,15 +384,11 @@ class SparkDatasetConverter(Described):
         known: Description = self._mdstorm_known._mdstorm_description(full=True)
         return replace(known, line=line, facts=facts)
 
-    def _mdstorm_read(
-        self, method: Callable[..., Any], inputs: ModelInputs, keywords: Any, **named: Any
-    ) -> ReadFiles:
+    def _mdstorm_read(self, inputs: ModelInputs, keywords: Any, **named: Any) -> ReadFiles:
         """Return the files and arguments of a loader.
 
         Parameters
         ----------
-        method : callable
-            The method that creates the loader; keywords that it does not accept are rejected.
         inputs : ModelInputs
             The columns for a model.
         keywords : ReaderKeywords
@@ -420,15 +401,13 @@ class SparkDatasetConverter(Described):
                 f"the copy {self.cache_dir_url} was deleted by delete(): convert the frame again",
                 url=self.cache_dir_url or "",
             )
-        known = [*list(signature(method).parameters)[:-1], *READER_KEYWORDS]
-        check_keywords(method.__name__, keywords, known)
         if self._mdstorm_decimals is not None:
             keywords.setdefault("decimals", self._mdstorm_decimals)
         if self._mdstorm_dtype is not None:
             keywords.setdefault("dtype", self._mdstorm_dtype)
         if self._mdstorm_storage_options is not None:
             keywords.setdefault("storage_options", self._mdstorm_storage_options)
-        arguments = ReaderArguments(version=self._mdstorm_version, **named, **keywords)
+        arguments = ReaderArguments.of(version=self._mdstorm_version, **named, **keywords)
         return ReadFiles(
             self.cache_dir_url, list(self.file_urls), arguments, inputs, use=self._mdstorm_use
         )

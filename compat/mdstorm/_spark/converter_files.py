@@ -255,7 +255,7 @@ class ReadFiles:
     def options(self, dataset: SampleSource, order: ExactOrder | ElasticShare) -> ReaderOptions:
         """Return the options for reading an opened dataset."""
         options = reading.reader_options(self.arguments, dataset, order, begins=self.begins)
-        slices = not self.arguments.transform_whole_shards
+        slices = not self.arguments.added["transform_whole_shards"]
         return self.inputs.narrowed(replace(options, slices=slices))
 
     def begun(self) -> ReadFiles:

@@ -1,58 +1,28 @@
-"""Keyword arguments that Petastorm's functions accept, or used to accept."""
+"""Keyword arguments that the functions accept, or used to accept in Petastorm."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from mdstorm_migrate.petastorm.names import words
 
-_READER = words(
-    "cache_extra_settings cache_location cache_row_size_estimate cache_size_limit cache_type "
-    "convert_early_to_numpy cur_shard filesystem filters hdfs_driver num_epochs predicate "
-    "reader_pool_type results_queue_size rowgroup_selector schema_fields seed shard_count "
-    "shard_seed shuffle_row_drop_partitions shuffle_row_groups shuffle_rows storage_options "
-    "transform_spec workers_count zmq_copy_buffers"
-)
-_LOADER = words("batch_size reader shuffling_queue_capacity")
-
-#: Keywords that Petastorm 0.13.1 accepts, by function.
+#: Keywords that mdstorm's functions accept, Petastorm's and its own, by function. The file is
+#: written by scripts/write_parameters.py. Programs construct only Petastorm's `Reader`.
 ACCEPTED: dict[str, frozenset[str]] = {
-    "BatchedDataLoader": _LOADER | {"transform_fn"},
-    "CompressedImageCodec": words("image_codec quality"),
-    "DataLoader": _LOADER | {"collate_fn"},
-    "FilesystemResolver": words(
-        "connector dataset_url hadoop_configuration hdfs_driver storage_options user"
-    ),
-    "InMemBatchedDataLoader": words(
-        "batch_size num_epochs reader rows_capacity seed shuffle transform_fn"
-    ),
-    "make_batch_reader": _READER | {"dataset_url_or_urls"},
-    "NGram": words("delta_threshold fields timestamp_field timestamp_overlap"),
     "Reader": words(
         "cache convert_early_to_numpy cur_shard dataset_path filters is_batched_reader num_epochs "
         "predicate pyarrow_filesystem reader_pool rowgroup_selector schema_fields seed shard_count "
         "shard_seed shuffle_row_drop_partitions shuffle_row_groups shuffle_rows transform_spec "
         "worker_class"
     ),
-    "TransformSpec": words("edit_fields func removed_fields selected_fields"),
-    "get_filesystem_and_path_or_paths": words("filesystem hdfs_driver storage_options url_or_urls"),
-    "make_petastorm_dataset": words("reader"),
-    "make_reader": _READER | {"dataset_url", "pyarrow_serialize"},
-    "make_spark_converter": words("compression_codec df dtype parquet_row_group_size_bytes"),
-    "make_tf_dataset": _READER
-    | {"batch_size", "num_epochs", "prefetch", "shuffling_queue_capacity", "workers_count"},
-    "make_torch_dataloader": _READER
-    | {"batch_size", "data_loader_fn", "num_epochs", "shuffling_queue_capacity", "workers_count"},
-    "materialize_dataset": words(
-        "dataset_url filesystem_factory row_group_size_mb schema spark use_summary_metadata"
-    ),
-    "tf_tensors": words("min_after_dequeue reader shuffling_queue_capacity"),
+    **{
+        function: frozenset(names)
+        for function, names in json.loads(
+            Path(__file__).with_name("parameters.json").read_text("utf-8")
+        ).items()
+    },
 }
-
-#: Keywords that mdstorm adds; migrated code may use them.
-ADDED: frozenset[str] = words(
-    "batch_map cache_key check_ranks decimals decode device dtype features fill_nulls keep labels "
-    "max_image_bytes null_masks on_corrupt order parent_cache_dir_url sample_weights size stack "
-    "staging staging_dir_url storage_format storage_options timestamp version world"
-)
 
 _OPTIONS = {"s3_config_kwargs": "pass storage_options= instead"}
 _SHARDS = "pass cur_shard= and shard_count= to the reader instead"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 
 from mdstorm_migrate.petastorm.names import NEW_ROOT, is_petastorm
-from mdstorm_migrate.petastorm.signatures import ACCEPTED, ADDED, PARQUET, REMOVED_KEYWORDS
+from mdstorm_migrate.petastorm.signatures import ACCEPTED, PARQUET, REMOVED_KEYWORDS
 from mdstorm_migrate.python.calls import (
     CALLING,
     called,
@@ -78,7 +78,7 @@ def unknown_arguments(module: PythonModule) -> Iterator[Remark]:
         accepted = ACCEPTED.get(function)
         if accepted is None or _name_of(module, call) in others:
             continue
-        known = {*accepted, *ADDED, *REMOVED_KEYWORDS.get(function, ())}
+        known = {*accepted, *REMOVED_KEYWORDS.get(function, ())}
         for name, node in keywords_of_call(module, call):
             if name not in known:
                 what = f"neither Petastorm's nor mdstorm's {function}() has an argument `{name}`"

@@ -4,10 +4,10 @@ Petastorm's own behaviour is tested in tests/conformance.
 """
 
 import inspect
+import re
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.compat.readers import batch_reader, row_reader, write_parquet
 
-from mdstorm._readers.arguments import AddedReaderKeywords, ReaderArguments, ReaderKeywords
+from mdstorm._readers.arguments import DEFAULTS, ReaderArguments
+from mdstorm._readers.keywords import (
+    AddedConverterKeywords,
+    AddedReaderKeywords,
+    ReaderKeywords,
+    declared,
+)
 from mdstorm.predicates import in_lambda
 from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import SparkDatasetConverter
 
 
 @pytest.fixture(scope="module")
@@ -99,29 +106,26 @@ def test_unsupported_columns_are_omitted_with_a_warning(tmp_path: Path) -> None:
 
 
 READERS = pytest.mark.parametrize("make", [make_reader, make_batch_reader])
+LOADERS = pytest.mark.parametrize(
+    "make", [SparkDatasetConverter.make_torch_dataloader, SparkDatasetConverter.make_tf_dataset]
+)
 
-DEFAULTS = {field.name: field.default for field in fields(ReaderArguments)}
-#: Arguments that the converter's methods declare explicitly.
+#: Arguments of converters' methods that readers also have.
 OF_METHODS = {"num_epochs", "workers_count"}
-#: Arguments that a converter sets itself.
-OF_TABLES = {"version", "timestamp"}
-#: Loader arguments that readers do not have.
-OF_LOADERS = {"shuffling_queue_capacity", "transform_whole_shards"}
 
 
-def annotations(class_: type) -> dict[str, str]:
-    return {
-        name: getattr(type_, "__forward_arg__", type_)
-        for name, type_ in class_.__annotations__.items()
-    }
-
-
-def test_typed_keywords_match_reader_arguments() -> None:
-    expected = annotations(ReaderArguments)
-    for name in (*OF_METHODS, *OF_TABLES, "shuffling_queue_capacity"):
+def test_typed_keywords_match_petastorms_arguments() -> None:
+    expected = get_type_hints(ReaderArguments)
+    for name in (*OF_METHODS, "shuffling_queue_capacity", "added"):
         del expected[name]
-    assert annotations(ReaderKeywords) == expected
+    added = get_type_hints(AddedConverterKeywords)
+    assert get_type_hints(ReaderKeywords) == {**expected, **added}
     assert ReaderKeywords.__required_keys__ == frozenset()
+
+
+@pytest.mark.parametrize("keywords", [AddedReaderKeywords, AddedConverterKeywords])
+def test_each_added_keyword_is_declared(keywords: type) -> None:
+    assert declared(keywords).keys() == keywords.__annotations__.keys()
 
 
 @READERS
@@ -129,29 +133,54 @@ def test_reader_signatures_have_every_argument_with_its_default(make: Callable[.
     parameters = dict(inspect.signature(make).parameters)
     del parameters[next(iter(parameters))]
     parameters.pop("pyarrow_serialize", None)
-    defaults = {name: parameter.default for name, parameter in parameters.items()}
-    assert defaults == {n: d for n, d in DEFAULTS.items() if n not in OF_LOADERS}
+    positional = {n: p.default for n, p in parameters.items() if p.kind is not p.KEYWORD_ONLY}
+    of_loaders = {"shuffling_queue_capacity", "added"}
+    assert positional == {n: d for n, d in DEFAULTS.items() if n not in of_loaders}
+    keywords = {n: p.default for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+    assert keywords == {n: one.default for n, one in declared(AddedReaderKeywords).items()}
+
+
+@LOADERS
+def test_loader_signatures_have_every_keyword_with_its_default(make: Callable[..., Any]) -> None:
+    keywords = {n: p.default for n, p in inspect.signature(make).parameters.items()}
+    added = {n: one.default for n, one in declared(AddedConverterKeywords).items()}
+    defaults = {**DEFAULTS, **added}
+    names = ReaderKeywords.__annotations__
+    assert {n: keywords.get(n, "missing") for n in names} == {n: defaults[n] for n in names}
+
+
+@pytest.mark.parametrize(
+    ("make", "keywords"),
+    [
+        (make_reader, AddedReaderKeywords),
+        (make_batch_reader, AddedReaderKeywords),
+        (SparkDatasetConverter.make_torch_dataloader, AddedConverterKeywords),
+        (SparkDatasetConverter.make_tf_dataset, AddedConverterKeywords),
+    ],
+)
+def test_help_describes_each_added_keyword_once(make: Callable[..., Any], keywords: type) -> None:
+    parameters, _, returned = (make.__doc__ or "").partition("\n\nReturns\n-------\n")
+    for name in declared(keywords):
+        assert len(re.findall(rf"^{name} : .+\n    \S", parameters, re.MULTILINE)) == 1, name
+    assert returned
 
 
 @READERS
-def test_arguments_missing_from_petastorm_are_keyword_only(make: Callable[..., Any]) -> None:
-    parameters = inspect.signature(make).parameters.values()
-    keywords = {p.name: p.annotation for p in parameters if p.kind is p.KEYWORD_ONLY}
-    assert keywords.keys() == AddedReaderKeywords.__annotations__.keys()
-    assert keywords == {name: annotations(ReaderArguments)[name] for name in keywords}
-
-
-@READERS
-def test_public_functions_forward_every_argument_unchanged(
+def test_readers_get_every_argument_unchanged(
     make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    class StopError(Exception):
+        """Raised instead of opening a dataset."""
+
     found: dict[str, Any] = {}
-    given = {name: object() for name in DEFAULTS if name not in OF_LOADERS}
 
-    def noted(url: str, *, batched: bool, **arguments: Any) -> None:
-        found.update(arguments, url=url)
+    def noted(**arguments: Any) -> None:
+        found.update(arguments)
+        raise StopError
 
-    monkeypatch.setattr("mdstorm.reader._open_reader", noted)
-    make("file:///nowhere", **given)
-    found.pop("pyarrow_serialize", None)
-    assert found == {"url": "file:///nowhere", **given}
+    monkeypatch.setattr(ReaderArguments, "of", noted)
+    names = [n for n in inspect.signature(make).parameters if n != "pyarrow_serialize"][1:]
+    given = {name: object() for name in names}
+    with pytest.raises(StopError):
+        make("file:///nowhere", **given)
+    assert found == given
