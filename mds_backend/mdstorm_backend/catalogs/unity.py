@@ -19,7 +19,7 @@ from mdstorm_backend.catalogs.vending import (
 )
 from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.storage import Location
-from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of
+from mdstorm_backend.storage.stores.store import store_of
 
 _API = "/api/2.1/unity-catalog"
 #: Kinds of tables that consist of files, and descriptions of the kinds that do not.
@@ -113,8 +113,8 @@ def _checked(name: TableName, found: Mapping[str, Any]) -> tuple[Format, str]:
         what = f"is stored as {format_}, but only Delta, Iceberg and Parquet are supported"
     elif not url and format_ != "ICEBERG":
         what = "has no storage_location"
-    elif _FORMATS[format_] == "delta" and OBJECT_STORES.get(scheme_of(url)) == "gcs":
-        what = "is a Delta table on Google Cloud Storage, where deltalake does not accept tokens"
+    elif _FORMATS[format_] == "delta" and store_of(url).deltalake == "own":
+        what = f"is a Delta table on {store_of(url).name}, where deltalake does not accept tokens"
     if what:
         raise errors.UnsupportedTableError(
             f"the table {name} {what}. {read_by_spark(name)}", url=name.url

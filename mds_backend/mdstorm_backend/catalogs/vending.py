@@ -12,7 +12,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.catalogs.names import TableName
 from mdstorm_backend.catalogs.workspace import Workspace
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
-from mdstorm_backend.storage.urls import bucket_of
+from mdstorm_backend.storage.stores.store import bucket_of
 
 _CREDENTIALS = "/api/2.0/unity-catalog/temporary-table-credentials"
 _ICEBERG = "/api/2.1/unity-catalog/iceberg-rest/v1"

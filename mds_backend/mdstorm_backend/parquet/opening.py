@@ -26,7 +26,7 @@ from mdstorm_backend.catalogs import CatalogTable, find_table, table_name
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location, modification_of
-from mdstorm_backend.storage.urls import OBJECT_STORES, scheme_of
+from mdstorm_backend.storage.stores.store import store_of
 from mdstorm_backend.tables import AsOf, layouts, snapshot
 
 #: Table files of more bytes than this are read row group by row group.
@@ -278,7 +278,7 @@ def _behind(location: Location, *, check: bool) -> tuple[list[tuple[str, dict[st
 
 def _missing_bucket(location: Location) -> str | None:
     """Return a message if the bucket of an object store's URL does not exist, otherwise None."""
-    if scheme_of(location.url) not in OBJECT_STORES or location.filesystem is not None:
+    if not store_of(location.url).has_buckets or location.filesystem is not None:
         return None
     bucket = "/".join(location.url.split("/")[:3])
     with suppress(errors.MDStormError, OSError):  # it may exist, and must not be listed

@@ -9,8 +9,8 @@ from __future__ import annotations
 from mdstorm_backend.storage.filesystems import check_scheme, open_filesystem, use_no_executors
 from mdstorm_backend.storage.local_files import Arrival, Buffer, map_file
 from mdstorm_backend.storage.location import Location, copy_complete, modification_of, seconds_of
+from mdstorm_backend.storage.stores.store import bucket_of
 from mdstorm_backend.storage.urls import (
-    bucket_of,
     check_no_secrets,
     has_scheme,
     normalize_url,

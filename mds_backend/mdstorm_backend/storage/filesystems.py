@@ -2,7 +2,8 @@
 
 fsspec is imported lazily, because Spark's workers do not need it for local disks. The environment
 variables that configure storage for MosaicML Streaming apply to anything not set in
-`storage_options`, and take precedence over the file system's own sources.
+`storage_options`, and take precedence over the file system's own sources: each `Store` reads its
+own.
 """
 
 from __future__ import annotations
@@ -11,21 +12,17 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
 from mdstorm_backend import errors
 from mdstorm_backend.base.threads import fill
 from mdstorm_backend.storage import urls
-from mdstorm_backend.storage.s3_objects import CONNECTIONS
+from mdstorm_backend.storage.stores.store import scheme_of, store_of, store_with, stores
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 
-#: Scheme → the extra that installs its file system.
-_EXTRAS = {**urls.OBJECT_STORES, "adl": "azure", "oci": "oci"}
 #: Unsupported Hadoop schemes → URLs to use instead.
 _INSTEAD = {
     "s3n": "s3://bucket/path",
@@ -36,8 +33,6 @@ _INSTEAD = {
 #: File systems shared by all threads, by process, class and arguments, each with a hash of the
 #: environment in which it was opened.
 _instances: dict[tuple[int, type, str], tuple[int, Any]] = {}
-#: Prefixes of the environment variables that hold credentials.
-_VARIABLES = ("AWS_", "AZURE_", "GCS_", "GOOGLE_")
 
 
 def is_mounted(path: str) -> bool:
@@ -74,12 +69,14 @@ def open_filesystem(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         from fsspec.implementations.local import LocalFileSystem
 
         return LocalFileSystem(), path
-    scheme = urls.scheme_of(url)
-    protocol = protocol_of(scheme, options)
+    scheme, store = scheme_of(url), store_of(url)
+    protocol = store.protocol(scheme, options)
     kind = class_of(url, protocol)
-    if kind.async_impl and "::" not in url:
-        fs = _shared(kind, _arguments(kind, url, options))
-        return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
+    if "::" not in url:
+        if kind.async_impl:
+            fs = _shared(kind, store.arguments(kind, url, options))
+            return fs, fs._strip_protocol(url if protocol == scheme else url.partition("://")[2])
+        options = {**store.options_in_environment(url, options), **options}
     from fsspec.core import url_to_fs
 
     try:
@@ -101,8 +98,9 @@ def options_in_use(url: str, options: dict[str, Any]) -> tuple[str, dict[str, An
     options : dict
         The caller's storage options.
     """
-    protocol = protocol_of(urls.scheme_of(url), options)
-    return protocol, _arguments(class_of(url, protocol), url, options)
+    store = store_of(url)
+    protocol = store.protocol(scheme_of(url), options)
+    return protocol, store.arguments(class_of(url, protocol), url, options)
 
 
 def check_scheme(url: str) -> None:
@@ -115,7 +113,7 @@ def check_scheme(url: str) -> None:
     """
     url = urls.normalize_url(url)
     if not url.startswith("file:///"):
-        class_of(url, protocol_of(urls.scheme_of(url), {}))
+        class_of(url, store_of(url).protocol(scheme_of(url), {}))
 
 
 def class_of(url: str, protocol: str) -> Any:
@@ -125,7 +123,7 @@ def class_of(url: str, protocol: str) -> Any:
     try:
         return get_filesystem_class(protocol)
     except ValueError as error:
-        if protocol in _EXTRAS:  # fsspec knows these only once their library is installed
+        if store_with(protocol).extra:  # fsspec knows these only once their library is installed
             raise _missing(url, protocol, error) from error
         if protocol in _INSTEAD:
             raise errors.UnsupportedURLError(
@@ -149,7 +147,8 @@ def _shared(kind: Any, arguments: dict[str, Any]) -> Any:
     from fsspec.utils import tokenize
 
     key = (os.getpid(), kind, tokenize(arguments))
-    set_now = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES))
+    used = {name.partition("_")[0] for store in stores() for name in store.variables}
+    set_now = sorted((k, v) for k, v in os.environ.items() if k.partition("_")[0] in used)
     environment = hash(tuple(set_now))
     opened_in, fs = _instances.get(key, (environment, None))
     if opened_in != environment:
@@ -177,7 +176,7 @@ def _unreachable(url: str, error: OSError) -> errors.NameNodeError:
 
 
 def _missing(url: str, scheme: str, error: Exception) -> errors.MissingDependencyError:
-    extra = _EXTRAS.get(scheme, "")
+    extra = store_with(scheme).extra
     install = f': pip install "mdstorm[{extra}]"' if extra else f" ({error})"
     return errors.MissingDependencyError(
         f"{url!r} needs a library for {scheme}: URLs, which is not installed. Install it{install}",
@@ -197,85 +196,6 @@ def _forget_threads() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_threads)
-
-#: Google Cloud Storage's S3-compatible endpoint, which accepts its HMAC keys.
-GOOGLE_ENDPOINT = "https://storage.googleapis.com"
-_CONNECTIONS = {"max_pool_connections": CONNECTIONS}
-
-
-def protocol_of(scheme: str, options: dict[str, Any]) -> str:
-    """Return the protocol of the file system that opens a scheme's URLs, usually the scheme.
-
-    With HMAC keys, ``GCS_KEY`` and ``GCS_SECRET``, Google Cloud Storage is opened through its
-    S3-compatible interface.
-    """
-    names = ("GCS_KEY", "GCS_SECRET")
-    is_google = urls.OBJECT_STORES.get(scheme) == "gcs" and not options
-    return "s3" if is_google and all(map(os.environ.get, names)) else scheme
-
-
-def _arguments(kind: Any, url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return a file system's arguments, from the URL, the caller and environment variables."""
-    scheme = urls.scheme_of(url)
-    options = {**options_in_url(kind, url), **options}
-    if protocol_of(scheme, options) != scheme:
-        return {
-            "key": os.environ["GCS_KEY"],
-            "secret": os.environ["GCS_SECRET"],
-            "endpoint_url": GOOGLE_ENDPOINT,
-            "client_kwargs": {"region_name": "auto"},
-            "config_kwargs": {**_CONNECTIONS, **_without_checksums()},
-        }
-    if urls.OBJECT_STORES.get(scheme) == "s3":
-        # Copied, because botocore modifies the options, and `_shared` would no longer find the file
-        # system that was opened with them.
-        configured = {**_CONNECTIONS, **deepcopy(options.get("config_kwargs", {}))}
-        return {**of_s3(url, options), **options, "config_kwargs": configured}
-    if urls.OBJECT_STORES.get(scheme) == "azure":
-        return {**_of_azure(options), **options}
-    return options
-
-
-def options_in_url(kind: Any, url: str) -> dict[str, Any]:
-    """Return the options that a file system class finds in a URL, such as the Azure account."""
-    if urls.OBJECT_STORES.get(urls.scheme_of(url)) == "s3":
-        # s3fs does the same, but its old versions mistake the colons in an access point's ARN for
-        # a port.
-        return {"version_aware": True} if "versionId" in parse_qs(urlsplit(url).query) else {}
-    found: dict[str, Any] = kind._get_kwargs_from_urls(url)
-    return found
-
-
-def of_s3(url: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the S3 options from MosaicML Streaming's environment variables, except credentials."""
-    found: dict[str, Any] = {}
-    endpoint = os.environ.get("S3_ENDPOINT_URL")
-    if endpoint and "endpoint_url" not in options.get("client_kwargs", {}):
-        found["endpoint_url"] = endpoint
-    acl = os.environ.get("S3_CANNED_ACL")
-    if acl:
-        found["s3_additional_kwargs"] = {"ACL": acl}
-    buckets = os.environ.get("MOSAICML_STREAMING_AWS_REQUESTER_PAYS", "").split(",")
-    if urls.bucket_of(url) in (name.strip() for name in buckets):
-        found["requester_pays"] = True
-    return found
-
-
-def _of_azure(options: dict[str, Any]) -> dict[str, Any]:
-    name = os.environ.get("AZURE_ACCOUNT_NAME")
-    key = os.environ.get("AZURE_ACCOUNT_ACCESS_KEY")
-    secrets = {"account_key", "connection_string", "credential", "sas_token", "client_secret"}
-    if not name or options.get("account_name", name) != name or secrets & options.keys():
-        return {}
-    return {"account_name": name, **({"account_key": key} if key else {})}
-
-
-def _without_checksums() -> dict[str, Any]:
-    """Return options that omit the checksums of newer S3 clients, which Google rejects."""
-    from botocore.config import Config
-
-    known = "request_checksum_calculation" in Config.OPTION_DEFAULTS
-    return {"request_checksum_calculation": "when_required"} if known else {}
 
 
 def is_local(filesystem: Any) -> bool:

@@ -21,6 +21,8 @@ from mdstorm_backend.errors import ArgumentTypeError, CredentialsError
 from mdstorm_backend.storage import filesystems, local_files, renewing, s3_objects, urls
 from mdstorm_backend.storage.credentials import CredentialProvider
 from mdstorm_backend.storage.lending import lendable
+from mdstorm_backend.storage.stores.s3 import S3
+from mdstorm_backend.storage.stores.store import store_of
 
 #: The keys under which file systems report a file's modification time.
 _TIME_KEYS = ("mtime", "LastModified", "last_modified", "updated", "modificationTime")
@@ -202,7 +204,7 @@ class Location:
         FileNotFoundError
             If the directory is on a Databricks mount that this machine does not have.
         """
-        if urls.scheme_of(self.url) in urls.OBJECT_STORES:
+        if store_of(self.url).has_buckets:
             return
         with self._files() as (fs, path):
             if path.startswith("/Workspace/") and not filesystems.is_mounted(path):
@@ -343,9 +345,10 @@ class Location:
     @property
     def is_on_s3(self) -> bool:
         """Whether `download_known` can be used."""
-        if self.filesystem is None and urls.OBJECT_STORES.get(urls.scheme_of(self.url)) != "s3":
-            return False
-        return s3_objects.is_s3(self.filesystem or filesystems.class_of(self.url, "s3"))
+        if self.filesystem is not None:
+            return s3_objects.is_s3(self.filesystem)
+        is_store = isinstance(store_of(self.url), S3)
+        return is_store and s3_objects.is_s3(filesystems.class_of(self.url, "s3"))
 
     @_repeated_after_expiry
     def download_known(
@@ -396,7 +399,7 @@ class Location:
                 with self._files(name) as (fs, target):
                     fs.pipe_file(target, b"".join(buffers))
             except FileNotFoundError as error:
-                if urls.scheme_of(self.url) not in urls.OBJECT_STORES:
+                if not store_of(self.url).has_buckets:
                     raise
                 bucket = "/".join(self.url.split("/")[:3])
                 raise FileNotFoundError(
@@ -419,7 +422,7 @@ class Location:
         """Remove the directory if no files are left in it."""
         with self._files() as (fs, path):
             fs.invalidate_cache(path)
-            if urls.scheme_of(self.url) in urls.OBJECT_STORES or not fs.exists(path):
+            if store_of(self.url).has_buckets or not fs.exists(path):
                 return
             if self._described_files(fs, path):
                 return

@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 from mdstorm_backend.base.threads import OwnContext, current_priority
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage.local_files import Arrival
+from mdstorm_backend.storage.stores.s3 import CONNECTIONS
 from mdstorm_backend.storage.turns import Pace, Turns
 
 #: Bytes per range; the first ranges of an object are shorter if it is read while it downloads.
@@ -38,8 +39,8 @@ _ATTEMPTS = 5
 _CHUNK = 1 << 20
 #: The queue position of ranges that a reader needs first: before the first byte of their object.
 _AHEAD = -1
-#: Numbers of client connections: our default and, for a file system from the caller, botocore's.
-CONNECTIONS, _DEFAULT_CONNECTIONS = 64, 10
+#: botocore's number of client connections, which file systems from the caller have.
+_DEFAULT_CONNECTIONS = 10
 #: Seconds for which requests for a whole object are retried while the store is busy.
 PATIENCE = 10.0
 

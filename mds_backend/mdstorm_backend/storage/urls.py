@@ -12,39 +12,21 @@ import errno
 import os
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from mdstorm_backend import errors
+from mdstorm_backend.storage.stores.store import Store, store_of, store_with, stores
 
 #: Where Databricks mounts remote storage into the local file tree (FUSE).
 FUSE_PREFIXES = ("/dbfs/", "/Volumes/", "/Workspace/")
-#: URL scheme of an object store → the store, by the name of the extra that installs its file
-#: system. Stores have buckets and no directories. A missing bucket is not created implicitly,
-#: because its name may be a typo.
-OBJECT_STORES = {
-    **dict.fromkeys(("s3", "s3a"), "s3"),
-    **dict.fromkeys(("gs", "gcs"), "gcs"),
-    **dict.fromkeys(("abfs", "abfss", "az"), "azure"),
-}
 
 
 def is_on_mount(path: str) -> bool:
     """Whether a local path is on a Databricks mount, rather than on a local disk."""
     return path.startswith(FUSE_PREFIXES)
-
-
-def scheme_of(url: str) -> str:
-    """Return the scheme of a normalised URL, the last in a chain like ``simplecache::s3://``."""
-    return url.rpartition("::")[2].partition(":")[0]
-
-
-def bucket_of(url: str) -> str:
-    """Return the bucket in an object store URL."""
-    return url.partition("://")[2].partition("/")[0]
 
 
 def has_scheme(url: str) -> bool:
@@ -86,7 +68,7 @@ def normalize_url(url: str) -> str:
             raise errors.UnsupportedURLError(
                 f"{url!r} is incomplete: write {scheme}://bucket/directory"
             )
-        if scheme in OBJECT_STORES and not re.match("//[^/]", rest):
+        if store_with(scheme).has_buckets and not re.match("//[^/]", rest):
             raise errors.UnsupportedURLError(
                 f"{url!r} has no bucket. URLs must be of the form {scheme}://bucket/path"
             )
@@ -113,9 +95,7 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 #: Environment variables whose values are secret; access key ids and file paths are not.
-_SECRET_VARIABLE = re.compile(
-    r"SECRET|TOKEN|PASSW|ACCOUNT_(ACCESS_)?KEY|CONNECTION_STRING", re.IGNORECASE
-)
+_SECRET_VARIABLE = re.compile(r"SECRET|TOKEN|PASSW", re.IGNORECASE)
 #: The password of ``scheme://user:password@host``, and the values of signed query strings.
 _SECRET_IN_URL = re.compile(
     r"(?P<user>://[^/@:]*:)[^/@]+(?=@)"
@@ -171,7 +151,12 @@ def redact(url: str) -> str:
 def scrub(text: str, storage_options: dict[str, Any]) -> str:
     """Return `text` with request tokens, and secrets from options and environment, hidden."""
     values = {value for _, value in _secrets(storage_options)}
-    values.update(value for name, value in os.environ.items() if _SECRET_VARIABLE.search(name))
+    known = _declared(lambda store: store.secrets)
+    values.update(
+        value
+        for name, value in os.environ.items()
+        if name in known or _SECRET_VARIABLE.search(name)
+    )
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _SHORTEST_SECRET:
             text = text.replace(value, _HIDDEN)
@@ -179,94 +164,23 @@ def scrub(text: str, storage_options: dict[str, Any]) -> str:
 
 
 def _secrets(options: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    known = _declared(lambda store: store.secrets)
     for name, value in options.items():
         if isinstance(value, dict):
             yield from _secrets(value)
-        elif _SECRET.search(str(name)):
+        elif name in known or _SECRET.search(str(name)):
             yield str(name), str(value)
         elif isinstance(value, str) and redact(value) != value:
             yield str(name), value
 
 
-@dataclass(frozen=True)
-class _Lookup:
-    """Where a store's client looks for credentials and which ones to set, for messages."""
-
-    name: str
-    variables: str
-    elsewhere: str
-    to_set: str
+def _declared(attribute: Callable[[Store], Iterable[str]]) -> set[str]:
+    """Return what all stores declare, such as the names of their secrets."""
+    return {value for store in stores() for value in attribute(store)}
 
 
-#: The `_Lookup` for each object store, by its name in `OBJECT_STORES`.
-_LOOKUPS = {
-    "azure": _Lookup(
-        "Azure storage",
-        "AZURE_STORAGE_CONNECTION_STRING, AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, "
-        "AZURE_STORAGE_SAS_TOKEN, AZURE_STORAGE_TENANT_ID, AZURE_STORAGE_CLIENT_ID, "
-        "AZURE_STORAGE_CLIENT_SECRET, AZURE_ACCOUNT_NAME, AZURE_ACCOUNT_ACCESS_KEY",
-        "the identity of this machine or of `az login`",
-        "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY, or "
-        "AZURE_STORAGE_CONNECTION_STRING",
-    ),
-    "gcs": _Lookup(
-        "Google Cloud Storage",
-        "GOOGLE_APPLICATION_CREDENTIALS, GCS_KEY, GCS_SECRET",
-        "`gcloud auth application-default login`, the service account of this machine",
-        "GOOGLE_APPLICATION_CREDENTIALS, or GCS_KEY and GCS_SECRET",
-    ),
-    "s3": _Lookup(
-        "S3",
-        "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE",
-        "~/.aws, the role of this machine",
-        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-    ),
-    # Used only for a missing Databricks mount; other local errors are not translated.
-    "file": _Lookup(
-        "the Databricks workspace",
-        "DATABRICKS_HOST, DATABRICKS_TOKEN, DATABRICKS_CONFIG_PROFILE",
-        "~/.databrickscfg",
-        "DATABRICKS_HOST and DATABRICKS_TOKEN, and nothing else or DATABRICKS_AUTH_TYPE=pat",
-    ),
-}
-
-#: Names of exceptions, from any SDK, that mean missing or insufficient credentials.
-_REFUSALS = {
-    "ClientAuthenticationError",
-    "CredentialRetrievalError",
-    "CredentialUnavailableError",
-    "DefaultCredentialsError",
-    "NoCredentialsError",
-    "PartialCredentialsError",
-    "PermissionDenied",
-    "PermissionError",
-    "ProfileNotFound",
-    "RefreshError",
-    "Unauthenticated",
-}
-#: Parts of messages that mean the same, from SDKs without an exception class for that.
-_REFUSING_TEXTS = (
-    "cannot configure default credentials",
-    "default auth:",
-    "forbidden: ",
-    "more than one authorization method",
-    "must provide either a connection_string or account_name with credentials",
-    "public access is not permitted",
-)
 #: Maximum number of characters from an SDK's message that our messages quote.
 _LONGEST_TEXT = 300
-_ABSENCES = {"FileNotFoundError", "NoSuchBucket", "NotFound", "ResourceNotFoundError"}
-
-
-#: Lowercase parts of the messages with which stores refuse expired credentials.
-_EXPIRED = (
-    "expiredtoken",
-    "token has expired",
-    "token is expired",
-    "signature not valid in the specified time frame",
-    "signature has expired",
-)
-
 #: Returns the message for a refusal, from the URL and the store's message.
 Refusal: TypeAlias = Callable[[str, str], str]
 
@@ -300,7 +214,7 @@ def storage_faults(
     except (errors.MDStormError, FileExistsError, IsADirectoryError, NotADirectoryError):
         raise
     except Exception as error:
-        translated = _translate(error, url, options, refusal or _refusal)
+        translated = _translate(error, url, options, refusal or store_of(url).refusal)
         # An SDK's message may contain the request, which must not reach a log.
         hidden = scrub(str(error), options) != str(error)
         raise translated from (None if hidden else error)
@@ -313,15 +227,20 @@ def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Ref
     # The first line only: some SDKs append the server's response.
     text = scrub(str(error), options).strip().partition("\n")[0].strip()[:_LONGEST_TEXT]
     text = text or type(error).__name__
-    if is_expired := _is_expiry(error, url):
+    if is_expired := store_of(url).has_expired(error) or means_expiry(str(error)):
         text = f"the credentials have expired: {text}"
-    is_refused = kinds & _REFUSALS or status in (401, 403)
-    if is_expired or is_refused or any(t in text.lower() for t in _REFUSING_TEXTS):
-        # Google (with 401) and Azure respond in the same way to wrong and to expired credentials.
-        is_unknown = status == 401 or "failed to authenticate the request" in text.lower()
-        may_have_expired = is_expired or is_unknown
+    is_refused = (
+        status in (401, 403)
+        or not kinds.isdisjoint({"PermissionError", *_declared(lambda store: store.refusals)})
+        or _contains(text, lambda store: store.refusing)
+    )
+    if is_expired or is_refused:
+        # With 401, Google and others respond in the same way to wrong and to expired credentials.
+        is_unclear = status == 401 or _contains(text, lambda store: store.refusing_unclearly)
+        may_have_expired = is_expired or is_unclear
         return errors.CredentialsError(refusal(url, text), url=url, is_expired=may_have_expired)
-    if kinds & _ABSENCES or status == 404:
+    absences = {"FileNotFoundError", *_declared(lambda store: store.absences)}
+    if status == 404 or not kinds.isdisjoint(absences):
         is_bare = url.endswith(text) or text.startswith(("http://", "https://"))
         return FileNotFoundError(f"{url} does not exist" if is_bare else f"{url}: {text}")
     return errors.StorageError(
@@ -331,41 +250,14 @@ def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Ref
     )
 
 
-def _is_expiry(error: Exception, url: str) -> bool:
-    """Whether a store has refused credentials because they have expired."""
-    text = str(error).lower()
-    if OBJECT_STORES.get(scheme_of(url)) == "s3" and text.endswith("bad request"):
-        # The response to HEAD has no error code. It must mean expired credentials, because
-        # requests from botocore are well-formed.
-        return getattr(error, "errno", None) == errno.EINVAL
-    return means_expiry(text)
-
-
 def means_expiry(text: str) -> bool:
     """Whether a store's response means that credentials have expired."""
-    return any(sign in text.lower() for sign in _EXPIRED)
+    return _contains(text, lambda store: store.expiring)
 
 
-def _refusal(url: str, text: str) -> str:
-    scheme = scheme_of(url)
-    lookup = _LOOKUPS.get(OBJECT_STORES.get(scheme, scheme))
-    if lookup is None:
-        return (
-            f"{url}: the storage behind {scheme}: needs different credentials ({text}). Pass them "
-            "as storage_options=…, or set them where its fsspec file system looks for them"
-        )
-    found = [name for name in lookup.variables.split(", ") if os.environ.get(name)]
-    where = f"{url}: {lookup.name} ({scheme}:)"
-    if scheme == "file":
-        path = url.removeprefix("file://")
-        mount = "/" + path.split("/")[1]
-        where = f"dbfs:{path.removeprefix('/dbfs')}: {mount} is not mounted here, and {lookup.name}"
-    return (
-        f"{where} gives no access ({text}). Credentials were looked for in storage_options, "
-        f"in the environment ({lookup.variables}; set: {', '.join(found) or 'none'}) "
-        f"and in {lookup.elsewhere}. Set {lookup.to_set}, with rights for this path; "
-        "distributed workers (Spark executors, training processes on other machines) need them too"
-    )
+def _contains(text: str, attribute: Callable[[Store], Iterable[str]]) -> bool:
+    """Whether a message contains one of the texts that stores declare."""
+    return any(sign in text.lower() for sign in _declared(attribute))
 
 
 #: Seconds to wait for a connection. A slower host is not an error here: the client has its own time
@@ -373,13 +265,6 @@ def _refusal(url: str, text: str) -> str:
 _PATIENCE = 5.0
 _PORTS = {"http": 80, "https": 443}
 _UNREACHABLE = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH}
-
-#: Protocol of a file system → its endpoint, as its client resolved it from all settings.
-_ENDPOINTS: dict[str, Callable[[Any], Any]] = {
-    "s3": lambda fs: fs.s3.meta.endpoint_url,
-    "gs": lambda fs: fs._location,
-    "abfs": lambda fs: fs.service_client.url,
-}
 
 
 def check_reachable(filesystem: Any) -> None:
@@ -393,9 +278,9 @@ def check_reachable(filesystem: Any) -> None:
     names = filesystem.protocol
     names = {names} if isinstance(names, str) else {*names}
     endpoint = ""
-    for name in names & _ENDPOINTS.keys():
+    for name in names:
         with suppress(Exception):  # the request itself will report the problem better
-            endpoint = str(_ENDPOINTS[name](filesystem))
+            endpoint = endpoint or store_with(name).endpoint(filesystem)
     configured = getattr(filesystem, "config_kwargs", None) or {}
     check_endpoint(endpoint, configured.get("proxies"))
 

@@ -19,7 +19,8 @@ from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.spark import check_driver_writes
-from mdstorm_backend.storage import Location, filesystems, open_filesystem, urls
+from mdstorm_backend.storage import Location, open_filesystem, urls
+from mdstorm_backend.storage.stores import google
 from mdstorm_backend.write.commit import mark_directory
 
 SECRETS = "testing-secret", TOKEN, GOOGLE_TOKEN, "wrong-secret", "client-secret"
@@ -226,7 +227,7 @@ def test_google_storage_is_accessed_as_s3_if_gcs_key_and_gcs_secret_are_set(
     s3_without_keys: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3 = s3_without_keys
-    monkeypatch.setattr(filesystems, "GOOGLE_ENDPOINT", s3.url)
+    monkeypatch.setattr(google, "GOOGLE_ENDPOINT", s3.url)
     monkeypatch.setenv("S3_ENDPOINT_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("GCS_KEY", "GOOG-key")
     monkeypatch.setenv("GCS_SECRET", "secret-of-google")

@@ -16,9 +16,10 @@ from tests.servers.s3 import BUCKET, S3Server
 from tests.servers.vending import MARK, GuardedS3
 
 from mdstorm_backend import errors
-from mdstorm_backend.storage import Location, renewing
+from mdstorm_backend.storage import Location
 from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
+from mdstorm_backend.storage.stores import s3 as stores_s3
 from mdstorm_backend.tables.delta_options import of_delta_rs
 
 PREFIX = "vended/table/"
@@ -250,8 +251,8 @@ def test_bucket_region_is_requested_from_the_store(
 ) -> None:
     """Credentials from a catalog have no region, but deltalake needs one."""
     monkeypatch.delenv("AWS_ENDPOINT_URL")
-    monkeypatch.setattr(renewing, "REGIONS_ENDPOINT", s3.url)
-    renewing.bucket_region.cache_clear()
+    monkeypatch.setattr(stores_s3, "REGIONS_ENDPOINT", s3.url)
+    stores_s3.bucket_region.cache_clear()
     keys = Lease({"key": "k", "secret": "s", "token": "t"})
     monkeypatch.setattr(Vendor, "fetch", lambda self: keys)
     url, options = of_delta_rs(place)
@@ -260,9 +261,9 @@ def test_bucket_region_is_requested_from_the_store(
         "us-east-1",
         "t",
     )
-    monkeypatch.setattr(renewing, "REGIONS_ENDPOINT", "http://127.0.0.1:9")
-    renewing.bucket_region.cache_clear()
+    monkeypatch.setattr(stores_s3, "REGIONS_ENDPOINT", "http://127.0.0.1:9")
+    stores_s3.bucket_region.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert "AWS_REGION" not in of_delta_rs(place)[1]
     assert f"the region of the bucket {BUCKET} is not known" in caplog.text
-    renewing.bucket_region.cache_clear()
+    stores_s3.bucket_region.cache_clear()

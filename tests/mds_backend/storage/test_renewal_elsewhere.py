@@ -113,7 +113,9 @@ def test_google_tokens_are_renewed(gs: GoogleServer, monkeypatch: pytest.MonkeyP
     gs.fault = lambda method, path: unauthorized if Googler.tokens else None
     assert place.read("a") == b"content"
     assert not Googler.tokens
-    with pytest.raises(errors.UnsupportedTableError, match="deltalake uses on S3 and Azure only"):
+    with pytest.raises(
+        errors.UnsupportedTableError, match="deltalake uses only on Azure storage and S3"
+    ):
         open_delta(place, AsOf())
 
 
