@@ -229,15 +229,16 @@ def _translate(error: Exception, url: str, options: dict[str, Any], refusal: Ref
     text = text or type(error).__name__
     if is_expired := store_of(url).has_expired(error) or means_expiry(str(error)):
         text = f"the credentials have expired: {text}"
+    # With 401, Google and others respond in the same way to wrong and to expired credentials.
+    may_have_expired = (
+        is_expired or status == 401 or _contains(text, lambda store: store.refusing_unclearly)
+    )
     is_refused = (
-        status in (401, 403)
+        status == 403
         or not kinds.isdisjoint({"PermissionError", *_declared(lambda store: store.refusals)})
         or _contains(text, lambda store: store.refusing)
     )
-    if is_expired or is_refused:
-        # With 401, Google and others respond in the same way to wrong and to expired credentials.
-        is_unclear = status == 401 or _contains(text, lambda store: store.refusing_unclearly)
-        may_have_expired = is_expired or is_unclear
+    if may_have_expired or is_refused:
         return errors.CredentialsError(refusal(url, text), url=url, is_expired=may_have_expired)
     absences = {"FileNotFoundError", *_declared(lambda store: store.absences)}
     if status == 404 or not kinds.isdisjoint(absences):

@@ -1,8 +1,8 @@
 """Servers that emulate the stores, each started once, and their client options."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,16 @@ from typing import Any
 import fsspec
 import pytest
 from tests.mds_backend.cache.shards import without_pauses
-from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.servers.azure import AzureServer
 from tests.servers.databricks import TOKEN, DatabricksServer
 from tests.servers.gcs import GoogleServer
-from tests.servers.s3 import BUCKET, S3Server
+from tests.servers.s3 import S3Server
+from tests.servers.stores import LOCAL, started, with_credentials
 
 from mdstorm_backend.storage import Location, renewing
 from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.databricks_files import DatabricksFileSystem
+from mdstorm_backend.storage.stores.store import STORES
 
 #: Prefixes of environment variables that may contain the user's own credentials.
 _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3_")
@@ -27,18 +29,6 @@ _FOREIGN = ("AWS_", "AZURE_", "DATABRICKS_", "GCS_", "GOOGLE_", "MOSAICML_", "S3
 def default_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "default cache"))
     without_pauses(monkeypatch)
-
-
-def started(library: str, make: Callable[[pytest.TempPathFactory], Any]) -> Any:
-    """Return a fixture that starts a server once, if its client library is installed."""
-
-    @pytest.fixture(scope="session")
-    def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-        pytest.importorskip(library)
-        with closing(make(tmp_path_factory)) as found:
-            yield found
-
-    return server
 
 
 started_s3 = started("s3fs", lambda _: S3Server())
@@ -51,9 +41,9 @@ def forget_filesystems() -> None:
     """Drop file systems and leases from other tests, along with their credentials."""
     renewal.lessees.clear()
     renewing.opened_filesystems.clear()
-    for name in ("s3", "gs", "abfs"):
-        with suppress(ImportError):
-            fsspec.get_filesystem_class(name).clear_instance_cache()
+    for scheme in STORES:
+        with suppress(ImportError, ValueError):
+            fsspec.get_filesystem_class(scheme).clear_instance_cache()
     DatabricksFileSystem.clear_instance_cache()
 
 
@@ -76,21 +66,6 @@ def no_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("NO_GCE_CHECK", "true")
-
-
-def with_credentials(started: str, variables: Callable[[Any], dict[str, str]]) -> Any:
-    """Return a fixture for a running server, with its credentials in the environment."""
-
-    @pytest.fixture
-    def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-        found = request.getfixturevalue(started)
-        request.getfixturevalue("no_credentials")
-        for name, value in variables(found).items():
-            monkeypatch.setenv(name, value)
-        yield found
-        found.reset()
-
-    return server
 
 
 _KEYS = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing-secret"}
@@ -120,28 +95,21 @@ class Store:
         return Location.of(self.url, self.storage_options)
 
 
-#: For each store, the server fixture and a directory in the store.
-_STORES = {
-    "s3": ("s3", f"s3://{BUCKET}/data/numbers"),
-    "gs": ("gs", f"gs://{BUCKET}/data/numbers"),
-    "abfss": ("azure", f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net/data/numbers"),
-    "volume": ("databricks", "dbfs:/Volumes/main/default/volume/numbers"),
-    "memory": ("", "memory://data/numbers"),
-}
-#: The same stores with other URL schemes.
-_SECOND = {
-    "az": ("azure", f"az://{CONTAINER}/data/other"),
-    "dbfs": ("databricks", "dbfs:/data/numbers"),
-}
+#: Local stores and their URLs, by the name of the fixture, or by the scheme for further URLs.
+_STORES = {local.fixture: (local, local.urls[0]) for local in LOCAL}
+_SECOND = {url.partition(":")[0]: (local, url) for local in LOCAL for url in local.urls[1:]}
 
 
-@pytest.fixture(params=[*_STORES, *(pytest.param(k, marks=pytest.mark.long) for k in _SECOND)])
+@pytest.fixture(
+    params=[*_STORES, "memory", *(pytest.param(k, marks=pytest.mark.long) for k in _SECOND)]
+)
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """Each store in turn, empty before and after the test."""
-    server, url = {**_STORES, **_SECOND}[request.param]
-    found = request.getfixturevalue(server) if server else None
-    # Pass the endpoint as an option, because s3fs versions read it from different variables.
-    store = Store(url, {"endpoint_url": found.url} if server == "s3" else {})
+    if request.param == "memory":
+        store = Store("memory://data/numbers")
+    else:
+        local, url = {**_STORES, **_SECOND}[request.param]
+        store = Store(url, local.options(request.getfixturevalue(local.fixture)))
     yield store
     for name in store.location.list_names():
         store.location.remove(name)

@@ -3,13 +3,21 @@
 import re
 import socket
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.servers.s3 import BUCKET, S3Server
+from tests.servers.stores import LOCAL, LocalStore
 
-from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, StorageError
-from mdstorm_backend.storage import Location, urls
+from mdstorm_backend.errors import (
+    CorruptDatasetError,
+    CredentialsError,
+    InvalidArgumentError,
+    StorageError,
+)
+from mdstorm_backend.storage import Location, check_no_secrets, normalize_url, urls
+from mdstorm_backend.storage.stores.store import STORES, Store, store_of, stores
 from mdstorm_backend.storage.urls import storage_faults
 
 
@@ -61,6 +69,76 @@ def test_sdk_exceptions_become_errors_of_the_same_kind(kind: Any) -> None:
         assert kind is FileNotFoundError or found.url == "gs://bucket/x"
 
 
+REGISTERED = pytest.mark.parametrize("store", stores(), ids=lambda store: store.schemes[0])
+
+
+@REGISTERED
+def test_errors_that_a_store_declares_are_recognised_at_its_urls(store: Store) -> None:
+    url = f"{store.schemes[0]}://bucket/x"
+    for name in store.refusals:
+        assert type(raised(named(name), url)) is CredentialsError
+    for name in store.absences:
+        assert type(raised(named(name), url)) is FileNotFoundError
+    for signs, is_expired in (
+        (store.refusing, False),
+        (store.expiring, True),
+        (store.refusing_unclearly, True),
+    ):
+        for sign in signs:
+            found = raised(OSError(f"{sign.capitalize()} x"), url)
+            assert isinstance(found, CredentialsError)
+            assert found.is_expired is is_expired
+
+
+@REGISTERED
+def test_refusal_names_the_store_its_variables_and_the_ones_to_set(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in store.variables:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(store.variables[-1], "found")
+    message = str(raised(PermissionError("no"), f"{store.schemes[0]}://bucket/x"))
+    looked = f"({', '.join(store.variables)}; set: {store.variables[-1]}) and in {store.elsewhere}"
+    assert f"{store.name} " in message
+    assert looked in message
+    assert f"Set {store.to_set}, with" in message
+
+
+@REGISTERED
+def test_secrets_that_a_store_declares_are_hidden_and_not_pickled(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(sorted(store.secrets)):
+        secret = f"s3cret-{number}-"
+        with monkeypatch.context() as patched:
+            patched.setenv(name, secret)
+            assert secret not in str(raised(OSError(f"said {secret}")))
+        assert secret not in str(raised(OSError(f"said {secret}"), **{name: secret}))
+        with pytest.raises(InvalidArgumentError, match=name):
+            check_no_secrets({name: secret})
+
+
+def test_every_store_has_a_local_server_or_is_documented_as_not_tested() -> None:
+    tested = {store_of(normalize_url(url)) for local in LOCAL for url in local.urls}
+    page = (Path(__file__).parents[3] / "docs/storage.md").read_text(encoding="utf-8")
+    for store in {*stores()} - tested:
+        row = next(line for line in page.splitlines() if f"| `{store.schemes[0]}://" in line)
+        assert "Not tested" in row
+
+
+def test_store_with_a_scheme_of_another_raises_error_naming_both() -> None:
+    attributes = {"name": "x", "variables": (), "elsewhere": "x", "to_set": "x"}
+    with pytest.raises(TypeError, match="S3 and Other both have the scheme 's3a'"):
+        type("Other", (Store,), {"schemes": ("other", "s3a"), **attributes})
+    assert "other" not in STORES
+
+
+def test_store_without_required_attributes_raises_error_naming_them() -> None:
+    with pytest.raises(TypeError, match="store Other has to define variables and to_set"):
+        type("Other", (Store,), {"schemes": ("other",), "name": "x", "elsewhere": "x"})
+    assert "other" not in STORES
+
+
 @pytest.mark.parametrize("error", [CorruptDatasetError("ours"), FileExistsError("its own")])
 def test_errors_not_raised_by_an_sdk_are_raised_unchanged(error: Exception) -> None:
     assert raised(error) is error
@@ -102,16 +180,19 @@ def connections(fresh_filesystems: None, monkeypatch: pytest.MonkeyPatch) -> lis
     ("endpoint", "reason"),
     [(REFUSING, "Connection refused"), ("http://nowhere.invalid", "[nN]ame")],
 )
-@pytest.mark.parametrize("kind", ["s3", "databricks"])
+@pytest.mark.parametrize(
+    "local", [local for local in LOCAL if local.options_at], ids=lambda local: local.fixture
+)
 def test_unreachable_host_is_probed_once_per_attempt(
-    endpoint: str, reason: str, kind: str, connections: list[Any], request: pytest.FixtureRequest
+    endpoint: str,
+    reason: str,
+    local: LocalStore,
+    connections: list[Any],
+    request: pytest.FixtureRequest,
 ) -> None:
-    request.getfixturevalue(kind)
-    location = (
-        Location.of(f"s3://{BUCKET}/x", {"endpoint_url": endpoint})
-        if kind == "s3"
-        else Location.of("dbfs:/Volumes/main/default/volume/x", {"host": endpoint})
-    )
+    assert local.options_at is not None
+    request.getfixturevalue(local.fixture)
+    location = Location.of(local.urls[0], local.options_at(endpoint))
     for read in (lambda: location.read("index.json"), location.list_names):
         connections.clear()
         with pytest.raises(StorageError, match=f"{endpoint} cannot be reached: .*{reason}"):

@@ -1,4 +1,4 @@
-"""Credentials issued by a catalog for Azure and Google Cloud Storage."""
+"""Credentials issued by a catalog, for every store with a local server."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,10 +7,7 @@ from typing import ClassVar
 import pytest
 from tests.mds_backend.storage.test_parquet import put_table
 from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
-from tests.servers.gcs import TOKEN as GOOGLE_TOKEN
-from tests.servers.gcs import GoogleServer
-from tests.servers.http import respond
-from tests.servers.s3 import BUCKET
+from tests.servers.stores import LOCAL, Lend, LocalStore
 
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs import names, vending
@@ -29,15 +26,12 @@ class Signer(CredentialProvider):
 
     name: str
     server: ClassVar[AzureServer]
-    seconds: ClassVar[float] = 3600.0
-    count: ClassVar[int] = 0
 
     def log_in(self) -> None:
         """Do nothing, because anyone may request these credentials."""
 
     def fetch(self) -> Lease:
-        Signer.count += 1
-        return Lease({"sas_token": self.server.signature(seconds=self.seconds)})
+        return Lease({"sas_token": self.server.signature()})
 
 
 @pytest.fixture
@@ -46,27 +40,11 @@ def signed(azure: AzureServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     place = Location.of(f"az://{CONTAINER}/signed/t")
     put_table(place, tmp_path)
     place.child("plain").write("a", [b"content"])
-    Signer.server, Signer.count = azure, 0
+    Signer.server = azure
     wrong = azure.connection_string("c29tZSBzZWNyZXQgdGhhdCBubyBvbmUga25vd3M=")
     monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", wrong)
     azure.replace_host(monkeypatch)
     return Location(place.url, {"account_name": ACCOUNT}, credentials=Signer("t"))
-
-
-def test_azure_signature_is_renewed_and_a_wrong_key_in_the_environment_is_ignored(
-    signed: Location, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = signed.child("plain")
-    assert plain.read("a") == b"content"
-    assert plain.list_names() == ["a"]
-    assert Signer.count == 1
-    monkeypatch.setattr(renewal, "LONGEST_YOUTH", 0.0)
-    lease = Signer("t").current()
-    monkeypatch.setattr(Signer, "seconds", -60.0)
-    assert Signer("t").renewed(lease) is not None
-    monkeypatch.setattr(Signer, "seconds", 3600.0)
-    assert plain.read("a") == b"content"  # renewed after being refused
-    assert Signer.count == 3
 
 
 def test_azure_signature_without_write_access_raises_credentials_error(signed: Location) -> None:
@@ -89,33 +67,47 @@ def test_delta_table_on_azure_is_read_with_a_signature(
 
 
 @dataclass(frozen=True)
-class Googler(CredentialProvider):
-    """Provides tokens for the emulator, the first of which is wrong."""
+class Lender(CredentialProvider):
+    """Provides credentials of a local store, the first of which have expired."""
 
     name: str
-    tokens: ClassVar[list[str]]
+    lend: ClassVar[Lend]
+    seconds: ClassVar[list[float]]
 
     def log_in(self) -> None:
         """Do nothing, because anyone may request these credentials."""
 
     def fetch(self) -> Lease:
-        return Lease({"token": self.tokens.pop(0)})
+        return Lease(Lender.lend(self.seconds.pop(0)))
 
 
-@pytest.mark.long  # because gcsfs retries refused requests for half a minute
-def test_google_tokens_are_renewed(gs: GoogleServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    Location.of(f"gs://{BUCKET}/vended").write("a", [b"content"])
-    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS")
+@pytest.mark.parametrize(
+    "local",
+    [
+        pytest.param(local, id=local.fixture, marks=[pytest.mark.long] * local.is_lending_slow)
+        for local in LOCAL
+        if local.lend
+    ],
+)
+def test_expired_credentials_of_a_catalog_are_renewed_and_those_in_environment_ignored(
+    local: LocalStore, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert local.lend is not None
+    server, url = request.getfixturevalue(local.fixture), local.urls[0]
+    Location.of(url, local.options(server)).write("a", [b"content"])
     monkeypatch.setattr(renewal, "LONGEST_YOUTH", 0.0)
-    Googler.tokens = ["wrong-secret", GOOGLE_TOKEN]
-    place = Location(f"gs://{BUCKET}/vended", credentials=Googler("t"))
-    unauthorized = respond("401 Unauthorized", b'{"error": {"message": "Invalid Credentials"}}')
-    gs.fault = lambda method, path: unauthorized if Googler.tokens else None
-    assert place.read("a") == b"content"
-    assert not Googler.tokens
-    with pytest.raises(
-        errors.UnsupportedTableError, match="deltalake uses only on Azure storage and S3"
-    ):
+    with local.lend(server, monkeypatch) as lend:
+        Lender.lend, Lender.seconds = staticmethod(lend), [-60.0, 3600.0]
+        place = Location(url, credentials=Lender("t"))
+        assert bytes(place.read("a")) == b"content"
+        assert not Lender.seconds
+        assert place.list_names() == ["a"]
+
+
+def test_delta_table_with_tokens_for_google_raises_error() -> None:
+    Lender.lend, Lender.seconds = staticmethod(lambda seconds: {"token": "t"}), [3600.0]
+    place = Location("gs://bucket/t", credentials=Lender("t"))
+    with pytest.raises(errors.UnsupportedTableError, match="uses only on Azure storage and S3"):
         open_delta(place, AsOf())
 
 
