@@ -6,7 +6,7 @@ They are the names that Petastorm's modules define or import at their top level,
 
 from __future__ import annotations
 
-from mdstorm_migrate.petastorm.names import HOMES, OLD_ROOT, PUBLIC, words
+from mdstorm_migrate.petastorm.names import DATA, HOMES, OLD_ROOT, PUBLIC, words
 
 _MODULE_NAMES = (
     "arrow_reader_worker benchmark etl.legacy etl.metadata_util generator hdfs hdfs.tests "
@@ -77,46 +77,7 @@ def home_of(name: str) -> str | None:
 
 #: Names in ``petastorm``, by the anchor of the section of docs/differences.md that covers them.
 SECTIONS: dict[str, frozenset[str]] = {
-    "workers-and-their-queues": words(
-        "arrow_reader_worker py_dict_reader_worker pyarrow_helpers reader.ArrowReaderWorker "
-        "reader.ArrowTableSerializer reader.ConcurrentVentilator reader.DummyPool "
-        "reader.PickleSerializer reader.ProcessPool reader.PyDictReaderWorker reader.ThreadPool "
-        "reader_impl.arrow_table_serializer reader_impl.pickle_serializer workers_pool"
-    ),
-    "name-nodes-of-hdfs": words("fs_utils.HdfsConnector fs_utils.HdfsNamenodeResolver hdfs"),
-    "steps-of-materialize_dataset": words(
-        "etl.dataset_metadata._cleanup_spark "
-        "etl.dataset_metadata._generate_num_row_groups_per_file "
-        "etl.dataset_metadata._generate_unischema_metadata etl.dataset_metadata._init_spark "
-        "etl.dataset_metadata._split_piece etl.dataset_metadata._split_row_groups "
-        "etl.dataset_metadata._split_row_groups_from_footers"
-    ),
-    "buffers-of-batches": words(
-        "pytorch.BatchedNoopShufflingBuffer pytorch.BatchedRandomShufflingBuffer "
-        "reader_impl.pytorch_shuffling_buffer"
-    ),
-    "unpicklers": words("etl.legacy"),
-    "types-of-rows": words(
-        "namedtuple_gt_255_fields unischema._NamedtupleCache unischema._UNISCHEMA_FIELD_ORDER "
-        "unischema._new_gt_255_compatible_namedtuple"
-    ),
-    "conversions-for-tensorflow": words(
-        "tf_utils._numpy_to_tf_dtypes tf_utils._sanitize_field_tf_types "
-        "tf_utils._schema_to_tf_dtypes"
-    ),
-    "steps-of-the-converter": words(
-        "spark.spark_dataset_converter.CachedDataFrameMeta "
-        "spark.spark_dataset_converter._cache_df_meta_list "
-        "spark.spark_dataset_converter._convert_precision "
-        "spark.spark_dataset_converter._convert_vector "
-        "spark.spark_dataset_converter._get_horovod_rank_and_size "
-        "spark.spark_dataset_converter._get_parent_cache_dir_url "
-        "spark.spark_dataset_converter._materialize_df "
-        "spark.spark_dataset_converter._wait_file_available"
-    ),
-    "modules-of-older-versions": words("compat gcsfs_helpers shuffle_options"),
-    "tools-and-benchmarks": words("benchmark etl.metadata_util tools"),
-    "tests-and-their-helpers": words("generator test_util tests"),
+    section: frozenset(names) for section, names in DATA["sections_of_absent_names"].items()
 }
 
 _SECTION_OF = {

@@ -6,6 +6,8 @@ compares it with the package itself.
 
 from __future__ import annotations
 
+import json
+import pkgutil
 import re
 from typing import NamedTuple
 
@@ -99,34 +101,13 @@ PUBLIC: dict[str, frozenset[str]] = {
     }.items()
 }
 
+#: mdstorm's own data file, of which the one in this folder is a copy.
+DATA = json.loads(pkgutil.get_data("mdstorm_migrate.petastorm", "petastorm_names.json") or b"")
+
 #: Names that a module imports only for its own use, but that people import from this module.
 HOMES: dict[str, dict[str, str]] = {
-    "petastorm.etl.dataset_metadata": {
-        "FilesystemResolver": "petastorm.fs_utils",
-        "Unischema": "petastorm.unischema",
-        "get_dataset_path": "petastorm.fs_utils",
-        "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
-    },
-    "petastorm.pytorch": {
-        "NoopShufflingBuffer": "petastorm.reader_impl.shuffling_buffer",
-        "RandomShufflingBuffer": "petastorm.reader_impl.shuffling_buffer",
-    },
-    "petastorm.reader": {
-        "LocalDiskCache": "petastorm.local_disk_cache",
-        "NGram": "petastorm.ngram",
-        "NoDataAvailableError": "petastorm.errors",
-        "NullCache": "petastorm.cache",
-        "PetastormMetadataError": "petastorm.etl.dataset_metadata",
-        "PredicateBase": "petastorm.predicates",
-        "RowGroupSelectorBase": "petastorm.selectors",
-        "get_filesystem_and_path_or_paths": "petastorm.fs_utils",
-        "infer_or_load_unischema": "petastorm.etl.dataset_metadata",
-        "normalize_dir_url": "petastorm.fs_utils",
-        "transform_schema": "petastorm.transform",
-    },
-    "petastorm.spark.spark_dataset_converter": {
-        "make_batch_reader": "petastorm.reader",
-    },
+    f"{OLD_ROOT}.{module}": {name: f"{OLD_ROOT}.{home}" for name, home in homes.items()}
+    for module, homes in DATA["defined_elsewhere"].items()
 }
 
 #: Names of older versions of Petastorm, and their later names.
