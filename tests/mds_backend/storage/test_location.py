@@ -10,6 +10,8 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.registry import _registry
 
 from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions
@@ -19,8 +21,10 @@ from mdstorm_backend.storage import (
     has_scheme,
     local_files,
     normalize_url,
+    open_filesystem,
 )
 from mdstorm_backend.storage.filesystems import options_in_use
+from mdstorm_backend.storage.stores.store import store_of
 
 
 @pytest.mark.parametrize(
@@ -142,6 +146,23 @@ def test_s3_url_may_contain_colons_or_a_version_id(url: str, is_version_aware: b
     protocol, options = options_in_use(url, {})
     assert protocol == "s3"
     assert ("version_aware" in options) == is_version_aware
+
+
+def test_variables_of_a_store_apply_to_a_file_system_without_coroutines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Plain(MemoryFileSystem):
+        protocol = "oci"
+        cachable = False
+
+    monkeypatch.setitem(_registry, "oci", Plain)
+    by_variables = {"region": "by variable", "tenancy": "by variable"}
+    store = store_of("oci://bucket/x")
+    monkeypatch.setattr(
+        type(store), "options_in_environment", lambda self, url, options: by_variables
+    )
+    fs, _ = open_filesystem("oci://bucket/x", {"region": "by caller"})
+    assert fs.storage_options == {"region": "by caller", "tenancy": "by variable"}
 
 
 def test_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:

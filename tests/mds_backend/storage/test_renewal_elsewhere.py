@@ -11,7 +11,7 @@ from tests.servers.stores import LOCAL, Lend, LocalStore
 
 from mdstorm_backend import errors
 from mdstorm_backend.catalogs import names, vending
-from mdstorm_backend.storage import Location
+from mdstorm_backend.storage import Location, renewing
 from mdstorm_backend.storage import credentials as renewal
 from mdstorm_backend.storage.credentials import CredentialProvider, Lease
 from mdstorm_backend.tables import AsOf
@@ -102,6 +102,7 @@ def test_expired_credentials_of_a_catalog_are_renewed_and_those_in_environment_i
         assert bytes(place.read("a")) == b"content"
         assert not Lender.seconds
         assert place.list_names() == ["a"]
+        assert len(renewing.opened_filesystems) == 1
 
 
 def test_delta_table_with_tokens_for_google_raises_error() -> None:
