@@ -5,6 +5,7 @@ pytest loads this module as a plugin, so that the contract tests of stores also 
 
 import asyncio
 import json
+import os
 import time
 import urllib.error
 import urllib.request
@@ -38,9 +39,8 @@ class Shelf(Store):
     expiring = ("the pass is over",)
 
     def options_in_environment(self, url: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        from os import environ
-
-        return {"server": environ.get("SHELF_URL", ""), "pass_": environ.get("SHELF_PASS", "")}
+        names = {"server": "SHELF_URL", "pass_": "SHELF_PASS"}
+        return {option: os.environ.get(name, "") for option, name in names.items()}
 
     def endpoint(self, filesystem: Any) -> str:
         return str(filesystem.server)

@@ -31,6 +31,9 @@ class Store:
     Everything else has a default. Names of exceptions are strings, so that no client library is
     imported; those of one store are recognised at all URLs, which may belong to a wrapper.
 
+    To test a store, add its local server to tests/servers/stores.py: the contract tests then run
+    over it. tests/packaging/shelf.py is a complete store with its server.
+
     Attributes
     ----------
     schemes : tuple of str
