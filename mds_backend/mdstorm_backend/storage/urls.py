@@ -95,7 +95,9 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 #: Environment variables whose values are secret; access key ids and file paths are not.
-_SECRET_VARIABLE = re.compile(r"SECRET|TOKEN|PASSW", re.IGNORECASE)
+_SECRET_VARIABLE = re.compile(
+    r"SECRET|TOKEN|PASSW|ACCOUNT_(ACCESS_)?KEY|CONNECTION_STRING", re.IGNORECASE
+)
 #: The password of ``scheme://user:password@host``, and the values of signed query strings.
 _SECRET_IN_URL = re.compile(
     r"(?P<user>://[^/@:]*:)[^/@]+(?=@)"
