@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, MutableMapping, Sequence
 from decimal import Decimal
+from types import new_class
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ class Encoding(ABC):
     """
 
     size: int | None = None
+    _text: ClassVar[str] = ""
 
     @abstractmethod
     def encode(self, obj: Any) -> bytes:
@@ -46,16 +48,34 @@ class Encoding(ABC):
                 f"found a value of type {type(data).__name__}, but {expected_type} is required"
             )
 
+    def __init_subclass__(cls, text: str = "", **others: Any) -> None:
+        """Register the class of the format's encoding `text`, also under its aliases."""
+        super().__init_subclass__(**others)
+        if text:
+            cls._text = text
+            names = (text, *registry.FORMAT[text].aliases)
+            _classes.update(dict.fromkeys(names, cls))
+
+
+#: The classes of the format's encodings, by name.
+_classes: dict[str, type[Encoding]] = {}
+
 
 class OfFormat(Encoding):
     """An encoding as the MDS format defines it, even if a program has redefined the name."""
 
-    _text: ClassVar[str] = ""
     #: The only type that `encode` accepts, if the engine's encoding accepts others too.
     _accepts: ClassVar[type | None] = None
 
     def __init__(self) -> None:
         self._use(self._text)
+
+    @classmethod
+    def from_str(cls, text: str) -> OfFormat:
+        """Return the encoding for the parameters that follow the name and a colon."""
+        coder = cls.__new__(cls)
+        coder._use(f"{cls._text}:{text}")
+        return coder
 
     def _use(self, text: str) -> None:
         encoding = registry.format_encoding(text) or registry.parse_encoding(text)
@@ -87,10 +107,8 @@ class OfFormat(Encoding):
         return self._encoding.decode(str(data, "utf-8") if self._encoding.is_text else data)
 
 
-class Bytes(OfFormat):
+class Bytes(OfFormat, text="bytes"):
     """Bytes, stored unchanged."""
-
-    _text = "bytes"
 
     def encode(self, obj: bytes) -> bytes:
         """Return the bytes unchanged."""
@@ -98,19 +116,19 @@ class Bytes(OfFormat):
         return obj
 
 
-class Str(OfFormat):
+class Str(OfFormat, text="str"):
     """A string, stored as UTF-8."""
 
-    _text, _accepts = "str", str
+    _accepts = str
 
 
-class Int(OfFormat):
+class Int(OfFormat, text="int"):
     """A Python integer, stored in 64 bits."""
 
-    _text, _accepts = "int", int
+    _accepts = int
 
 
-class NDArray(OfFormat):
+class NDArray(OfFormat, text="ndarray"):
     """A NumPy array, optionally with a fixed dtype and shape."""
 
     def __init__(self, dtype: str | None = None, shape: Sequence[int] | None = None) -> None:
@@ -130,52 +148,42 @@ class StrEncoding(Encoding):
     """Base class for encodings that store numbers as text."""
 
 
-class StrInt(OfFormat, StrEncoding):
+class StrInt(OfFormat, StrEncoding, text="str_int"):
     """An integer of any size, stored as text."""
 
-    _text, _accepts = "str_int", int
+    _accepts = int
 
 
-class StrFloat(OfFormat):
+class StrFloat(OfFormat, text="str_float"):
     """A float, stored as text."""
 
-    _text, _accepts = "str_float", float
+    _accepts = float
 
 
-class StrDecimal(OfFormat):
+class StrDecimal(OfFormat, text="str_decimal"):
     """A decimal, stored as text."""
 
-    _text, _accepts = "str_decimal", Decimal
+    _accepts = Decimal
 
 
-class PIL(OfFormat):
+class PIL(OfFormat, text="pil"):
     """A Pillow image, stored as its pixels."""
 
-    _text = "pil"
 
-
-class JPEG(OfFormat):
+class JPEG(OfFormat, text="jpeg"):
     """A Pillow image, stored as a JPEG file."""
 
-    _text = "jpeg"
 
-
-class PNG(OfFormat):
+class PNG(OfFormat, text="png"):
     """A Pillow image, stored as a PNG file."""
 
-    _text = "png"
 
-
-class Pickle(OfFormat):
+class Pickle(OfFormat, text="pkl"):
     """Any object, pickled. Decoding a value runs the code in it."""
 
-    _text = "pkl"
 
-
-class JSON(OfFormat):
+class JSON(OfFormat, text="json"):
     """Any JSON value; arrays are stored as lists."""
-
-    _text = "json"
 
 
 class List(Encoding):
@@ -197,7 +205,7 @@ class List(Encoding):
         return [decode(element) for element in split_images(data, 4)]
 
 
-class PILList(List):
+class PILList(List, text="list[pil]"):
     """A list of images, each encoded by `PIL`."""
 
     def underlying_encoder(self) -> Encoding:
@@ -205,7 +213,7 @@ class PILList(List):
         return PIL()
 
 
-class JPEGList(List):
+class JPEGList(List, text="list[jpeg]"):
     """A list of images, each encoded by `JPEG`."""
 
     def underlying_encoder(self) -> Encoding:
@@ -213,7 +221,7 @@ class JPEGList(List):
         return JPEG()
 
 
-class PNGList(List):
+class PNGList(List, text="list[png]"):
     """A list of images, each encoded by `PNG`."""
 
     def underlying_encoder(self) -> Encoding:
@@ -221,10 +229,8 @@ class PNGList(List):
         return PNG()
 
 
-class JPEGArray(OfFormat):
+class JPEGArray(OfFormat, text="jpeg_array"):
     """A sequence of JPEG files, given as bytes."""
-
-    _text = "jpeg_array"
 
 
 class Scalar(OfFormat):
@@ -242,103 +248,64 @@ class _Number(Scalar):
         super().__init__(np.dtype(self._text).type)
 
 
-class UInt8(_Number):
+class UInt8(_Number, text="uint8"):
     """A uint8."""
 
-    _text = "uint8"
 
-
-class UInt16(_Number):
+class UInt16(_Number, text="uint16"):
     """A uint16."""
 
-    _text = "uint16"
 
-
-class UInt32(_Number):
+class UInt32(_Number, text="uint32"):
     """A uint32."""
 
-    _text = "uint32"
 
-
-class UInt64(_Number):
+class UInt64(_Number, text="uint64"):
     """A uint64."""
 
-    _text = "uint64"
 
-
-class Int8(_Number):
+class Int8(_Number, text="int8"):
     """An int8."""
 
-    _text = "int8"
 
-
-class Int16(_Number):
+class Int16(_Number, text="int16"):
     """An int16."""
 
-    _text = "int16"
 
-
-class Int32(_Number):
+class Int32(_Number, text="int32"):
     """An int32."""
 
-    _text = "int32"
 
-
-class Int64(_Number):
+class Int64(_Number, text="int64"):
     """An int64."""
 
-    _text = "int64"
 
-
-class Float16(_Number):
+class Float16(_Number, text="float16"):
     """A float16."""
 
-    _text = "float16"
 
-
-class Float32(_Number):
+class Float32(_Number, text="float32"):
     """A float32."""
 
-    _text = "float32"
 
-
-class Float64(_Number):
+class Float64(_Number, text="float64"):
     """A float64."""
-
-    _text = "float64"
-
-
-#: The class of each encoding in the format, by name.
-FORMAT_CLASSES: dict[str, type[Encoding]] = {
-    "jpegarray": JPEGArray,
-    "list[jpeg]": JPEGList,
-    "list[pil]": PILList,
-    "list[png]": PNGList,
-    "ndarray": NDArray,
-    **{
-        kind._text: kind
-        for kind in (Bytes, Str, Int, StrInt, StrFloat, StrDecimal, PIL, JPEG, PNG, Pickle, JSON)
-    },
-    **{kind._text: kind for kind in (UInt8, UInt16, UInt32, UInt64, Int8, Int16, Int32, Int64)},
-    **{kind._text: kind for kind in (Float16, Float32, Float64, JPEGArray)},
-}
 
 
 class _Encodings(MutableMapping[str, Any]):
     """A live mapping from all encoding names to classes, backed by the engine's registry."""
 
     def __getitem__(self, name: str) -> Any:
-        if name not in registry.known_names():
-            raise KeyError(name)
-        found = registry.user_classes().get(name) or FORMAT_CLASSES.get(name)
-        kind = type(registry.parse_encoding(name))
-        return found or type(kind.__name__, (OfFormat,), {"_text": name})
+        if name in registry.user_classes():
+            return registry.user_classes()[name]
+        kind = registry.FORMAT[name]
+        return _classes.get(name) or new_class(kind.__name__, (OfFormat,), {"text": name})
 
     def __setitem__(self, name: str, make: Any) -> None:
-        if name in registry.user_classes() and FORMAT_CLASSES.get(name) is make:
-            registry.unregister_encoding(name)
-        elif FORMAT_CLASSES.get(name) is not make:
+        if _classes.get(name) is not make:
             registry.register_encoding(name, make)
+        elif name in registry.user_classes():
+            registry.unregister_encoding(name)
 
     def __delitem__(self, name: str) -> None:
         registry.unregister_encoding(name)
@@ -364,9 +331,9 @@ def _get_coder(encoding: str) -> Any:
     """Return an instance of an encoding's class, or None if there is no such encoding."""
     name, _, parameters = encoding.partition(":")
     kind = _encodings.get(name)
-    if kind is None or not parameters:
-        return None if kind is None else kind()
-    return kind.from_str(parameters)
+    if kind is None or registry.parse_encoding(encoding).is_opaque:
+        return None
+    return kind.from_str(parameters) if parameters else kind()
 
 
 def _coder(encoding: str) -> Encoding:

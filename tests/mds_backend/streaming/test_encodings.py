@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from mdstorm_backend import MDSWriter, open_dataset
+from mdstorm_backend.format.encodings.encoding import FORMAT
+from mdstorm_backend.format.encodings.encoding import Encoding as EngineEncoding
 from mdstorm_backend.streaming.base.format.mds import encodings
 from mdstorm_backend.streaming.base.format.mds.encodings import _encodings
 
@@ -56,6 +58,35 @@ def test_unknown_encodings_raise_value_error_and_pickle_is_unsafe() -> None:
     assert encodings.is_mds_encoding("ndarray:float32:2,3")
     assert not encodings.is_mds_encoding_safe("pkl")
     assert encodings.is_mds_encoding_safe("json")
+
+
+def test_format_encoding_without_a_class_of_its_own_gets_one_that_takes_parameters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Fixed(EngineEncoding):
+        @property
+        def size(self) -> int:
+            return int(self.text.partition(":")[2])
+
+        @classmethod
+        def parse(cls, text: str, parameters: str) -> EngineEncoding | None:
+            return cls(text) if parameters else None
+
+        def encode(self, value: Any) -> bytes:
+            return bytes(value.rjust(self.size))
+
+        def decode(self, stored: Any) -> Any:
+            return stored
+
+    monkeypatch.setitem(FORMAT, "fixed", Fixed)
+    assert encodings.mds_encode("fixed:3", bytearray(b"a")) == b"  a"
+    assert encodings.get_mds_encoded_size("fixed:3") == 3
+    assert not encodings.is_mds_encoding("fixed")
+    kind = _encodings["fixed"]
+    assert _encodings["fixed"] is kind
+    _encodings["fixed"] = Negative
+    _encodings["fixed"] = kind
+    assert _encodings["fixed"] is kind
 
 
 def test_values_of_wrong_types_raise_mosaicml_streaming_errors() -> None:
