@@ -17,6 +17,7 @@ import numpy as np
 from mdstorm_backend import errors
 from mdstorm_backend.format.encodings import registry
 from mdstorm_backend.format.encodings.decode_images import split_images
+from mdstorm_backend.format.encodings.encoding import FORMAT
 from mdstorm_backend.format.encodings.images import join_images
 
 
@@ -53,7 +54,7 @@ class Encoding(ABC):
         super().__init_subclass__(**others)
         if text:
             cls._text = text
-            names = (text, *registry.FORMAT[text].aliases)
+            names = (text, *FORMAT[text].aliases)
             _classes.update(dict.fromkeys(names, cls))
 
 
@@ -298,7 +299,7 @@ class _Encodings(MutableMapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name in registry.user_classes():
             return registry.user_classes()[name]
-        kind = registry.FORMAT[name]
+        kind = FORMAT[name]
         return _classes.get(name) or new_class(kind.__name__, (OfFormat,), {"text": name})
 
     def __setitem__(self, name: str, make: Any) -> None:

@@ -48,6 +48,7 @@ class Pickle(Encoding):
     """The encoding ``pkl``: any object, as a Python pickle."""
 
     names = ("pkl",)
+    is_collated = True
     is_unsafe = True
     placeholder = pickle.dumps(None)
     rows_per_batch = 128
@@ -86,6 +87,7 @@ class UserEncoding(Encoding):
     value_size: int | None = None
 
     joins_arrays = True
+    is_collated = True
 
     @property
     def size(self) -> int | None:

@@ -83,6 +83,9 @@ class Encoding(ABC):
         Whether values are stored as UTF-8.
     is_cast : bool
         Whether Arrow values other than binaries are stored as the strings that Arrow casts them to.
+    is_number : bool
+        Whether a value is one number, so that bytes and Arrow binaries are refused: any eight bytes
+        are an int64. Other encodings store them unchanged.
     is_array, is_image : bool
         Whether a value is a numeric array, or one image.
     is_verbatim : bool
@@ -94,13 +97,16 @@ class Encoding(ABC):
     joins_arrays : bool
         Whether decoded objects may be arrays or numbers, which are joined into one array per batch
         if they have the same dtype and shape.
+    is_collated : bool
+        Whether PyTorch's default collation is applied to the objects of a batch, for MosaicML
+        Streaming's batches.
     late : {"always", "untyped", "never"}
         When the reading core returns stored values, to be decoded later: always, only if no Spark
         type is known, or never.
     carries : tuple of callable
         Predicates on Arrow types: a column's Spark type must satisfy one; empty allows any.
     stores : tuple of callable
-        Predicates on Arrow types whose values the encoding can store; binaries are always allowed.
+        Predicates on Arrow types whose values the encoding can store, in addition to binaries.
     placeholder : bytes
         The bytes stored for a null if sizes vary. For images they are empty, which is not a valid
         image, so that readers that do not support nulls fail.
@@ -121,12 +127,14 @@ class Encoding(ABC):
     is_opaque: ClassVar[bool] = False
     is_text: ClassVar[bool] = False
     is_cast: ClassVar[bool] = False
+    is_number: ClassVar[bool] = False
     is_array: ClassVar[bool] = False
     is_image: ClassVar[bool] = False
     is_verbatim: ClassVar[bool] = False
     is_unsafe: ClassVar[bool] = False
     in_threads: ClassVar[bool] = False
     joins_arrays: ClassVar[bool] = False
+    is_collated: ClassVar[bool] = False
     late: ClassVar[Literal["always", "untyped", "never"]] = "always"
     carries: ClassVar[tuple[_Check, ...]] = ()
     stores: ClassVar[tuple[_Check, ...]] = ()
@@ -202,7 +210,8 @@ class Encoding(ABC):
 
     def can_store(self, type_: pa.DataType) -> bool:
         """Whether values of a plain Arrow type (see `plain_type`) can be stored."""
-        return any(check(type_) for check in (pa.types.is_binary, *self.stores))
+        checks = self.stores if self.is_number else (pa.types.is_binary, *self.stores)
+        return any(check(type_) for check in checks)
 
     def is_late(self, *, typed: bool) -> bool:
         """Whether values are returned as stored; `typed` is True if a Spark type is known."""
@@ -263,10 +272,10 @@ class Encoding(ABC):
     def encoder(self) -> Encode:
         """Return the function that encodes one value. A writer calls `encoder` once per column.
 
-        ``bytes`` are stored unchanged in any encoding except those of numbers, as by MosaicML
-        Streaming's writer, so that a JPEG file can be written to a ``jpeg`` column.
+        ``bytes`` are stored unchanged unless `is_number`, as by MosaicML Streaming's writer, so
+        that a JPEG file can be written to a ``jpeg`` column.
         """
-        return passing_bytes(self.encode, self.size)
+        return self.encode if self.is_number else passing_bytes(self.encode, self.size)
 
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mdstorm_backend.base import arrow_compute as pc
-from mdstorm_backend.format.encodings.encoding import Encode, EncodedColumn, Encoding
+from mdstorm_backend.format.encodings.encoding import EncodedColumn, Encoding
 from mdstorm_backend.format.values import arrow_types
 
 #: dtype → its code, a byte in arrays that state their own dtype, and its `struct` format
@@ -54,6 +54,8 @@ class Number(Encoding):
     """The encodings of numbers, each named after its dtype, such as ``float32``."""
 
     names = tuple(DTYPES)
+    is_number = True
+    stores = (arrow_types.is_number, pa.types.is_decimal, pa.types.is_null)
     rows_per_batch = 10_000
 
     @classmethod
@@ -87,11 +89,6 @@ class Number(Encoding):
         """Whether values of the Spark type are stored as the encoding's dtype."""
         return is_stored_as(declared, self.stored.name)
 
-    def can_store(self, type_: pa.DataType) -> bool:
-        """Whether the values are numbers, decimals or nulls."""
-        checks = (arrow_types.is_number, pa.types.is_decimal, pa.types.is_null)
-        return any(check(type_) for check in checks)
-
     @property
     def struct_code(self) -> str:
         """`struct` format character for the number."""
@@ -119,10 +116,6 @@ class Number(Encoding):
         if not limits.min <= whole <= limits.max:
             raise OverflowError(f"{self.stored.name} ranges from {limits.min} to {limits.max}")
         return np.array(whole, self.stored).tobytes()
-
-    def encoder(self) -> Encode:
-        """Return `encode`, which does not accept bytes, because any eight of them are an int64."""
-        return self.encode
 
     def encode_column(
         self, name: str, values: pa.Array, *, cast: bool = False, ragged: bool = False

@@ -70,15 +70,8 @@ class _ParsedText(Encoding):
 class _NumberText(_ParsedText):
     """A number stored as text."""
 
+    is_number = True
     rows_per_batch = 10_000
-
-    def can_store(self, type_: pa.DataType) -> bool:
-        """Whether the values are numbers of the encoding's kinds, and not binaries."""
-        return any(check(type_) for check in self.stores)
-
-    def encoder(self) -> Encode:
-        """Return `encode`, which does not accept bytes, because they may not be a number."""
-        return self.encode
 
     def to_logical(self, values: pa.Array, type_: pa.DataType) -> pa.Array:
         """Return the numbers cast to their Spark type."""
@@ -180,6 +173,7 @@ class Json(_ParsedText):
     """The encoding ``json``: nested values of a Spark type, or any JSON value."""
 
     names = ("json",)
+    is_collated = True
     parser = json.loads
     late = "untyped"
 

@@ -27,8 +27,6 @@ Collated: TypeAlias = TorchValues | Mapping[str, Any]
 #: Converts a block's column to a tensor or list, given its schema entry, if any, and its name.
 ConvertColumn: TypeAlias = Callable[[Values, Column | None, str], TorchValues]
 
-#: Encodings of the MDS format whose values are Python objects.
-_OBJECTS = ("json", "pkl")
 #: Types that PyTorch cannot compute with, and the types that Petastorm promotes them to.
 _PROMOTED = {np.dtype(np.uint16): np.int32, np.dtype(np.uint32): np.int64}
 #: Whether PyTorch has tensors of these unsigned types, as versions 2.3 and later do.
@@ -130,9 +128,7 @@ def to_collated(values: Values, column: Column | None, name: str) -> TorchValues
     found = to_torch(values, column, name, promotes=not HAS_UNSIGNED)
     if type(found) is not list:
         return found
-    encoding = column.parsed_encoding
-    is_objects = encoding.kind in _OBJECTS or encoding.joins_arrays
-    return _Objects(found) if is_objects else found
+    return _Objects(found) if column.parsed_encoding.is_collated else found
 
 
 def tensor_batches(
