@@ -19,7 +19,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.base import choose_among
 from mdstorm_backend.display import counted
-from mdstorm_backend.format import Column, Schema, shapes_of
+from mdstorm_backend.format import Column, Schema, depth_of, shapes_of
 from mdstorm_backend.format.values.batch import MASK_SUFFIX, Batch, Values, are_null, as_arrow
 from mdstorm_backend.format.values.nested_lists import element_type, elements_of, with_elements
 from mdstorm_backend.read import SampleSource, column_to_numpy, objects
@@ -143,7 +143,7 @@ class NullPolicy:
             If arrays have a different shape than the arrays that determined it.
         """
         if self._source is None or not column.may_have_one_length:
-            return column.value_shape
+            return _shape_of_lists(values, column)
         if column.name not in self._shapes:
             self._shapes[column.name] = _shape_in(self._source, column)
         shape = self._shapes[column.name]
@@ -162,12 +162,18 @@ def _to_values(values: pa.Array, column: Column) -> Values:
     """Return filled values in the form of a column without nulls: NumPy if sizes are fixed."""
     fixed_size = replace(column, element_null_count=0).is_numpy()
     if fixed_size and column.is_array:
-        shapes, shape = shapes_of(values), column.value_shape
+        shapes, shape = shapes_of(values), _shape_of_lists(values, column)
         if len(values) and shapes.common() != shape:  # a damaged index or shard
             raise errors.CorruptDatasetError.of_file(
                 column.origin.url, f"has arrays in column {column.name!r} that are not {shape}"
             )
     return column_to_numpy(values, column) if fixed_size else values
+
+
+def _shape_of_lists(values: pa.Array, column: Column) -> tuple[int, ...] | None:
+    """Return the shape of a column's arrays as lists, which are flat without a Spark type."""
+    shape = column.value_shape
+    return (math.prod(shape),) if shape and depth_of(values.type) == 1 else shape
 
 
 def _fills_elements(column: Column, value: Any) -> bool:
