@@ -63,6 +63,9 @@ class Encoding(ABC):
 
     The attributes from `names` onwards are class attributes, and describe the values.
 
+    The modules of `tests/contract/encodings` are examples: `tests/contract/test_encodings.py` takes
+    their values through all writers, loaders and readers.
+
     Attributes
     ----------
     text : str
