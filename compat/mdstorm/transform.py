@@ -9,7 +9,7 @@ from mdstorm._petastorm_names import other_names
 from mdstorm._schema import UnischemaField
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.base import check_function, check_list, did_you_mean, warn_user
+from mdstorm_backend.base import check_flag, check_function, check_list, did_you_mean, warn_user
 from mdstorm_backend.display import Described
 
 __all__ = [
@@ -39,9 +39,10 @@ class TransformSpec(Described):
     ----------
     func : callable, optional
         Takes a pandas DataFrame with rows from one shard, and returns a DataFrame with any number
-        of rows. Cells in array columns are `numpy.ndarray` objects, strings are Python objects,
-        dates are `datetime.date`, and timestamps are ``datetime64[ns]``. With
-        `mdstorm.make_reader`, it takes and returns one row as a dict.
+        of rows. With `keeps_rows`, its rows may be from several shards. Cells in array columns are
+        `numpy.ndarray` objects, strings are Python objects, dates are `datetime.date`, and
+        timestamps are ``datetime64[ns]``. With `mdstorm.make_reader`, it takes and returns one row
+        as a dict.
     edit_fields : sequence of (tuple or UnischemaField), optional
         Columns that `func` adds or changes, each as ``(name, numpy_dtype, shape, nullable)``. A
         codec before `nullable`, as in the fields of a schema, is ignored.
@@ -49,6 +50,12 @@ class TransformSpec(Described):
         Columns to drop.
     selected_fields : sequence of str, optional
         Columns to keep, in this order. Cannot be combined with `removed_fields`.
+    keeps_rows : bool, default False
+        Whether `func` returns one row for each row that it gets, in their order. Loaders are then
+        numbered and resumed as without a function: they have a length, and a state resumes on any
+        number of ranks. A result with another number of rows, or whose index shows that rows were
+        moved, raises `TransformError`. Rows that are moved before ``reset_index`` are not detected.
+        Row functions, as in `mdstorm.make_reader`, always keep rows.
 
     Raises
     ------
@@ -61,7 +68,7 @@ class TransformSpec(Described):
     Notes
     -----
     The signature, the attributes and the column order are the same as in
-    ``petastorm.transform.TransformSpec``.
+    ``petastorm.transform.TransformSpec``, except for `keeps_rows`, which Petastorm does not have.
 
     Examples
     --------
@@ -74,12 +81,17 @@ class TransformSpec(Described):
     ... )
     """
 
+    #: For subclasses and pickles that were written for Petastorm's signature.
+    keeps_rows = False
+
     def __init__(
         self,
         func: Callable[[Any], Any] | None = None,
         edit_fields: Sequence[EditedField | UnischemaField] | None = None,
         removed_fields: Sequence[str] | None = None,
         selected_fields: Sequence[str] | None = None,
+        *,
+        keeps_rows: bool = False,
     ) -> None:
         if removed_fields is not None and selected_fields is not None:
             raise InvalidArgumentError(
@@ -90,10 +102,12 @@ class TransformSpec(Described):
         check_list("edit_fields", edit_fields)
         check_list("removed_fields", removed_fields)
         check_list("selected_fields", selected_fields)
+        check_flag("keeps_rows", keeps_rows)
         self.func = func
         self.edit_fields = list(edit_fields or [])
         self.removed_fields = list(removed_fields or [])
         self.selected_fields = None if selected_fields is None else list(selected_fields)
+        self.keeps_rows = keeps_rows
         self._mdstorm_edited()
 
     def _mdstorm_edited(self) -> dict[str, EditedField]:

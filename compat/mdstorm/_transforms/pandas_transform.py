@@ -16,7 +16,13 @@ from mdstorm.errors import TransformError
 from mdstorm.transform import EditedField, TransformSpec
 from mdstorm_backend import format as mds
 from mdstorm_backend.base import naming
-from mdstorm_backend.read import arrays_to_pandas, column_for_pandas, objects, scalars_to_numpy
+from mdstorm_backend.read import (
+    arrays_to_pandas,
+    check_kept,
+    column_for_pandas,
+    objects,
+    scalars_to_numpy,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,9 +44,13 @@ class PandasTransform(row_transform.DeclaredTransform):
     def call(self, function: Callable[[Any], Any], batch: mds.Batch) -> mds.Batch:
         """Call the function for all rows of a batch."""
         frame = batch_to_frame(batch, self.schema)
+        index = frame.index
         with naming("TransformSpec function", function):
             frame = function(frame)
         self._check(frame)
+        if self.keeps_rows:
+            check_kept(len(index), len(frame))
+            self._check_order(index, frame.index)
         return {name: self._to_values(name, frame[name]) for name in self.columns}
 
     def declared(self, name: str, values: mds.Values) -> mds.Values:
@@ -76,6 +86,16 @@ class PandasTransform(row_transform.DeclaredTransform):
             raise TransformError(
                 f"Transformed result columns ({sorted(map(str, found))}) do not match required "
                 f"schema columns({sorted(self.columns)}): {remedy}"
+            )
+
+    def _check_order(self, given: pd.Index[Any], returned: pd.Index[Any]) -> None:
+        if not returned.equals(given) and returned.isin(given).all():
+            place = int((returned != given).argmax())
+            raise TransformError(
+                f"the TransformSpec function has keeps_rows=True, but it moved rows: row {place} "
+                f"of its result has the index {returned[place]} of another row. Return the rows in "
+                "the order in which the function gets them, or leave out keeps_rows. If only the "
+                "index differs, call reset_index(drop=True) on the result"
             )
 
     def _to_values(self, name: str, series: pd.Series[Any]) -> mds.Values:

@@ -79,6 +79,7 @@ class DeclaredTransform:
                 "one with selected_fields, or list fewer in removed_fields"
             )
         self.unchanged = frozenset[str]()
+        self.keeps_rows = self.keeps_rows or spec.keeps_rows
         if spec.func is None:
             self.keeps_rows = True
             self.unchanged = frozenset(self.columns) - self.edited.keys()

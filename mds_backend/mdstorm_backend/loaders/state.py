@@ -178,8 +178,9 @@ def _checked_position(
         raise StateMismatchError(
             f"the state counts the rows of {'one rank' if is_of_rank else 'all ranks'}, but here "
             f"the rows of {'one rank' if counts_own_rows else 'all ranks'} are counted. Readers "
-            "of row groups, and transforms that may drop rows, count the rows of one rank. Load "
-            "the state into a reader with the arguments of that run, or start again without it"
+            "of row groups, and transforms that may drop rows (without keeps_rows=True), count the "
+            "rows of one rank. Load the state into a reader with the arguments of that run, or "
+            "start again without it"
         )
     _ = plan.begin
     return (

@@ -183,7 +183,8 @@ class RefilledPlan(RowGroupPlan):
     """A `Plan` for batches of the rows that a transform returns; the number of rows is unknown."""
 
     unknown_because: ClassVar[str] = (
-        "a transform, predicate, filter or cache may change the number of rows"
+        "a transform without keeps_rows=True, predicate, filter or cache may change the number of "
+        "rows"
     )
 
     def _is_over(self, epoch: int, row: int) -> bool:

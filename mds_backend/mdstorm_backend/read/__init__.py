@@ -8,7 +8,7 @@ from mdstorm_backend.read.batch_formats import (
     column_to_numpy,
     scalars_to_numpy,
 )
-from mdstorm_backend.read.block import Block, Transform
+from mdstorm_backend.read.block import Block, Transform, check_kept
 from mdstorm_backend.read.damage import ON_CORRUPT, OnCorrupt
 from mdstorm_backend.read.decoded_images import (
     Decode,
@@ -47,6 +47,7 @@ __all__ = [
     "Transform",
     "arrays_to_pandas",
     "check_decode",
+    "check_kept",
     "check_num_epochs",
     "check_outputs",
     "checked_stack",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Cause, work
+from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order.plan import Chunk, RowsOnDemand, ShardRows, short_type
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -33,6 +34,15 @@ class Transform(Protocol):
 
     def __call__(self, batch: Batch) -> Batch:
         """Return the transformed rows."""
+
+
+def check_kept(given: int, returned: int) -> None:
+    """Raise TransformError unless a transform that keeps rows returned as many as it was given."""
+    if returned != given:
+        raise TransformError(
+            f"a transform function with keeps_rows=True returned {returned} rows for {given}: "
+            "return one row for each row that it gets, or leave out keeps_rows"
+        )
 
 
 @dataclass

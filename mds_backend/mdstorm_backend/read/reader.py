@@ -18,7 +18,7 @@ from mdstorm_backend.errors import CorruptDatasetError, InvalidArgumentError
 from mdstorm_backend.format import Batch, Schema, num_rows
 from mdstorm_backend.order import Chunk, Samples
 from mdstorm_backend.order.plan import RowsOnDemand
-from mdstorm_backend.read.block import Block, Located, Opened, Transform
+from mdstorm_backend.read.block import Block, Located, Opened, Transform, check_kept
 from mdstorm_backend.read.damage import Damage, OnCorrupt, leave_out_rows
 from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
@@ -125,6 +125,10 @@ class Reader:
     def _images_left(self) -> ImageDecoder | None:
         """Decodes the images that the transform leaves encoded."""
         return self.images and self.images.after(self.transform)
+
+    @cached_property
+    def _keeps_rows(self) -> bool:
+        return self.transform is None or bool(getattr(self.transform, "keeps_rows", False))
 
     @cached_property
     def _only_copies(self) -> bool:
@@ -236,7 +240,6 @@ class Reader:
 
         This makes the first block ready soon.
         """
-        keeps_rows = self.transform is None or getattr(self.transform, "keeps_rows", False)
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
         bounds, batches, is_first = self.dataset.bounds, first, True
         left: Chunk = range(0)
@@ -253,7 +256,7 @@ class Reader:
                 count -= len(taken)
                 yield Located(taken, bounds, kept, is_first=is_first)
 
-        while sizes := list(islice(samples.sizes, min(batches, most) if keeps_rows else 1)):
+        while sizes := list(islice(samples.sizes, min(batches, most) if self._keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))
             # No variable refers to the parts, so that they are freed with the block.
             yield Block(sizes, offsets, list(located(sum(sizes))))
@@ -290,8 +293,11 @@ class Reader:
             if self.prepare is not None:
                 block.batch = self.prepare(block.batch)
         if self.transform is not None:
+            given = num_rows(block.batch)
             with reading_samples(block.numbers), work(Cause.TRANSFORMS):
                 block.batch = self.transform(block.batch)
+            if self._keeps_rows:
+                check_kept(given, num_rows(block.batch))
         return block
 
     def _finished(

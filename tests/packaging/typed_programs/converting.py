@@ -22,7 +22,7 @@ def convert(spark: SparkSession, df: DataFrame) -> SparkDatasetConverter:
 
 def train_torch(converter: SparkDatasetConverter) -> Steps:
     losses: Steps = []
-    spec = TransformSpec(lambda frame: frame, removed_fields=["id"])
+    spec = TransformSpec(lambda frame: frame, removed_fields=["id"], keeps_rows=True)
     with converter.make_torch_dataloader(
         batch_size=64, num_epochs=1, cur_shard="auto", shard_count="auto", transform_spec=spec
     ) as loader:
