@@ -113,6 +113,7 @@ _WORDS = {
         "keras, keras fit, features, labels, tensorflow, tensorflow dataset, tf.data, tf.data "
         "dataset, make_tf_dataset, steps_per_epoch, model.fit, tf.distribute"
     ),
+    "how-to/loss-spikes": "loss spike, loss spikes, skip batches, skip_batches, bad batch, diverge",
     "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",
     "how-to/resume": (
         "resume, resume training, checkpoint, checkpoints, save checkpoint, state_dict, "

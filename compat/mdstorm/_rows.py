@@ -266,5 +266,5 @@ class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration, for `load_state_dict`."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume the next iteration from a state."""
+    def load_state_dict(self, state: dict[str, Any], *, skip_batches: int = 0) -> None:
+        """Resume the next iteration from a state, or `skip_batches` batches after it."""

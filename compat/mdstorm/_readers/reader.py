@@ -305,16 +305,26 @@ class Reader(Described, OwnContext):
                 )
             return self._mdstorm_cursor.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, skip_batches: int = 0) -> None:
         """Resume from the position where a state was saved.
+
+        Parameters
+        ----------
+        state : mapping
+            The state.
+        skip_batches : int
+            Number of row groups or shards to leave out, beginning with the rest of the one in which
+            the state was saved.
 
         Raises
         ------
+        InvalidArgumentError
+            If fewer than `skip_batches` remain in the pass.
         StateMismatchError
             If `state` is not a state, or is from a different dataset or different arguments.
         """
         with self._mdstorm_lock:
-            self._mdstorm_cursor.load_state_dict(state)
+            self._mdstorm_cursor.load_state_dict(state, skip_batches)
             self._mdstorm_owner = None
             self.last_row_consumed, self._mdstorm_untouched = False, False
 
@@ -520,6 +530,6 @@ class ReaderPasses:
         """Return the position of the pass that advanced last; see `loaders.Loader`."""
         return self.loader.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Resume the next pass from a state."""
-        self.loader.load_state_dict(state)
+    def load_state_dict(self, state: Mapping[str, Any], skip_batches: int = 0) -> None:
+        """Resume the next pass `skip_batches` batches after a state."""
+        self.loader.load_state_dict(state, skip_batches)

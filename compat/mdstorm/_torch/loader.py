@@ -171,16 +171,20 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         """
         return self._mdstorm_resumable().state_dict()
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any], *, skip_batches: int = 0) -> None:
         """Resume the next pass from a state of an equivalent loader.
+
+        With `skip_batches`, it begins this many batches after the state.
 
         Raises
         ------
+        InvalidArgumentError
+            If the pass has fewer batches left than are to be skipped.
         StateMismatchError
             If `state` is not a state, or is from a different dataset or different arguments. Also
             raised in the same cases as for `state_dict`.
         """
-        self._mdstorm_resumable().load_state_dict(state)
+        self._mdstorm_resumable().load_state_dict(state, skip_batches)
 
     def _mdstorm_loop(self) -> loaders.Loader | None:
         """Return the engine's loader, which has the position; None if items are read one by one."""

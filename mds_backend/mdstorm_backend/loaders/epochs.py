@@ -32,7 +32,7 @@ from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.reader_options import Following, ReaderOptions, at_beginning
 from mdstorm_backend.loaders.segment import Batching
 from mdstorm_backend.loaders.shared_record import SharedRecord
-from mdstorm_backend.loaders.state import read_state
+from mdstorm_backend.loaders.state import read_state, skipped
 from mdstorm_backend.order import Position, World
 from mdstorm_backend.order.lanes import Lanes
 
@@ -335,24 +335,36 @@ class Epochs:
         self._own_record.change(edit)
 
     def load_state_dict(
-        self, state: object, options: ReaderOptions, batching: Batching, *, splits: bool = False
+        self,
+        state: object,
+        options: ReaderOptions,
+        batching: Batching,
+        *,
+        splits: bool = False,
+        skip_batches: int = 0,
     ) -> None:
-        """Resume the next pass from a state, which may be within a batch if the loader `splits` it.
+        """Resume the next pass `skip_batches` batches after a state.
+
+        The state may be within a batch if the loader `splits` it.
 
         Raises
         ------
+        InvalidArgumentError
+            If the pass has fewer batches left than are to be skipped.
         StateMismatchError
             If the state was taken from a different dataset, order or selection, or is not a state.
         NoDataAvailableError
             If too few rows remain for this world.
         """
-        position = read_state(state, options.in_world(), batching)
+        here = options.in_world()
+        position = read_state(state, here, batching)
         if position.skip and not splits:
             raise StateMismatchError(
                 f"the state was taken after {position.skip} items of a batch, as by make_reader, "
                 "but here whole batches are read: load it into a reader with the arguments of that "
                 "run, or start again without it"
             )
+        position = skipped(position, skip_batches, here, batching)
         is_begun = position.consumed > 0 or position.first_epoch is not None
 
         def edit(record: dict[str, Any]) -> None:

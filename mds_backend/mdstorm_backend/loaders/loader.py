@@ -286,15 +286,19 @@ class Loader:
         here = self.options.in_world()
         return write_state(here, self.batching, self.epochs.next_position)
 
-    def load_state_dict(self, state: object) -> None:
-        """Resume the next iteration from a state.
+    def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
+        """Resume the next iteration `skip_batches` batches after a state.
 
         Raises
         ------
+        InvalidArgumentError
+            If the pass has fewer batches left than are to be skipped.
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
-        self.epochs.load_state_dict(state, self.options, self.batching, splits=self.splits)
+        self.epochs.load_state_dict(
+            state, self.options, self.batching, splits=self.splits, skip_batches=skip_batches
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch.
@@ -449,15 +453,17 @@ class ItemCursor(Iterator[Any]):
         # Within a pass, the next item is that pass's, even if an epoch was set.
         return self._loader.state_dict(is_within=self._batches is not None)
 
-    def load_state_dict(self, state: object) -> None:
-        """Resume from a state.
+    def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
+        """Resume `skip_batches` batches after a state.
 
         Raises
         ------
+        InvalidArgumentError
+            If the pass has fewer batches left than are to be skipped.
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
-        self._loader.load_state_dict(state)
+        self._loader.load_state_dict(state, skip_batches)
         self._begin_again()
 
     def _resume(self, unused: int = 0) -> None:

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any
 
 from mdstorm_backend.base.checks import is_integer, warn_user
-from mdstorm_backend.errors import StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, plan_of
 from mdstorm_backend.order import DEFAULT_SEED, Plan, Position, RefilledPlan
@@ -158,6 +158,38 @@ def read_state(
     if options.order.is_strict:
         position = _checked_position(position, ours, options, batching)
     return position
+
+
+def skipped(
+    position: Position, batches: int, options: ReaderOptions, batching: Batching
+) -> Position:
+    """Return where a state resumes that is taken `batches` batches of each rank after `position`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the number is not an integer of at least 0, or the pass has fewer batches left.
+    StateMismatchError
+        If only reading shows where batches end.
+    """
+    if not is_integer(batches) or batches < 0:
+        raise InvalidArgumentError(
+            f"skip_batches must be an integer of at least 0, found {batches!r}"
+        )
+    if not batches:
+        return position
+    plan, left = plan_of(options, batching, position), batches
+    while (offset := plan.offset_after(left)) is None:
+        count, following = plan.num_batches(), plan.following()
+        # An epoch in which all batches are dropped is followed by others like it.
+        if following is None or not (count or plan.start.consumed):
+            most = "" if count is None else f": at most {batches - left + count} remain"
+            raise InvalidArgumentError(
+                f"skip_batches={batches} is beyond the end of the pass{most}. Pass a smaller "
+                "number, or begin the next epoch with set_epoch() instead"
+            )
+        plan, left = following, left - (count or 0)
+    return read_state(write_state(options, batching, plan.position(offset)), options, batching)
 
 
 def _checked_position(

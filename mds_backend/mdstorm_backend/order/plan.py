@@ -176,6 +176,17 @@ class Plan(Protocol):
     def num_batches(self) -> int | None:
         """Return the number of batches in all parts; None if it is not known or infinite."""
 
+    def offset_after(self, batches: int) -> int | None:
+        """Return the offset after this many batches, at least one; None if the plan has fewer.
+
+        Raises
+        ------
+        StateMismatchError
+            If only reading shows where batches end.
+        """
+        count = self.num_batches()
+        return batches if count is None or batches <= count else None
+
     def length(self) -> int:
         """Return the number of batches in a whole pass.
 

@@ -129,6 +129,11 @@ class RowGroupPlan(Plan):
         is_over = begin.is_end or not self.num_samples or self._is_over(begin.epoch, begin.row)
         return 0 if is_over else None
 
+    def offset_after(self, batches: int) -> int | None:
+        """Return the offset after this many row groups; None if the plan has fewer."""
+        groups = self._groups() if len(self.rows) else iter(())
+        return next((offset for _, offset in islice(groups, batches - 1, None)), None)
+
     def length(self) -> int:
         """Raise TypeError, because the number of batches is not known."""
         if self.num_epochs is None:
@@ -190,6 +195,13 @@ class RefilledPlan(RowGroupPlan):
     def _is_over(self, epoch: int, row: int) -> bool:
         return False
 
+    def offset_after(self, batches: int) -> int | None:
+        """Raise StateMismatchError, because only reading shows where batches end."""
+        raise StateMismatchError(
+            f"{self.unknown_because}, so batches cannot be skipped without reading them: take "
+            "batches from the loader and leave them unused instead"
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class EvenPlan(RowGroupPlan):
@@ -245,6 +257,17 @@ class EvenPlan(RowGroupPlan):
             return found
         done = (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
         return self.length() - done // self.batch_size
+
+    def offset_after(self, batches: int) -> int | None:
+        """Return the offset after this many batches; None if the plan has fewer."""
+        count, begin, size = self.num_batches(), self.begin, self.batch_size
+        if count is not None and batches > count:
+            return None
+        done = (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
+        row = (done // size + batches) * size
+        if self.num_epochs is not None:
+            row = min(row, self.num_epochs * self.rows_per_epoch)
+        return self.offset_of_row(row)
 
     def ends(self, start: int, stop: int) -> list[int]:
         """Return the rows of the pass at which batches end, after `start` and up to `stop`."""

@@ -30,7 +30,7 @@ def train_torch(converter: SparkDatasetConverter) -> Steps:
             inputs, labels = batch["features"].float(), batch["label"].to("cuda")
             losses.append((inputs.mean(dim=1) - labels).abs().mean())
     print(loader.statistics())
-    loader.load_state_dict(loader.state_dict())
+    loader.load_state_dict(loader.state_dict(), skip_batches=2)
     return losses
 
 
@@ -53,7 +53,7 @@ def train_keras(converter: SparkDatasetConverter, model: Any) -> None:
             print(row.label, row._asdict())
         shuffled = dataset.map(lambda row: (row.x, row.label)).prefetch(2).unbatch()
         model.fit(shuffled)
-        dataset.load_state_dict(dataset.state_dict())
+        dataset.load_state_dict(dataset.state_dict(), skip_batches=2)
     for x, y in converter.make_tf_dataset(features=["a", "b"], labels="y"):
         print(x["a"], y)
     for named in converter.make_tf_dataset(features=["a", "b"]):

@@ -170,19 +170,23 @@ class ContextDataset(Described, OwnContext):
         """
         return self._runs().state_dict(batches)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any], *, skip_batches: int = 0) -> None:
         """Resume the next iteration from `state`, taken from this dataset or a PyTorch loader.
+
+        With `skip_batches`, it begins this many batches after the state.
 
         If the number of batches is not known, and the state is within an epoch, a warning describes
         how to call Keras, which would cut the following epochs short.
 
         Raises
         ------
+        InvalidArgumentError
+            If the pass has fewer batches left than are to be skipped.
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
         runs = self._runs()
-        runs.load_state_dict(state)
+        runs.load_state_dict(state, skip_batches)
         warn_about_keras(self, runs.loader)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:

@@ -362,8 +362,8 @@ class TFRuns:
         state = None if self._run is None else self._run.state_dict(batches)
         return self.loader.state_dict() if state is None else state
 
-    def load_state_dict(self, state: object) -> None:
-        """Resume the next iteration from a state."""
+    def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
+        """Resume the next iteration `skip_batches` batches after a state."""
         with self._lock:
-            self.loader.load_state_dict(state)
+            self.loader.load_state_dict(state, skip_batches)
             self._run = None

@@ -170,10 +170,12 @@ class LoaderPasses:
             self.passes.options, self.passes.epochs = options, epochs
         return self.passes
 
-    def load_state_dict(self, loader: DataLoader[Any], state: object) -> None:
-        """Resume the next pass over a loader's dataset from a state."""
+    def load_state_dict(
+        self, loader: DataLoader[Any], state: object, skip_batches: int = 0
+    ) -> None:
+        """Resume the next pass over a loader's dataset `skip_batches` batches after a state."""
         passes = self.of(loader)
-        passes.load_state_dict(state)
+        passes.load_state_dict(state, skip_batches)
         self.pytorch_pass, source_of(loader)._mdstorm.latest = None, passes
 
     def run(

@@ -312,7 +312,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         return Statistics.of(self._mdstorm.recorder, last_pass=last_pass)
 
-    def load_state_dict(self, state: dict[str, Any] | None) -> None:
+    def load_state_dict(self, state: dict[str, Any] | None, *, skip_batches: int = 0) -> None:
         """Resume the next iteration from a state that was taken on this or another rank.
 
         All ranks must have received the same number of batches. In a different world, or in the
@@ -320,8 +320,19 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         last batch of a pass, the next pass begins. Does nothing if the dataset is not a
         `StreamingDataset`.
 
+        Parameters
+        ----------
+        state : dict
+            The state.
+        skip_batches : int
+            Number of batches of each rank to leave out: the next iteration begins this many batches
+            after the state. Nothing else changes, such as a learning-rate schedule.
+
         Raises
         ------
+        InvalidArgumentError
+            If fewer batches than `skip_batches` remain in the pass, or if PyTorch makes the batches
+            or the dataset has its own states.
         StateMismatchError
             If the state was taken from a different dataset or order, or is not a state, or if it
             was taken on a different rank and a transform may drop rows.
@@ -330,8 +341,14 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         """
         given: Any = state  # the calls below raise for None, which `state_dict` may return
         if self._mdstorm.reads_blocks and not _has_own_states(self.dataset):
-            self._mdstorm.load_state_dict(self, given)
+            self._mdstorm.load_state_dict(self, given, skip_batches)
             return
+        if skip_batches:
+            raise InvalidArgumentError(
+                f"skip_batches={skip_batches} requires a loader with a batch_size over a "
+                "StreamingDataset without its own __iter__ or state methods, whose batches are "
+                "known before they are read: leave it out, and leave these batches unused"
+            )
         if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)
         self._mdstorm.passes = self._mdstorm.pytorch_pass = None

@@ -1,0 +1,255 @@
+"""``load_state_dict(state, skip_batches=…)``, which begins some batches after a state."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from tests.compat.readers import batch_reader, row_reader, stop_readers, write_parquet
+from tests.compat.spark.converters import converter_of
+
+from mdstorm import TransformSpec
+from mdstorm.errors import InvalidArgumentError, StateMismatchError
+from mdstorm.pytorch import BatchedDataLoader
+from mdstorm.spark import SparkDatasetConverter
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+
+#: Keras is not used here.
+pytestmark = pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
+ROWS = 211
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    directory = tmp_path_factory.mktemp("skipped") / "mds"
+    return converter_of(directory, {"number": range(ROWS)}, {"number": "long"}, shard_size=256)
+
+
+@pytest.fixture(autouse=True)
+def stopped() -> Iterator[None]:
+    yield
+    stop_readers()
+
+
+def drop_odd(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["number"] % 2 == 0]
+
+
+def numbers(batch: Any) -> list[int]:
+    found = batch["number"] if isinstance(batch, dict) else batch.number
+    return [int(number) for number in getattr(found, "numpy", lambda: found)()]
+
+
+def all_batches(loader: Any) -> list[list[int]]:
+    return [numbers(batch) for batch in loader]
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(25), *(pytest.param(n, marks=pytest.mark.long) for n in range(25, 120))]
+)
+def test_random_worlds_begin_as_many_batches_later_on_every_rank(
+    many: SparkDatasetConverter, seed: int
+) -> None:
+    draw = random.Random(-seed)
+    framework = draw.choice(["torch", "tf", "workers"])
+    workers = draw.choice([0, 0, 1, 2, 3])
+    shuffles = draw.random() < 0.6
+    options: dict[str, Any] = {
+        "num_epochs": draw.choice([1, 1, 2, 3]),
+        "seed": draw.randint(1, 9),
+        "order": draw.choice(["exact", "exact", "elastic"]),
+        "shuffle_row_groups": shuffles,
+        "shuffling_queue_capacity": draw.choice([0, 0, 50]),
+    }
+    drop_last = draw.random() < 0.5
+    function = draw.choice([None, None, None, "keeps", "drops"])
+    if framework == "workers":
+        function = None
+    if function is not None:
+        keeps = function == "keeps"
+        options["transform_spec"] = TransformSpec(None if keeps else drop_odd, keeps_rows=keeps)
+
+    def make(rank: int, ranks: int, size: int) -> Any:
+        if framework == "workers":
+            local = many.cache_dir_url.removeprefix("file://")
+            if options["order"] == "exact":
+                order = ExactOrder(options["seed"], shuffles, rank=rank, world_size=ranks)
+                dataset = StreamingDataset(local=local, order=order, num_epochs=2)
+            else:
+                world = (rank, ranks)
+                dataset = StreamingDataset(
+                    local=local, shuffle=shuffles, batch_size=size, world=world
+                )
+            context = {"num_workers": workers, "multiprocessing_context": "fork"}
+            return StreamingDataLoader(
+                dataset, batch_size=size, drop_last=drop_last, **(context if workers else {})
+            )
+        world = {"cur_shard": rank, "shard_count": ranks}
+        maker = many.make_tf_dataset if framework == "tf" else many.make_torch_dataloader
+        return maker(batch_size=size, **world, **options)
+
+    ranks, size = draw.randint(1, 4), draw.randint(2, 9)
+    first = make(0, ranks, size)
+    for _ in islice(first, draw.randint(2, 5)):
+        pass
+    state = json.loads(json.dumps(first.state_dict()))
+    is_counted = function == "drops" and options["order"] == "exact"
+    if not is_counted and options["order"] == "exact":
+        ranks, size = draw.randint(1, 5), draw.randint(2, 9)
+    if is_counted and ranks == 1:
+        with pytest.raises(StateMismatchError, match="cannot be skipped without reading"):
+            make(0, ranks, size).load_state_dict(state, skip_batches=1)
+        return
+    skipped = None
+    left: list[int] = []
+    for rank in range(ranks):
+        whole = make(rank, ranks, size)
+        whole.load_state_dict(state)
+        expected = all_batches(whole)
+        if skipped is None:
+            skipped = draw.randint(1, max(len(expected) - 1, 1))
+        resumed = make(rank, ranks, size)
+        resumed.load_state_dict(state, skip_batches=skipped)
+        found = all_batches(resumed)
+        assert found == expected[skipped:], (framework, options, ranks, size, skipped)
+        left.append(len(found))
+        if framework != "tf":
+            assert resumed.state_dict() == whole.state_dict()
+    assert len(set(left)) == 1
+
+
+def test_skipped_batches_are_the_only_rows_left_out(many: SparkDatasetConverter) -> None:
+    def make(rank: int) -> Any:
+        return many.make_torch_dataloader(
+            batch_size=4, num_epochs=1, seed=3, cur_shard=rank, shard_count=3
+        )
+
+    seen: Counter[int] = Counter()
+    for rank in range(3):
+        before, after = make(rank), make(rank)
+        batches = iter(before)
+        for _ in range(5):
+            seen.update(numbers(next(batches)))
+        after.load_state_dict(before.state_dict(), skip_batches=3)
+        left_out = [number for batch in islice(batches, 3) for number in numbers(batch)]
+        seen.update(left_out)
+        assert after.state_dict() == before.state_dict()
+        seen.update(number for batch in after for number in numbers(batch))
+    assert seen == Counter(range(ROWS))
+
+
+@pytest.mark.parametrize("make", ["torch", "tf"])
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(
+    many: SparkDatasetConverter, make: str, order: str
+) -> None:
+    maker = many.make_tf_dataset if make == "tf" else many.make_torch_dataloader
+    arguments: dict[str, Any] = {"batch_size": 20, "num_epochs": 2, "order": order}
+    first = maker(**arguments)
+    for _ in islice(first, 2):
+        pass
+    state = first.state_dict()
+    whole = maker(**arguments)
+    whole.load_state_dict(state)
+    remaining = len(all_batches(whole))
+    message = f"skip_batches={remaining + 1} is beyond the end of the pass: at most {remaining}"
+    loader = maker(**arguments)
+    with pytest.raises(InvalidArgumentError, match=message):
+        loader.load_state_dict(state, skip_batches=remaining + 1)
+    for wrong in (-1, 1.5, "3"):
+        with pytest.raises(InvalidArgumentError, match="skip_batches must be an integer"):
+            loader.load_state_dict(state, skip_batches=wrong)
+    loader.load_state_dict(state, skip_batches=remaining)  # as a state after the last batch
+    assert numbers(next(iter(loader)))
+
+
+def test_endless_pass_skips_over_several_epochs(ten: SparkDatasetConverter) -> None:
+    def make(order: str) -> Any:
+        return ten.make_torch_dataloader(batch_size=5, num_epochs=None, seed=2, order=order)
+
+    for order in ("exact", "elastic"):
+        first = make(order)
+        state = first.state_dict()
+        batches = [numbers(batch) for batch in islice(first, 9)]
+        other = make(order)
+        other.load_state_dict(state, skip_batches=7)
+        assert [numbers(batch) for batch in islice(other, 2)] == batches[7:]
+
+
+def test_pass_without_batches_raises_error_instead_of_searching_forever(
+    ten: SparkDatasetConverter,
+) -> None:
+    for order in ("exact", "elastic"):
+        local = ten.cache_dir_url.removeprefix("file://")
+        given = {"order": ExactOrder()} if order == "exact" else {"num_epochs": None}
+        dataset = StreamingDataset(local=local, **given)
+        loader: Any = StreamingDataLoader(dataset, batch_size=11, drop_last=True)
+        with pytest.raises(InvalidArgumentError, match="beyond the end of the pass"):
+            loader.load_state_dict(loader.state_dict(), skip_batches=1)
+
+
+def test_readers_skip_row_groups(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path, {"number": range(20)}, 4)
+    reader = batch_reader(url)
+    next(reader)
+    other = batch_reader(url)
+    other.load_state_dict(reader.state_dict(), skip_batches=2)
+    assert all_batches(other) == [[12, 13, 14, 15], [16, 17, 18, 19]]
+    rows = row_reader(url)
+    for _ in range(6):
+        next(rows)
+    following = row_reader(url)
+    following.load_state_dict(
+        rows.state_dict(), skip_batches=2
+    )  # the rest of a row group, one more
+    assert [row.number for row in following] == [*range(12, 20)]
+    with pytest.raises(InvalidArgumentError, match="skip_batches=9 is beyond the end of the pass"):
+        batch_reader(url).load_state_dict(reader.state_dict(), skip_batches=9)
+
+
+def test_loader_over_reader_skips_its_own_batches(tmp_path: Path) -> None:
+    url = write_parquet(tmp_path, {"number": range(20)}, 4)
+    loader = BatchedDataLoader(batch_reader(url), batch_size=3)
+    batches = iter(loader)
+    next(batches)
+    other = BatchedDataLoader(batch_reader(url), batch_size=3)
+    other.load_state_dict(loader.state_dict(), skip_batches=4)
+    assert all_batches(other) == [[15, 16, 17], [18, 19]]
+
+
+def test_filters_make_batches_unknown_and_raise_error(ten: SparkDatasetConverter) -> None:
+    loader = ten.make_torch_dataloader(batch_size=2, filters=[("number", ">", 2)])
+    with pytest.raises(StateMismatchError, match="cannot be skipped"):
+        loader.load_state_dict(loader.state_dict(), skip_batches=1)
+
+
+def test_loader_whose_batches_pytorch_makes_raises_error(many: SparkDatasetConverter) -> None:
+    class Own(StreamingDataset):
+        def __iter__(self) -> Any:
+            yield from super().__iter__()
+
+    dataset = Own(local=many.cache_dir_url.removeprefix("file://"), batch_size=2)
+    loader = StreamingDataLoader(dataset, batch_size=2)
+    with pytest.raises(InvalidArgumentError, match="skip_batches=2 requires a loader"):
+        loader.load_state_dict(dataset.state_dict(0, from_beginning=True), skip_batches=2)
+
+
+@pytest.mark.filterwarnings("ignore:No matching data is available")
+def test_endless_readers_skip_over_epochs_and_empty_ones_raise_error(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"num_epochs": None, "shuffle_row_groups": True, "seed": 3}
+    url = write_parquet(tmp_path / "rows", {"number": range(20)}, 4)
+    reader, other = batch_reader(url, **options), batch_reader(url, **options)
+    state = reader.state_dict()
+    batches = [numbers(next(reader)) for _ in range(14)]
+    other.load_state_dict(state, skip_batches=12)
+    assert [numbers(next(other)) for _ in range(2)] == batches[12:]
+    empty = write_parquet(tmp_path / "empty", {"number": pa.array([], pa.int64())})
+    reader = batch_reader(empty, **options)
+    with pytest.raises(InvalidArgumentError, match="skip_batches=1 is beyond the end"):
+        reader.load_state_dict(reader.state_dict(), skip_batches=1)
