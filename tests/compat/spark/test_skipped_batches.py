@@ -37,8 +37,8 @@ def stopped() -> Iterator[None]:
     stop_readers()
 
 
-def drop_odd(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["number"] % 2 == 0]
+def drop_some(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[frame["number"] % 7 != 0]
 
 
 def numbers(batch: Any) -> list[int]:
@@ -58,7 +58,7 @@ def test_random_worlds_begin_as_many_batches_later_on_every_rank(
 ) -> None:
     draw = random.Random(-seed)
     framework = draw.choice(["torch", "tf", "workers"])
-    workers = draw.choice([0, 0, 1, 2, 3])
+    workers = draw.choice([0, 0, 1, 2])
     shuffles = draw.random() < 0.6
     options: dict[str, Any] = {
         "num_epochs": draw.choice([1, 1, 2, 3]),
@@ -73,7 +73,7 @@ def test_random_worlds_begin_as_many_batches_later_on_every_rank(
         function = None
     if function is not None:
         keeps = function == "keeps"
-        options["transform_spec"] = TransformSpec(None if keeps else drop_odd, keeps_rows=keeps)
+        options["transform_spec"] = TransformSpec(None if keeps else drop_some, keeps_rows=keeps)
 
     def make(rank: int, ranks: int, size: int) -> Any:
         if framework == "workers":
