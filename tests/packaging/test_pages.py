@@ -126,7 +126,7 @@ def test_files_mentioned_in_architecture_exist() -> None:
         for folder in FOLDERS
         for path in [folder, *folder.rglob("*")]
     ]
-    assert len(named) > 40
+    assert len(named) > 20
     assert not [n for n in named if not any(p.endswith(f"/{n}") for p in there) and "1nn" not in n]
 
 

@@ -1,7 +1,33 @@
 """The rules: functions that declare themselves with `rule.rule` or `rule.remarks`.
 
-ARCHITECTURE.md explains how to add a rule. A rule must not modify what it inspects, and must not
-find anything in its own output.
+A new rule is a function in a module of this folder, and a page ``docs/PM1nn.md``. Its code is the
+number after the highest one: 1xx for Petastorm's code, 2xx for MosaicML Streaming's, 4xx for
+requirements and settings. Only edits of 1xx rules wait while other code in the file still needs
+Petastorm. Where rules usually begin:
+
+- `PythonModule.calls`, `given_arguments` and `keywords_of_call`: calls of Petastorm's functions,
+  also through ``partial``. They skip what they cannot follow without saying so, so a rule about a
+  missing argument leaves out calls with ``*`` or ``**``.
+- `objects_made` and `makers_of`: the names that hold Petastorm's objects, whatever their scope.
+- `imported_names` and `dotted`: names that are imported, and attributes.
+
+What holds for each rule:
+
+- It modifies nothing that it inspects, and has nothing to edit in its own result.
+- It yields each edit and each finding once. Edits of two rules do not overlap.
+- An edit replaces an expression or a statement. No rule removes an argument, because mdstorm
+  accepts Petastorm's arguments: report a finding instead.
+- An edit that is right only together with the import of a name has the `group` of that import, and
+  leaves out names that `action_for` keeps.
+- Before Python 3.12, positions of nodes within f-strings are estimates: an edit needs `source_of`
+  to return the node's text.
+- In a notebook, an edit does not include the line break after a cell.
+
+The page states what the rule does, and what must hold. Tests run its blocks ``python before``,
+``python after`` (the file after all rules) and ``python by hand`` (what a person makes of it).
+Test results with the functions in ``tests/migrate/checks.py``. If legacy programs get other edits
+or comments, update ``expected.py`` in ``tests/migrate/wild`` and ``wild2``, and
+``tests/migrate/corpus/after``.
 """
 
 from __future__ import annotations
