@@ -38,7 +38,8 @@ def stopped() -> Iterator[None]:
 
 
 def drop_some(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame[frame["number"] % 7 != 0]
+    # On several ranks, a part of a shard that loses all of its rows is an error.
+    return frame[frame["number"] % 7 != 0] if len(frame) > 6 else frame
 
 
 def numbers(batch: Any) -> list[int]:
