@@ -179,6 +179,9 @@ def skipped(
     if not batches:
         return position
     plan, left = plan_of(options, batching, position), batches
+    is_over = position.consumed > 0 and plan.num_batches() == 0
+    if is_over and plan.following() is None:  # the next pass begins with the next epoch
+        plan = plan_of(options, batching, position.beginning_of(position.epoch + 1))
     while (offset := plan.offset_after(left)) is None:
         count, following = plan.num_batches(), plan.following()
         # An epoch in which all batches are dropped is followed by others like it.

@@ -170,6 +170,21 @@ def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(
     assert numbers(next(iter(loader)))
 
 
+@pytest.mark.parametrize("order", ["exact", "elastic"])
+def test_state_of_a_finished_pass_skips_batches_of_the_next_pass(
+    many: SparkDatasetConverter, order: str
+) -> None:
+    def make() -> Any:
+        return many.make_torch_dataloader(batch_size=20, num_epochs=1, seed=2, order=order)
+
+    first = make()
+    all_batches(first)
+    whole, other = make(), make()
+    whole.load_state_dict(first.state_dict())
+    other.load_state_dict(first.state_dict(), skip_batches=3)
+    assert all_batches(other) == all_batches(whole)[3:]
+
+
 def test_endless_pass_skips_over_several_epochs(ten: SparkDatasetConverter) -> None:
     def make(order: str) -> Any:
         return ten.make_torch_dataloader(batch_size=5, num_epochs=None, seed=2, order=order)
