@@ -50,9 +50,9 @@ unexport PYTHONDONTWRITEBYTECODE
 	test-engine test-peers test-spark test-connect test-refusing test-lowest \
 	test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
-# Three jobs at a time, on two cores: an installation, or a test run, waits part of its time. The
-# longest begin first.
-side_by_side = $(MAKE) --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
+# longest begin first, so that no core is idle at the end.
+side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
