@@ -230,15 +230,20 @@ class Segment:
         If there is nothing to read, warn and return None. A finite pass may have no batches even
         from its beginning, if all of them are dropped.
         """
-        segment = self
-        while segment.is_over:
-            after = segment.position.beginning_of(segment.position.epoch + 1)
-            segment = segment.following() or replace(segment, start=after)
+        segment = self.remaining()
         num_samples, ends = segment.plan.num_samples, self.options.num_epochs is not None
         if segment.plan.num_batches() != 0 or (num_samples and ends):
             return segment
         warn_no_data(self.options.dataset.url, dropped=num_samples > 0)
         return None
+
+    def remaining(self) -> Segment:
+        """Return this segment or, if it is over, the segment of the next epoch or pass."""
+        segment = self
+        while segment.is_over:
+            after = segment.position.beginning_of(segment.position.epoch + 1)
+            segment = segment.following() or replace(segment, start=after)
+        return segment
 
     @property
     def is_over(self) -> bool:

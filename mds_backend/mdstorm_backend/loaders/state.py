@@ -18,7 +18,7 @@ from typing import Any
 from mdstorm_backend.base.checks import is_integer, warn_user
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.loaders.segment import Batching, plan_of
+from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.order import DEFAULT_SEED, Plan, Position, RefilledPlan
 from mdstorm_backend.order.lanes import Lanes
 
@@ -178,21 +178,19 @@ def skipped(
         )
     if not batches:
         return position
-    plan, left = plan_of(options, batching, position), batches
-    is_over = position.consumed > 0 and plan.num_batches() == 0
-    if is_over and plan.following() is None:  # the next pass begins with the next epoch
-        plan = plan_of(options, batching, position.beginning_of(position.epoch + 1))
-    while (offset := plan.offset_after(left)) is None:
-        count, following = plan.num_batches(), plan.following()
+    segment, left = Segment(options, batching, position).remaining(), batches
+    while (offset := segment.plan.offset_after(left)) is None:
+        count, following = segment.plan.num_batches(), segment.following()
         # An epoch in which all batches are dropped is followed by others like it.
-        if following is None or not (count or plan.start.consumed):
+        if following is None or not count:
             most = "" if count is None else f": at most {batches - left + count} remain"
             raise InvalidArgumentError(
                 f"skip_batches={batches} is beyond the end of the pass{most}. Pass a smaller "
                 "number, or begin the next epoch with set_epoch() instead"
             )
-        plan, left = following, left - (count or 0)
-    return read_state(write_state(options, batching, plan.position(offset)), options, batching)
+        segment, left = following, left - count
+    reached = segment.plan.position(offset)
+    return read_state(write_state(options, batching, reached), options, batching)
 
 
 def _checked_position(
