@@ -226,6 +226,12 @@ class EvenPlan(RowGroupPlan):
         """Number of each rank's rows in an epoch, rounded up to be the same on all ranks."""
         return max(ceil_div(self.num_samples, self.order.world_size), 1)
 
+    @property
+    def done(self) -> int:
+        """Number of rows of the pass that this rank has read when the plan begins."""
+        begin = self.begin
+        return (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
+
     def _is_over(self, epoch: int, row: int) -> bool:
         if self.num_epochs is None:
             return False
@@ -252,19 +258,17 @@ class EvenPlan(RowGroupPlan):
 
     def num_batches(self) -> int | None:
         """Return the number of batches, or None if the pass never ends."""
-        begin, found = self.begin, super().num_batches()
+        found = super().num_batches()
         if self.num_epochs is None or found == 0:
             return found
-        done = (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
-        return self.length() - done // self.batch_size
+        return self.length() - self.done // self.batch_size
 
     def offset_after(self, batches: int) -> int | None:
         """Return the offset after this many batches; None if the plan has fewer."""
-        count, begin, size = self.num_batches(), self.begin, self.batch_size
+        count, size = self.num_batches(), self.batch_size
         if count is not None and batches > count:
             return None
-        done = (begin.epoch - begin.pass_epoch) * self.rows_per_epoch + begin.row
-        row = (done // size + batches) * size
+        row = (self.done // size + batches) * size
         if self.num_epochs is not None:
             row = min(row, self.num_epochs * self.rows_per_epoch)
         return self.offset_of_row(row)

@@ -175,8 +175,7 @@ class EvenRefill(Refill):
 
     def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
         """Spread the rows of each group of windows over the group's batches."""
-        begin = self.plan.begin
-        done = (begin.epoch - begin.pass_epoch) * self.plan.rows_per_epoch + begin.row
+        done = self.plan.done
         planned: deque[_WindowGroup] = deque()
 
         def slices() -> Iterator[range]:
