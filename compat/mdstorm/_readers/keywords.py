@@ -296,10 +296,11 @@ def accepts(
             for name, type_ in get_type_hints(keywords).items()
         ]
         explicit = stated.replace(parameters=[*plain, *added])
+        known = explicit.parameters.keys() - {"self"}
 
         @wraps(function)
         def called(*arguments: _Arguments.args, **given: _Arguments.kwargs) -> _Result:
-            check_keywords(function.__name__, given, explicit.parameters.keys() - {"self"})
+            check_keywords(function.__name__, given, known)
             return function(*arguments, **given)
 
         called.__signature__ = explicit  # type: ignore[attr-defined]
