@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import pkgutil
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 def words(text: str) -> frozenset[str]:
@@ -101,8 +101,14 @@ PUBLIC: dict[str, frozenset[str]] = {
     }.items()
 }
 
+
+def data_file(name: str) -> Any:
+    """Return the content of a JSON file in this folder."""
+    return json.loads(pkgutil.get_data("mdstorm_migrate.petastorm", name) or b"")
+
+
 #: mdstorm's own data file, of which the one in this folder is a copy.
-DATA = json.loads(pkgutil.get_data("mdstorm_migrate.petastorm", "petastorm_names.json") or b"")
+DATA = data_file("petastorm_names.json")
 
 #: Names that a module imports only for its own use, but that people import from this module.
 HOMES: dict[str, dict[str, str]] = {

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-from mdstorm_migrate.petastorm.names import words
+from mdstorm_migrate.petastorm.names import data_file, words
 
 #: Keywords that mdstorm's functions accept, Petastorm's and its own, by function. The file is
 #: written by scripts/write_parameters.py. Programs construct only Petastorm's `Reader`.
@@ -16,12 +13,7 @@ ACCEPTED: dict[str, frozenset[str]] = {
         "shard_seed shuffle_row_drop_partitions shuffle_row_groups shuffle_rows transform_spec "
         "worker_class"
     ),
-    **{
-        function: frozenset(names)
-        for function, names in json.loads(
-            Path(__file__).with_name("parameters.json").read_text("utf-8")
-        ).items()
-    },
+    **{function: frozenset(names) for function, names in data_file("parameters.json").items()},
 }
 
 _OPTIONS = {"s3_config_kwargs": "pass storage_options= instead"}
