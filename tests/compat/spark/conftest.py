@@ -30,6 +30,13 @@ def ten(tmp_path: Path) -> SparkDatasetConverter:
     return converter_of(tmp_path / "ten", {"number": range(10)}, {"number": "long"}, tasks=2)
 
 
+@pytest.fixture(scope="session")
+def small_shards(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
+    """The numbers from 0 to 210 in shards of a few rows. Tests must not change it."""
+    directory = tmp_path_factory.mktemp("small_shards") / "mds"
+    return converter_of(directory, {"number": range(211)}, {"number": "long"}, shard_size=256)
+
+
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Two Parquet files and the marker file that Spark writes alongside them."""

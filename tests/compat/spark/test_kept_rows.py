@@ -3,7 +3,6 @@
 import pickle
 import random
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pandas as pd
 import pytest
 import tensorflow as tf
-from tests.compat.readers import batch_reader, row_reader, stop_readers, write_parquet
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.compat.spark.converters import IN_ORDER, Read, with_either
 from tests.mds_backend.loaders.chains import Chain
 
 from mdstorm import TransformSpec
@@ -30,23 +29,11 @@ def negate(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(number=-frame["number"])
 
 
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
-    directory = tmp_path_factory.mktemp("kept") / "mds"
-    return converter_of(directory, {"number": range(ROWS)}, {"number": "long"}, shard_size=256)
-
-
-@pytest.fixture(autouse=True)
-def stopped() -> Iterator[None]:
-    yield
-    stop_readers()
-
-
 @pytest.mark.parametrize(
     "seed", [*range(25), *(pytest.param(n, marks=pytest.mark.long) for n in range(25, 100))]
 )
 def test_random_worlds_read_each_transformed_row_once_per_epoch(
-    many: SparkDatasetConverter, seed: int
+    small_shards: SparkDatasetConverter, seed: int
 ) -> None:
     draw = random.Random(-seed)
     shuffles = draw.random() < 0.6
@@ -63,7 +50,7 @@ def test_random_worlds_read_each_transformed_row_once_per_epoch(
 
     def make(rank: int, ranks: int, batch_size: int) -> Any:
         world = {"cur_shard": rank, "shard_count": ranks}
-        return many.make_torch_dataloader(batch_size=batch_size, **world, **options)
+        return small_shards.make_torch_dataloader(batch_size=batch_size, **world, **options)
 
     chain = Chain(
         seed,
@@ -81,22 +68,24 @@ def test_random_worlds_read_each_transformed_row_once_per_epoch(
 
 @with_either
 def test_batches_are_those_of_the_same_loader_without_function(
-    many: SparkDatasetConverter, read: Read
+    small_shards: SparkDatasetConverter, read: Read
 ) -> None:
     arguments = {"batch_size": 8, "num_epochs": 2, "seed": 4}
-    plain = read(many, **arguments)
-    kept = read(many, transform_spec=TransformSpec(negate, keeps_rows=True), **arguments)
+    plain = read(small_shards, **arguments)
+    kept = read(small_shards, transform_spec=TransformSpec(negate, keeps_rows=True), **arguments)
     assert [[-n for n in batch["number"]] for batch in kept] == [b["number"] for b in plain]
 
 
-def test_job_on_four_ranks_continues_on_three_then_five(many: SparkDatasetConverter) -> None:
+def test_job_on_four_ranks_continues_on_three_then_five(
+    small_shards: SparkDatasetConverter,
+) -> None:
     spec = TransformSpec(negate, keeps_rows=True)
     seen: Counter[int] = Counter()
     state = None
     for ranks, taken in [(4, 4), (3, 3), (5, None)]:
         states, lengths = [], set()
         for rank in range(ranks):
-            loader = many.make_torch_dataloader(
+            loader = small_shards.make_torch_dataloader(
                 batch_size=7, num_epochs=1, cur_shard=rank, shard_count=ranks, transform_spec=spec
             )
             lengths.add(len(loader))
@@ -206,7 +195,7 @@ def test_text_instead_of_flag_raises_error() -> None:
 
 
 def test_function_of_the_engine_that_does_not_keep_rows_raises_error(
-    many: SparkDatasetConverter,
+    small_shards: SparkDatasetConverter,
 ) -> None:
     class Dropping:
         columns, keeps_rows = ("number",), True
@@ -214,7 +203,7 @@ def test_function_of_the_engine_that_does_not_keep_rows_raises_error(
         def __call__(self, batch: Any) -> Any:
             return {"number": batch["number"][1:]}
 
-    local = many.cache_dir_url.removeprefix("file://")
+    local = small_shards.cache_dir_url.removeprefix("file://")
     for order in ({"order": ExactOrder()}, {"batch_size": 4}):
         dataset = StreamingDataset(local=local, transform=Dropping(), **order)
         with pytest.raises(TransformError, match=r"keeps_rows=True returned \d+ rows for \d+"):

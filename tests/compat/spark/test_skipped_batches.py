@@ -3,7 +3,6 @@
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.compat.readers import batch_reader, row_reader, stop_readers, write_parquet
-from tests.compat.spark.converters import converter_of
+from tests.compat.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, StateMismatchError
@@ -23,18 +21,6 @@ from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 #: Keras is not used here.
 pytestmark = pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
 ROWS = 211
-
-
-@pytest.fixture(scope="module")
-def many(tmp_path_factory: pytest.TempPathFactory) -> SparkDatasetConverter:
-    directory = tmp_path_factory.mktemp("skipped") / "mds"
-    return converter_of(directory, {"number": range(ROWS)}, {"number": "long"}, shard_size=256)
-
-
-@pytest.fixture(autouse=True)
-def stopped() -> Iterator[None]:
-    yield
-    stop_readers()
 
 
 def drop_some(frame: pd.DataFrame) -> pd.DataFrame:
@@ -55,7 +41,7 @@ def all_batches(loader: Any) -> list[list[int]]:
     "seed", [*range(25), *(pytest.param(n, marks=pytest.mark.long) for n in range(25, 120))]
 )
 def test_random_worlds_begin_as_many_batches_later_on_every_rank(
-    many: SparkDatasetConverter, seed: int
+    small_shards: SparkDatasetConverter, seed: int
 ) -> None:
     draw = random.Random(-seed)
     framework = draw.choice(["torch", "tf", "workers"])
@@ -78,7 +64,7 @@ def test_random_worlds_begin_as_many_batches_later_on_every_rank(
 
     def make(rank: int, ranks: int, size: int) -> Any:
         if framework == "workers":
-            local = many.cache_dir_url.removeprefix("file://")
+            local = small_shards.cache_dir_url.removeprefix("file://")
             if options["order"] == "exact":
                 order = ExactOrder(options["seed"], shuffles, rank=rank, world_size=ranks)
                 dataset = StreamingDataset(local=local, order=order, num_epochs=2)
@@ -92,7 +78,11 @@ def test_random_worlds_begin_as_many_batches_later_on_every_rank(
                 dataset, batch_size=size, drop_last=drop_last, **(context if workers else {})
             )
         world = {"cur_shard": rank, "shard_count": ranks}
-        maker = many.make_tf_dataset if framework == "tf" else many.make_torch_dataloader
+        maker = (
+            small_shards.make_tf_dataset
+            if framework == "tf"
+            else small_shards.make_torch_dataloader
+        )
         return maker(batch_size=size, **world, **options)
 
     ranks, size = draw.randint(1, 4), draw.randint(2, 9)
@@ -125,9 +115,9 @@ def test_random_worlds_begin_as_many_batches_later_on_every_rank(
     assert len(set(left)) == 1
 
 
-def test_skipped_batches_are_the_only_rows_left_out(many: SparkDatasetConverter) -> None:
+def test_skipped_batches_are_the_only_rows_left_out(small_shards: SparkDatasetConverter) -> None:
     def make(rank: int) -> Any:
-        return many.make_torch_dataloader(
+        return small_shards.make_torch_dataloader(
             batch_size=4, num_epochs=1, seed=3, cur_shard=rank, shard_count=3
         )
 
@@ -148,9 +138,9 @@ def test_skipped_batches_are_the_only_rows_left_out(many: SparkDatasetConverter)
 @pytest.mark.parametrize("make", ["torch", "tf"])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(
-    many: SparkDatasetConverter, make: str, order: str
+    small_shards: SparkDatasetConverter, make: str, order: str
 ) -> None:
-    maker = many.make_tf_dataset if make == "tf" else many.make_torch_dataloader
+    maker = small_shards.make_tf_dataset if make == "tf" else small_shards.make_torch_dataloader
     arguments: dict[str, Any] = {"batch_size": 20, "num_epochs": 2, "order": order}
     first = maker(**arguments)
     for _ in islice(first, 2):
@@ -172,10 +162,10 @@ def test_skipping_beyond_the_end_of_the_pass_raises_error_before_any_batch(
 
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 def test_state_of_a_finished_pass_skips_batches_of_the_next_pass(
-    many: SparkDatasetConverter, order: str
+    small_shards: SparkDatasetConverter, order: str
 ) -> None:
     def make() -> Any:
-        return many.make_torch_dataloader(batch_size=20, num_epochs=1, seed=2, order=order)
+        return small_shards.make_torch_dataloader(batch_size=20, num_epochs=1, seed=2, order=order)
 
     first = make()
     all_batches(first)
@@ -245,12 +235,14 @@ def test_filters_make_batches_unknown_and_raise_error(ten: SparkDatasetConverter
         loader.load_state_dict(loader.state_dict(), skip_batches=1)
 
 
-def test_loader_whose_batches_pytorch_makes_raises_error(many: SparkDatasetConverter) -> None:
+def test_loader_whose_batches_pytorch_makes_raises_error(
+    small_shards: SparkDatasetConverter,
+) -> None:
     class Own(StreamingDataset):
         def __iter__(self) -> Any:
             yield from super().__iter__()
 
-    dataset = Own(local=many.cache_dir_url.removeprefix("file://"), batch_size=2)
+    dataset = Own(local=small_shards.cache_dir_url.removeprefix("file://"), batch_size=2)
     loader = StreamingDataLoader(dataset, batch_size=2)
     with pytest.raises(InvalidArgumentError, match="skip_batches=2 requires a loader"):
         loader.load_state_dict(dataset.state_dict(0, from_beginning=True), skip_batches=2)
