@@ -1,7 +1,7 @@
 """What every encoding keeps: each entry point returns its values, or an error naming the column.
 
-Each module of `tests/contract/encodings` has values of encodings. Those of a new encoding also have
-its class, as examples of a single class that the engine learns by registration.
+The values of the engine's encodings are in ``encodings/built_in.py``. Each other module of that
+folder has an example: values and the class of their encoding, which only these tests know.
 """
 
 from collections.abc import Callable, Iterator
