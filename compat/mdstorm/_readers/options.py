@@ -36,6 +36,7 @@ from mdstorm_backend.base import warn_user
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.format import Batch, Schema, holds_decimals
 from mdstorm_backend.loaders import (
+    Conditions,
     Epochs,
     Following,
     NullPolicy,
@@ -98,7 +99,7 @@ def reader_options(
     _check_read(schema, source.schema, [*(added["fill_nulls"] or ()), *masks])
     names = NullPolicy(schema, added["fill_nulls"], masks).columns
     with _naming_columns_left_out(source):
-        source, filters, filter_columns, selection = _filtered(arguments, source, schema, batched)
+        source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
     sizes = added["size"], masks, added["max_image_bytes"]
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
@@ -117,11 +118,11 @@ def reader_options(
     calls_functions = bool(filters) or function is not None
     in_processes = calls_functions and arguments.reader_pool_type == "process"
     if function is not None:
-        selection["transform"] = name_of(function)
+        conditions = replace(conditions, transform=name_of(function))
     options = ReaderOptions(
         source,
         order,
-        selection=selection,
+        conditions=conditions,
         columns=(*schema.names, *filter_columns),
         num_epochs=arguments.num_epochs,
         transform=Executor(filters, change, names, arguments.workers if in_processes else 0)
@@ -195,7 +196,7 @@ def _cut(
 
 def _filtered(
     arguments: ReaderArguments, source: SampleSource, schema: Schema, batched: bool
-) -> tuple[SampleSource, list[Transform], Sequence[str], dict[str, str]]:
+) -> tuple[SampleSource, list[Transform], Sequence[str], Conditions]:
     """Drop the shards that the selector, filters and predicate exclude.
 
     Returns
@@ -206,10 +207,10 @@ def _filtered(
         The conditions that still have to be evaluated on rows.
     filter_columns : sequence of str
         Columns that are read only to evaluate these conditions.
-    selection : dict of str to str
-        The filters and predicate as strings, to be saved in states.
+    conditions : Conditions
+        The filters and predicate, for states.
     """
-    selection: dict[str, str] = {}
+    conditions = Conditions()
     steps: list[Transform] = []
     filter_columns: list[str] = []
     stored = _stored(source)
@@ -219,7 +220,7 @@ def _filtered(
         filters = Filters.of(
             arguments.filters, source.schema, getattr(stored, "partition_columns", ())
         )
-        selection["filters"] = filters.described()
+        conditions = replace(conditions, filters=filters.described())
         rounded = [
             name
             for name in filters.fields
@@ -236,7 +237,7 @@ def _filtered(
             steps.append(RowFilter(filters, nulls))
     if arguments.predicate is not None:
         predicate = PredicateFilter(arguments.predicate, schema, batched)
-        selection["predicate"] = described_predicate(arguments.predicate)
+        conditions = replace(conditions, predicate=described_predicate(arguments.predicate))
         done = False
         if all(source.schema[name] == stored.schema[name] for name in predicate.fields):
             stored, done = shard_views.prune_by_predicate(stored, predicate)
@@ -244,7 +245,7 @@ def _filtered(
             steps.append(predicate)
     if isinstance(source, DecodedSource):
         stored = source.over(stored)
-    return stored, steps, filter_columns, selection
+    return stored, steps, filter_columns, conditions
 
 
 def _warn_of_whole_passes(_epochs: Epochs) -> None:

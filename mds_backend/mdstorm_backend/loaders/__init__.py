@@ -20,6 +20,7 @@ from mdstorm_backend.loaders.loader_statistics import Statistics
 from mdstorm_backend.loaders.nulls import NullPolicy, beyond_nanoseconds, null_error
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import (
+    Conditions,
     Following,
     ReaderOptions,
     at_beginning,
@@ -34,6 +35,7 @@ __all__ = [
     "MOST_UNUSED",
     "NOTHING",
     "Batching",
+    "Conditions",
     "Consumer",
     "Convert",
     "DatasetSettings",

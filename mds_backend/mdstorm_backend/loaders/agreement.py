@@ -29,6 +29,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,7 +40,6 @@ from mdstorm_backend.base.threads import in_own_thread
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.epochs import Epochs, Usage
 from mdstorm_backend.loaders.segment import Segment
-from mdstorm_backend.loaders.state import selection_of
 
 _logger = logging.getLogger(__name__)
 
@@ -298,12 +298,17 @@ def _first(store: Any, since: float, key: str, value: Any) -> Any:
 
 def _kind(segment: Segment) -> str:
     """Return a loader's kind as a string that does not depend on the rows in its dataset."""
-    options = segment.options
-    selection = {**selection_of(options), "columns": options.columns, "splits": options.splits}
-    settings = {key: value for key, value in selection["settings"].items() if key != "weights"}
-    kind = {"order": options.order.name, "shares": segment.plan.num_ranks, **selection, **settings}
-    for key in ("dataset", "settings", "num_epochs"):
-        kind.pop(key, None)
+    options, order = segment.options, segment.options.order
+    settings = order.settings(options.dataset.shard_sizes)
+    settings.pop("weights", None)
+    kind = {
+        "order": order.name,
+        "shares": segment.plan.num_ranks,
+        "columns": options.columns,
+        "splits": options.splits,
+        **asdict(options.conditions),
+        **settings,
+    }
     return json.dumps(kind, sort_keys=True)
 
 

@@ -54,6 +54,23 @@ def at_beginning() -> Following:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """What selects and changes the rows of a dataset, as JSON values; a state compares each field.
+
+    A field that an older state does not have counts as its default.
+
+    Attributes
+    ----------
+    filters, predicate, transform : str, optional
+        Descriptions of what was passed.
+    """
+
+    filters: str | None = None
+    predicate: str | None = None
+    transform: str | None = None
+
+
+@dataclass(frozen=True)
 class ReaderOptions:
     """How to read a dataset.
 
@@ -97,9 +114,8 @@ class ReaderOptions:
     on_pass : callable, optional
         Called in this process with a dataset's `Epochs` when a pass begins or its state is loaded.
         Must be picklable.
-    selection : mapping of str to str, optional
-        Descriptions of ``filters``, ``predicate`` and ``transform`` for states; by default the
-        class of the transform.
+    conditions : Conditions
+        What selects and changes the rows, for states.
     check_ranks : bool
         Whether to compare passes with the other ranks of a process group.
     splits : tuple of str
@@ -125,7 +141,7 @@ class ReaderOptions:
     predownload: int | None = None
     first: Callable[[], Following] = at_beginning
     on_pass: Callable[[Any], None] | None = None
-    selection: Mapping[str, str] | None = None
+    conditions: Conditions = Conditions()
     check_ranks: bool = True
     splits: tuple[str, ...] = ()
     logs_endless: bool = True

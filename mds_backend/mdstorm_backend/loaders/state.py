@@ -11,7 +11,7 @@ and a worker process of a plain ``DataLoader`` reads its own state.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import NoneType
 from typing import Any
 
@@ -25,9 +25,6 @@ from mdstorm_backend.order.lanes import Lanes
 #: Version of newly written states. Older versions counted or shuffled samples differently, so
 #: loading their states raises StateMismatchError.
 VERSION = 5
-
-#: State keys that describe how rows are selected and transformed.
-_SELECTION = ("filters", "predicate", "transform")
 
 #: Maximum number of canonical nodes in a state; a damaged state with more could exhaust memory,
 #: because each node gets at least one sample.
@@ -66,7 +63,7 @@ def write_state(options: ReaderOptions, batching: Batching, position: Position) 
         "finished": options.is_last_epoch(position) and position.is_end,
         "epoch_end": position.end,
         "lanes": [list(lanes) for lanes in position.lanes],
-        **selection_of(options),
+        **_compared(options),
     }
     if not plan_of(options, batching).numbers_samples:
         ours |= {"rank": order.world.rank, "row": position.row, "batch_size": batching.batch_size}
@@ -80,16 +77,13 @@ def write_state(options: ReaderOptions, batching: Batching, position: Position) 
     }
 
 
-def selection_of(options: ReaderOptions) -> dict[str, Any]:
+def _compared(options: ReaderOptions) -> dict[str, Any]:
     """Return the values that must be equal when a state is taken and when it is loaded."""
     found: dict[str, Any] = {
         "dataset": options.dataset.fingerprint,
         "settings": options.order.settings(options.dataset.shard_sizes),
+        **asdict(options.conditions),
     }
-    selection = options.selection
-    if selection is None and options.transform is not None and options.order.is_strict:
-        selection = {"transform": type(options.transform).__qualname__}
-    found |= {name: (selection or {}).get(name) for name in _SELECTION}
     if options.order.is_strict:
         found["columns"] = list(options.schema.names)
         found["num_epochs"] = options.num_epochs
@@ -121,7 +115,7 @@ def read_state(
     ours = _ours(state, options)
     epoch, consumed = number(state, "epoch", -1), number(state, "sample_in_epoch")
     if ours is not None:
-        _check_selection(state, ours, options, is_begun=consumed > 0 or of_worker)
+        _check_compared(state, ours, options, is_begun=consumed > 0 or of_worker)
     skip = 0 if ours is None or "skip" not in ours else number(ours, "skip")
     if epoch < 0:
         if consumed:
@@ -247,15 +241,16 @@ def _ours(state: Mapping[str, Any], options: ReaderOptions) -> Mapping[str, Any]
     return ours
 
 
-def _check_selection(
+def _check_compared(
     state: Mapping[str, Any], ours: Mapping[str, Any], options: ReaderOptions, *, is_begun: bool
 ) -> None:
-    here, order = selection_of(options), options.order
+    here, order = _compared(options), options.order
     if not (is_begun or order.is_strict):  # settings may change between epochs
         here = {"dataset": here["dataset"]}
-    if missing := [key for key in here if key not in ours and key not in _SELECTION]:
+    found = {**asdict(type(options.conditions)()), **ours}
+    if missing := [key for key in here if key not in found]:
         raise damaged(f"it has no {missing}")
-    there: dict[str, Any] = {key: ours.get(key) for key in here}
+    there: dict[str, Any] = {key: found[key] for key in here}
     for values in (here, there):
         settings = values.pop("settings", {})
         if not isinstance(settings, Mapping):

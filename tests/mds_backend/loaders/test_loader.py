@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from mdstorm_backend.format import Batch
 from mdstorm_backend.loaders import (
     MOST_UNUSED,
     Batching,
+    Conditions,
     Consumer,
     ItemCursor,
     Loader,
@@ -439,6 +440,31 @@ def test_loader_of_batches_refuses_state_within_a_batch(numbers: Dataset) -> Non
     splitting = replace(loader, splits=True)
     splitting.load_state_dict(within)
     assert splitting.state_dict() == within
+
+
+@dataclass(frozen=True)
+class Limited(Conditions):
+    """The conditions of a version with another argument."""
+
+    limit: int | None = None
+
+
+@in_either_order
+def test_states_compare_each_field_of_the_conditions(numbers: Dataset, order: str) -> None:
+    def loader(limit: int | None) -> Loader:
+        conditions = Limited(filters="number > 2", limit=limit)
+        return Loader(ReaderOptions(numbers, ORDERS[order], conditions=conditions), Batching(3))
+
+    first = loader(3)
+    next(read_by(first))
+    state = first.state_dict()
+    loader(3).load_state_dict(state)
+    with pytest.raises(StateMismatchError, match=r"\(limit: 3 there, 4 here\)"):
+        loader(4).load_state_dict(state)
+    del state["mdstorm"]["limit"]  # as if an older version had taken it
+    loader(None).load_state_dict(state)
+    with pytest.raises(StateMismatchError, match=r"\(limit: None there, 3 here\)"):
+        loader(3).load_state_dict(state)
 
 
 def row_groups(dataset: Dataset, rank: int) -> Loader:

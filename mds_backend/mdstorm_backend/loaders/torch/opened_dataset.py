@@ -124,14 +124,17 @@ class OpenedDataset:
         for stream, weight in zip(settings.streams, weights, strict=False):
             stream._mdstorm.derive(weight)
         options = loaders.ReaderOptions(self.dataset, self.order, **settings.read_options)
-        if not settings.decode:
+        if settings.decode:
+            images = ImageDecoder.of(
+                *(options.schema, settings.decode, settings.size, settings.null_masks),
+                settings.max_image_bytes,
+            )
+            transform = options.transform and images.before(options.transform)
+            options = replace(options, images=images, transform=transform)
+        if options.transform is None or not self.order.is_strict:
             return options
-        images = ImageDecoder.of(
-            *(options.schema, settings.decode, settings.size, settings.null_masks),
-            settings.max_image_bytes,
-        )
-        transform = options.transform and images.before(options.transform)
-        return replace(options, images=images, transform=transform)
+        conditions = loaders.Conditions(transform=type(options.transform).__qualname__)
+        return replace(options, conditions=conditions)
 
     @property
     def is_opened(self) -> bool:
