@@ -215,10 +215,19 @@ def test_nulls_are_filled_and_masked_or_the_value_is_refused(text: str, tmp_path
     wanted, encoding = column(masked), registry.parse_encoding(text)
     is_text = encoding.is_text and not encoding.is_number
     value = encoded(text)[2].decode() if is_text else VALUES[text][2]  # the stored text
-    if not refuses(lambda: read(url, fill_nulls={"v": value})):
+    if refuses(lambda: read(url, fill_nulls={"v": value})):
+        assert encoding.is_array or encoding.shape  # one number fills a null array
+    else:
         filled = column(read(url, fill_nulls={"v": value}))
         assert [filled[i] for i in others] == [wanted[i] for i in others]
         assert filled[NULL] == expected(text)[2]
+
+
+@pytest.mark.parametrize("value", ["no address", b"\x01"])
+def test_fill_value_that_encoding_cannot_hold_raises_error(value: Any, tmp_path: Path) -> None:
+    url = write_arrow("ipv4", tmp_path, NULL)
+    with pytest.raises(MDStormError, match=r"'v' of encoding 'ipv4', which cannot hold it"):
+        read(url, fill_nulls={"v": value})
 
 
 def test_value_with_wrong_size_for_its_encoding_raises_error(tmp_path: Path) -> None:

@@ -89,7 +89,8 @@ class NullPolicy:
             )
         self.schema = schema
         for name, value in self.fill.items():
-            _check_fill(schema[name], value)
+            self.fill[name] = stored = _stored(schema[name], value)
+            _check_fill(schema[name], stored)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -188,6 +189,27 @@ def _holds_texts(column: Column) -> bool:
     element = column.element_type
     is_text = pa.types.is_string(element) or pa.types.is_binary(element)
     return bool(is_text and pa.types.is_list(column.arrow_type))
+
+
+def _stored(column: Column, value: Any) -> Any:
+    """Return a fill value in the form in which nulls are filled: encoded if decoded afterwards.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the encoding has no such value.
+    """
+    is_encoded = column.is_late and pa.types.is_binary(column.arrow_type)
+    if not is_encoded or value is None:
+        return value
+    try:
+        return column.parsed_encoding.encoder()(value)
+    except Exception as error:  # encodings raise errors of any kind
+        raise errors.InvalidArgumentError(
+            f"fill_nulls gives {value!r} for column {column.name!r} of encoding "
+            f"{column.encoding!r}, which cannot hold it ({error}): pass a value that a writer "
+            "accepts, or its encoded bytes"
+        ) from error
 
 
 def _check_fill(column: Column, value: Any) -> None:
