@@ -23,7 +23,8 @@ from mdstorm_backend.read import Rows, SampleSource, Shard
 class ShardView(SampleDataset):
     """A `SampleSource` whose shards are pieces of another source's shards.
 
-    It can be pickled if the other source can.
+    Its `fingerprint`, which states compare, identifies the other source and the pieces. It can be
+    pickled if the other source can.
 
     Parameters
     ----------
@@ -31,8 +32,6 @@ class ShardView(SampleDataset):
         The other source.
     owners, starts, sizes : numpy.ndarray
         The shard number, first row within the shard, and number of rows for each piece.
-    division : str
-        A string that identifies how the other source was divided.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class ShardView(SampleDataset):
         owners: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
-        division: str,
     ) -> None:
         self.source = source
         self._owners = owners
@@ -51,8 +49,8 @@ class ShardView(SampleDataset):
         self.shard_sizes = tuple(sizes.tolist())
         per_row = source.nbytes / max(len(source), 1)  # estimated in proportion to rows
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
-        text = f"{source.fingerprint} {division}"
-        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        pieces = np.stack([owners, starts, sizes]).astype(np.int64)
+        self.fingerprint = _fingerprint(source, pieces.tobytes())
 
     @property
     def is_mapped(self) -> bool:
@@ -104,7 +102,9 @@ class SplitShards(ShardView):
         rows, cuts = sizes[owners], counts[owners]
         starts = -(-cut * rows // cuts)  # rounded up, as in Petastorm
         stops = np.minimum(-(-(cut + 1) * rows // cuts) + overlap, rows)
-        super().__init__(source, owners, starts, stops - starts, f"in {parts} with {overlap}")
+        super().__init__(source, owners, starts, stops - starts)
+        # This fingerprint and that of `RankShare` are in states of earlier versions.
+        self.fingerprint = _fingerprint(source, f"in {parts} with {overlap}".encode())
 
 
 class RankShare(ShardView):
@@ -137,8 +137,14 @@ class RankShare(ShardView):
         starts = first - bounds[owners]
         stops = starts + np.array([len(piece) for piece in pieces], np.int64)
         stops = np.minimum(stops + overlap, np.array(source.shard_sizes, np.int64)[owners])
+        super().__init__(source, owners, starts, stops - starts)
         rank = f"rank {order.rank} of {order.world_size} with {overlap}"
-        super().__init__(source, owners, starts, stops - starts, rank)
+        self.fingerprint = _fingerprint(source, rank.encode())
+
+
+def _fingerprint(source: SampleSource, pieces: bytes) -> str:
+    """Return the fingerprint of a view, given bytes that identify its pieces."""
+    return hashlib.sha256(f"{source.fingerprint} ".encode() + pieces).hexdigest()[:16]
 
 
 class _ShardPiece(Shard):

@@ -1,5 +1,6 @@
 """Rows that readers return from selections, pieces of shards and weighted sampling."""
 
+import hashlib
 import pickle
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from tests.compat.selection.parquet_files import column, write
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm._selection.shard_views import SplitShards
+from mdstorm._selection.shard_views import RankShare, ShardView, SplitShards
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
@@ -20,6 +21,7 @@ from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
+from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.read.shard import SampleSource
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only")
@@ -169,6 +171,25 @@ def test_shard_pieces_contain_each_row_once(source: SampleSource, parts: int) ->
     assert split.schema == source.schema
     assert split.is_mapped == source.is_mapped
     assert len({split.fingerprint, source.fingerprint, SplitShards(source, 3).fingerprint}) == 3
+
+
+def test_fingerprint_of_view_identifies_its_pieces(source: SampleSource) -> None:
+    def first(rows: int) -> str:
+        sizes = np.minimum(source.shard_sizes, rows)
+        return ShardView(source, np.arange(len(sizes)), 0 * sizes, sizes).fingerprint
+
+    assert first(3) == first(3)
+    assert len({source.fingerprint, first(3), first(4), first(30)}) == 4
+
+
+def test_fingerprints_of_views_are_those_in_states_of_version_5(source: SampleSource) -> None:
+    rank = RankShare(source, ExactOrder(rank=1, world_size=2), overlap=3)
+    for view, pieces in [
+        (SplitShards(source, 2, overlap=1), "in 2 with 1"),
+        (rank, "rank 1 of 2 with 3"),
+    ]:
+        text = f"{source.fingerprint} {pieces}"
+        assert view.fingerprint == hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def test_shard_piece_reads_its_own_rows_and_samples(source: SampleSource) -> None:
