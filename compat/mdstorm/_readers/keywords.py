@@ -3,6 +3,9 @@
 A keyword of mdstorm is declared once, as a key of a TypedDict whose type is ``Annotated`` with an
 `Argument`. Checks, signatures, docstrings and the error for unknown keywords come from these
 declarations, and ``scripts/write_parameters.py`` writes the names for `mdstorm_migrate`.
+
+A keyword takes effect in `mdstorm._readers.options`. If it chooses rows, states have to compare it:
+as a field of `Conditions`, or by the fingerprint of a `ShardView`.
 """
 
 from __future__ import annotations
