@@ -179,7 +179,10 @@ def _cut(
     order: ExactOrder | ElasticShare,
     overlap: int,
 ) -> tuple[SampleSource, ExactOrder | ElasticShare]:
-    """Return a view of the rows to read, and the order in which to read them."""
+    """Return a view of the rows to read, and the order in which to read them.
+
+    `_filtered` has already left out some shards of `source`, but no rows.
+    """
     if overlap and order.follows_world:
         raise UnsupportedArgumentError(
             'n-grams cannot be combined with cur_shard="auto": they may include rows of the next '
