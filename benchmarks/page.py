@@ -60,14 +60,13 @@ rect { fill: #0969da }
 _HEAD = """\
 # Benchmarks
 
-How fast mdstorm reads and writes, compared with Petastorm, MosaicML Streaming and libraries with
-other formats. `make benchmark` measures each library in its own process and environment, one after
-another, in several rounds. These figures are medians over the rounds of its last run.
+`make benchmark` measures each library in its own process and environment, in several rounds. These
+figures are medians over the rounds of its last run.
 
 {machine}
-The figures depend on the machine, and so do the ratios, though less. In an earlier run, with memory
-and processors up to twice as fast, mdstorm was 9.5 times as fast as `BatchedDataLoader` when
-shuffled, and 2.6 times as fast as MosaicML Streaming for JPEG images that Pillow decodes.
+Other machines give other ratios. In an earlier run, with memory and processors up to twice as
+fast, mdstorm was 9.5 times as fast as `BatchedDataLoader` when shuffled, and 2.6 times as fast as
+MosaicML Streaming for JPEG images that Pillow decodes.
 
 ![How many times faster mdstorm is](images/benchmarks.svg)
 """
@@ -80,9 +79,6 @@ _TABLES = """\
 
 {table}
 
-The lead over Petastorm's `BatchedDataLoader` is larger when other work shares the cores, and
-smaller with larger batches.
-
 ## Samples, against MosaicML Streaming
 
 Both libraries read the same files. mdstorm's loaders have no worker processes. MosaicML Streaming's
@@ -93,16 +89,11 @@ two threads in mdstorm.
 
 ## Against libraries with other formats
 
-Rows per second of CPU time, summed over all threads and processes, because some libraries use
-threads and others use processes. CPU time also depends less on other programs on the machine than
-wall-clock time does. Ray's background processes are included. The best figure in each row is bold.
-{behind} All libraries read the same rows from
-local files, without PyTorch worker processes, and decode images with the decoder given in the
-row. mdstorm decodes in as many threads as there are cores, which takes more CPU time than one
-thread, but less wall-clock time.
-At the end of this run, the machine's 15-minute load average was {load:.1f}, including the
-run itself. Small differences are noise: the ratios for each round are in
-`benchmarks/results_peers.json`.
+Rows per second of CPU time, summed over all threads and processes. The best figure in each row is
+bold. {behind} All libraries read the same rows from local files, without PyTorch worker processes,
+and decode images with the decoder given in the row; mdstorm decodes in as many threads as there are
+cores, which takes more CPU time than one thread. At the end of this run, the machine's 15-minute
+load average was {load:.1f}, including the run itself: small differences are noise.
 `python benchmarks/run_peers.py` repeats only this table.
 
 {peers}
