@@ -17,7 +17,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch.distributed as dist
-from tests.mds_backend.loaders.loaders import Filter, Launch, rows, taken
+from tests.mds_backend.loaders.loaders import Filter, Launch, Same, rows, taken
 from tests.mds_backend.small_datasets import write_numbers
 from tests.programs import free_port, without_session
 from tests.simulated_ranks import SimulatedRanks, Token
@@ -457,6 +457,14 @@ def test_split_that_only_rank_0_reads_is_not_compared_with_other_splits(
     def read(loader: Any, rank: int) -> None:
         for split in ("train",) if rank else ("val", "train"):
             rows(pair.loader(local=str(tmp_path), split=split))
+
+    assert pair.warned(read) == []
+
+
+def test_loader_with_transform_on_rank_0_is_not_compared_with_loaders_without(pair: World) -> None:
+    def read(loader: Any, rank: int) -> None:
+        for transform in (None,) if rank else (Same(), None):
+            rows(pair.loader(ExactOrder(), 7 if transform else BATCH, transform=transform))
 
     assert pair.warned(read) == []
 
