@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from mdstorm_backend.datasets.chosen_rows import check_rows, choose_rows
 from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, describe_place, open_dataset
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
-__all__ = ["Dataset", "SampleDataset", "describe_dataset", "describe_place", "open_dataset"]
+__all__ = [
+    "Dataset",
+    "SampleDataset",
+    "check_rows",
+    "choose_rows",
+    "describe_dataset",
+    "describe_place",
+    "open_dataset",
+]

@@ -17,9 +17,10 @@ from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm_backend.format import Schema
-from mdstorm_backend.order import ExactOrder, ExactPlan, find_world
+from mdstorm_backend.order import Chunk, ExactOrder, ExactPlan, find_world
 from mdstorm_backend.read import (
     OpenShards,
+    SampleSource,
     Shard,
     Stack,
     StackOption,
@@ -29,6 +30,7 @@ from mdstorm_backend.read import (
     output_name,
 )
 from mdstorm_backend.read.batch_formats import formatter, to_table
+from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.reader import Reader
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class SampleDataset(Described, ABC):
         Uncompressed bytes of each shard.
     bytes_ahead : int
         Bytes of shards to open ahead of use; 0 unless opening a shard may wait for the network.
+    chosen : str or None
+        Identifies the rows, if only some rows of `all_rows` were chosen.
     """
 
     url: str
@@ -72,7 +76,13 @@ class SampleDataset(Described, ABC):
     shard_sizes: tuple[int, ...]
     shard_bytes: tuple[int, ...]
     bytes_ahead: int = 0
+    chosen: str | None = None
     _open_shards: OpenShards[Any]
+
+    @property
+    def all_rows(self) -> SampleSource:
+        """The dataset with all of its rows."""
+        return self
 
     @property
     @abstractmethod
@@ -86,6 +96,12 @@ class SampleDataset(Described, ABC):
     def begin_shard(self, number: int) -> Shard:
         """Open shard `number`, which may still be downloading."""
         return self.shard(number)
+
+    def located(
+        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+    ) -> Located:
+        """Find the shards and rows of samples; see `Located` for the arguments."""
+        return Located(chunk, self.bounds, kept, is_first=is_first)
 
     def find_open(self, number: int) -> Shard | None:
         """Return shard `number` if it is open, else None."""

@@ -298,6 +298,7 @@ def _shape_in(source: SampleSource, column: Column) -> tuple[int, ...] | None:
     column : Column
         A column of arrays.
     """
+    source = source.all_rows
     for number, size in enumerate(source.shard_sizes):
         rows = np.arange(size)
         values = source.shard(number).read(rows, [column.name], exact_nulls=True)[column.name]

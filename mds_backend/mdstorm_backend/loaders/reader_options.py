@@ -63,11 +63,14 @@ class Conditions:
     ----------
     filters, predicate, transform : str, optional
         Descriptions of what was passed.
+    rows : str, optional
+        A hash of the numbers of the chosen rows.
     """
 
     filters: str | None = None
     predicate: str | None = None
     transform: str | None = None
+    rows: str | None = None
 
 
 @dataclass(frozen=True)

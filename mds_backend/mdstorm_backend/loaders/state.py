@@ -246,7 +246,7 @@ def _check_compared(
 ) -> None:
     here, order = _compared(options), options.order
     if not (is_begun or order.is_strict):  # settings may change between epochs
-        here = {"dataset": here["dataset"]}
+        here = {key: here[key] for key in ("dataset", "rows")}
     found = {**asdict(type(options.conditions)()), **ours}
     if missing := [key for key in here if key not in found]:
         raise damaged(f"it has no {missing}")
@@ -448,7 +448,9 @@ def check_equal(there: Mapping[str, Any], here: Mapping[str, Any], url: str) -> 
     ]
     if wrong:
         remedy = "Create a loader with the same arguments over the same dataset"
-        if there.get("dataset") != here.get("dataset"):
+        if there.get("rows") != here.get("rows"):
+            remedy += ", and pass the same rows= and where="
+        elif there.get("dataset") != here.get("dataset"):
             remedy += (
                 ". A converter that has converted the data again has created a different dataset: "
                 "pass the same cache_key= to make_spark_converter in each process, so that all "

@@ -116,6 +116,8 @@ class Located:
     ----------
     shard_numbers : list of int
         The shards that hold the samples, ascending.
+    numbered : Chunk
+        The samples by their numbers in the dataset, if that has only chosen rows of what is stored.
     shards : sequence of Shard or Future
         Those shards, open or being opened; must be set before samples are selected.
     take : callable
@@ -130,7 +132,7 @@ class Located:
         *,
         is_first: bool = False,
     ) -> None:
-        self.chunk = chunk
+        self.chunk = self.numbered = chunk
         self.kept = kept
         self.shards: Sequence[Shard | Future[Any]] = ()
         self.take: Callable[[Future[Any]], Any] = Future.result
@@ -151,11 +153,20 @@ class Located:
 
     def numbers(self) -> list[int]:
         """Return the sample numbers in the dataset."""
-        if isinstance(self.chunk, range):
-            return list(self.chunk)
-        assert self._found is not None
-        numbers: list[int] = self._found.numbers.tolist()
+        if isinstance(self.numbered, range):
+            return list(self.numbered)
+        found = self.numbered
+        if isinstance(found, RowsOnDemand):
+            assert self._found is not None
+            found = self._found.numbers
+        numbers: list[int] = found.tolist()
         return numbers
+
+    def owners(self) -> npt.NDArray[np.int64]:
+        """Return the number of each sample's shard."""
+        assert self._found is not None
+        owners: npt.NDArray[np.int64] = self._found.shards[self._found.owners]
+        return owners
 
     @cached_property
     def opened(self) -> list[Shard]:

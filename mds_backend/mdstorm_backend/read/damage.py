@@ -61,8 +61,8 @@ class Damage:
         Batches keep their positions, with fewer rows or none, so that all ranks have the same
         number of batches.
         """
-        numbers, bounds = np.array(block.numbers(), np.int64), self._dataset.bounds
-        owners = np.searchsorted(bounds, numbers, side="right") - 1
+        numbers = np.array(block.numbers(), np.int64)
+        owners = self._dataset.located(numbers).owners()
         is_sound = np.ones(len(numbers), np.bool_)
         for owner in np.unique(owners).tolist():
             places = np.flatnonzero(owners == owner)
@@ -94,7 +94,7 @@ class Damage:
         return np.ones(len(samples), np.bool_)
 
     def _located(self, samples: npt.NDArray[np.int64]) -> Located:
-        located = Located(samples, self._dataset.bounds)
+        located = self._dataset.located(samples)
         shards: list[Shard] = [self._dataset.shard(number) for number in located.shard_numbers]
         located.shards = shards
         return located

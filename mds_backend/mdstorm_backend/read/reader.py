@@ -189,8 +189,8 @@ class Reader:
 
             def transformed(slices: Iterable[range]) -> Iterator[MemoryShard]:
                 """Read and transform slices ahead of use."""
-                bounds = self.dataset.bounds
-                blocks = (Block([len(one)], [], [Located(one, bounds)]) for one in slices)
+                located = self.dataset.located
+                blocks = (Block([len(one)], [], [located(one)]) for one in slices)
                 # Shards of cached slices need not be opened.
                 opened = blocks if refill.keep is not None else self._opened(blocks, openers)
                 return readers.map(
@@ -205,7 +205,7 @@ class Reader:
     def _transformed(self, block: Block, keep: Keep | None) -> MemoryShard:
         """Read and transform one slice of a shard, unless a cache has the result."""
         (part,) = block.parts
-        assert isinstance(part.chunk, range)
+        assert isinstance(part.numbered, range)
 
         def make() -> Batch:
             if not part.shards:
@@ -213,7 +213,7 @@ class Reader:
             read, leave_out = self._gathered_and_transformed, self._damage.leave_out
             return self._without_damage(block, read, leave_out).batch
 
-        name = f"{part.chunk.start}+{len(part)}"
+        name = f"{part.numbered.start}+{len(part)}"
         return MemoryShard(make() if keep is None else keep(name, make))
 
     def _joined(self, block: Block) -> Block:
@@ -241,7 +241,7 @@ class Reader:
         This makes the first block ready soon.
         """
         most = batches_per_block(self.dataset, self.block_rows, self.batch_size)
-        bounds, batches, is_first = self.dataset.bounds, first, True
+        dataset, batches, is_first = self.dataset, first, True
         left: Chunk = range(0)
         kept: Opened | None = None
 
@@ -254,7 +254,7 @@ class Reader:
                     kept = {} if isinstance(left, RowsOnDemand) else None
                 taken, left = left[:count], left[count:]
                 count -= len(taken)
-                yield Located(taken, bounds, kept, is_first=is_first)
+                yield dataset.located(taken, kept, is_first=is_first)
 
         while sizes := list(islice(samples.sizes, min(batches, most) if self._keeps_rows else 1)):
             offsets = list(islice(samples.offsets, len(sizes)))

@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 import numpy as np
@@ -16,6 +16,10 @@ import numpy.typing as npt
 from mdstorm_backend.base import warn_user
 from mdstorm_backend.format import Batch, Schema, num_rows, take_values
 from mdstorm_backend.storage import Arrival
+
+if TYPE_CHECKING:
+    from mdstorm_backend.order import Chunk
+    from mdstorm_backend.read.block import Located, Opened
 
 #: Sample numbers within a shard: ascending, without duplicates.
 Rows = npt.NDArray[np.int64]
@@ -131,6 +135,19 @@ class SampleSource(Protocol):
 
     def release(self) -> None:
         """Release shards that are kept open; they are opened again when needed."""
+
+    @property
+    def all_rows(self) -> SampleSource:
+        """The dataset with all of its rows: another one if this one consists of chosen rows."""
+
+    @property
+    def chosen(self) -> str | None:
+        """Identifies the chosen rows; None if this is the whole dataset."""
+
+    def located(
+        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+    ) -> Located:
+        """Find the shards and rows of samples; see `Located` for the arguments."""
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the shard that holds sample `i`, and the sample's row there."""

@@ -127,8 +127,8 @@ class DatasetInfo:
 
     @fact
     def num_samples(self) -> int:
-        """Number of samples in all streams, each counted once."""
-        return len(self._mdstorm.dataset)
+        """Number of samples in all streams, each counted once, or of chosen rows."""
+        return len(self._mdstorm.options.dataset)
 
     @fact
     def num_streams(self) -> int:

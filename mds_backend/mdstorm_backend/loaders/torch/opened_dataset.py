@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from math import inf, lcm
 from multiprocessing import context, parent_process
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from torch.utils.data import get_worker_info
 
 from mdstorm_backend import loaders
 from mdstorm_backend.base import cached_property
-from mdstorm_backend.datasets import Dataset, describe_place, open_streams
+from mdstorm_backend.datasets import Dataset, choose_rows, describe_place, open_streams
 from mdstorm_backend.display import Description
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare, StreamShape
 from mdstorm_backend.errors import StateMismatchError
@@ -79,9 +80,9 @@ class OpenedDataset:
         """Return a description of the dataset, opening at most a local index."""
         opened, order = self.__dict__.get("dataset"), self.order
         if opened is not None:
-            found, size = loaders.describe_data(opened, full=full), len(opened)
             options = self.__dict__.get("options")
-            shown = options.shown if options else ()
+            opened, shown = (options.dataset, options.shown) if options else (opened, ())
+            found, size = loaders.describe_data(opened, full=full), len(opened)
             return loaders.in_order(found, order, size, shown, is_output=self.is_output)
         places = ", ".join(
             f"{stream.remote or stream._mdstorm.own('local')}" for stream in self.settings.streams
@@ -111,7 +112,9 @@ class OpenedDataset:
         """The data, opened on first use."""
         return self.parts[0] if len(self.parts) == 1 else open_streams.JoinedDataset(self.parts)
 
-    def _stream_shapes(self) -> tuple[StreamShape, ...]:
+    def _stream_shapes(self, dataset: SampleSource) -> tuple[StreamShape, ...]:
+        if dataset.chosen is not None:
+            return (StreamShape(dataset.shard_sizes),)
         pairs = zip(self.settings.streams, self.parts, strict=True)
         return tuple(stream._mdstorm.shape(*part.shard_sizes) for stream, part in pairs)
 
@@ -119,11 +122,12 @@ class OpenedDataset:
     def options(self) -> loaders.ReaderOptions:
         """The options for reading the data."""
         settings = self.settings
-        self.order, weights = self.order.of_streams(self._stream_shapes)
+        dataset = choose_rows(self.dataset, settings.rows, is_shuffled=self.order.uses_seed)
+        self.order, weights = self.order.of_streams(partial(self._stream_shapes, dataset))
         # `weights` is empty if the order already has its streams, or does not need any.
         for stream, weight in zip(settings.streams, weights, strict=False):
             stream._mdstorm.derive(weight)
-        options = loaders.ReaderOptions(self.dataset, self.order, **settings.read_options)
+        options = loaders.ReaderOptions(dataset, self.order, **settings.read_options)
         if settings.decode:
             images = ImageDecoder.of(
                 *(options.schema, settings.decode, settings.size, settings.null_masks),
@@ -131,9 +135,9 @@ class OpenedDataset:
             )
             transform = options.transform and images.before(options.transform)
             options = replace(options, images=images, transform=transform)
-        if options.transform is None or not self.order.is_strict:
-            return options
-        conditions = loaders.Conditions(transform=type(options.transform).__qualname__)
+        is_compared = options.transform is not None and self.order.is_strict
+        transformed = type(options.transform).__qualname__ if is_compared else None
+        conditions = loaders.Conditions(transform=transformed, rows=dataset.chosen)
         return replace(options, conditions=conditions)
 
     @property

@@ -36,7 +36,7 @@ from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
 from mdstorm_backend.order import Plan, Position
-from mdstorm_backend.read import Block, block, column_to_numpy, decoded_images, gather_rows
+from mdstorm_backend.read import Block, column_to_numpy, decoded_images, gather_rows
 
 #: Number of samples that ``DataLoader`` workers read at a time if no batch size is given.
 SAMPLES_AT_A_TIME = 1024
@@ -71,7 +71,7 @@ class SampleMaker:
     @cached_property
     def is_row(self) -> bool:
         """Whether all columns are numeric, so that cutting samples from whole columns is faster."""
-        dataset = self._dataset
+        dataset = self._dataset.all_rows
         parts = dataset.parts if isinstance(dataset, open_streams.JoinedDataset) else [dataset]
         return self.decodes and all(
             isinstance(part, Dataset)
@@ -88,7 +88,7 @@ class SampleMaker:
                 sample[name] = finish(sample[name])
             return sample
         shard, _ = self._dataset.locate(number)
-        located = block.Located(range(number, number + 1), self._dataset.bounds)
+        located = self._dataset.located(range(number, number + 1))
         located.shards = [self._dataset.shard(shard)]
         batch = self._gather([located])
         if not self._options.nulls.is_trivial:

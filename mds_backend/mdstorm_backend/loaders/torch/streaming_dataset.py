@@ -115,6 +115,10 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         Rank and number of ranks that read different rows, if some processes read the same rows, as
         in tensor-parallel training: a pair, a ``DeviceMesh`` with one dimension, or a mesh with the
         name of its data-parallel dimension. By default, the world is found when a pass begins.
+    rows : sequence of int, slice or boolean array, optional
+        The rows to read, numbered from 0 over all streams; an epoch consists of exactly these rows.
+        Numbers may be repeated. Without shuffling, the rows keep their order. Samples are then
+        numbered among these rows.
 
     Attributes
     ----------
@@ -187,6 +191,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         prefetch: int = 4,
         storage_options: dict[str, Any] | None = None,
         world: Any = None,
+        rows: Any = None,
     ) -> None:
         super().__init__()
         given = dict(locals())  # all arguments, including the fields of `DatasetSettings`

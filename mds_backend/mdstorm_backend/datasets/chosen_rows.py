@@ -1,0 +1,229 @@
+"""Chosen rows: a dataset whose samples are some rows of another one, as `rows` states them.
+
+Orders, states and loaders count the chosen rows, and need to know nothing else. Only `located`
+turns their numbers into those of stored rows, just before shards are found. If the rows ascend, a
+shard of `ChosenRows` has those that the stored shard has, so that shuffling by shard and in windows
+reads few shards at a time. Otherwise the rows are in the order in which they were given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.datasets.dataset import describe_dataset
+from mdstorm_backend.datasets.sample_dataset import SampleDataset
+from mdstorm_backend.display import Description
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
+from mdstorm_backend.order import Chunk
+from mdstorm_backend.order.plan import RowsOnDemand
+from mdstorm_backend.read import SampleSource, Shard
+from mdstorm_backend.read.block import Located, Opened
+
+Numbers = range | npt.NDArray[np.int64]
+#: Rows that are hashed at a time.
+_HASHED = 1 << 20
+
+
+def choose_rows(dataset: SampleSource, rows: Any, *, is_shuffled: bool) -> SampleSource:
+    """Return a dataset that consists of some rows of `dataset`, or `dataset` if `rows` is None.
+
+    Parameters
+    ----------
+    dataset : SampleSource
+        The dataset.
+    rows : sequence of int, slice, boolean array or None
+        Numbers of rows in any order, also repeatedly; a slice; or one boolean for each row.
+    is_shuffled : bool
+        Whether the order of the rows has no meaning, so that they are sorted.
+
+    Raises
+    ------
+    ArgumentTypeError, InvalidArgumentError
+        If `rows` has another type, does not match the dataset, or chooses nothing.
+    """
+    if rows is None:
+        return dataset
+    numbers = _numbers(check_rows("rows", rows), len(dataset), dataset.url)
+    chosen = numbers_hash(numbers)
+    if is_shuffled and not is_ascending(numbers):
+        numbers = as_range(np.sort(np.asarray(numbers)))
+    return ChosenRows(dataset, numbers, chosen)
+
+
+def check_rows(name: str, rows: Any) -> Any:
+    """Return chosen rows as None, a slice, a range or an array of integers or booleans.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If they are something else.
+    """
+    if rows is None or isinstance(rows, (slice, range)):
+        return rows
+    array = np.asarray(rows)
+    if array.ndim != 1 or (array.dtype.kind not in "iub" and array.size):
+        raise ArgumentTypeError(
+            f"{name} must be numbers of rows, a slice or a boolean array with one value for each "
+            f"row, found {rows!r}"
+        )
+    return array
+
+
+def _numbers(rows: Any, count: int, url: str) -> Numbers:
+    """Return the numbers of the chosen rows among `count` rows, as a range if possible."""
+    if isinstance(rows, np.ndarray) and rows.dtype == np.bool_:
+        if len(rows) != count:
+            raise InvalidArgumentError(
+                f"rows has {len(rows)} values, but {url} has {count} rows: pass one boolean for "
+                "each row, or numbers of rows"
+            )
+        rows = np.flatnonzero(rows)
+    found: Numbers = range(count)[rows] if isinstance(rows, slice) else rows
+    if isinstance(found, np.ndarray):
+        found = as_range(found.astype(np.int64))
+    if not len(found):
+        raise InvalidArgumentError(
+            f"rows={rows!r} chooses no rows of {url}, which has {count}: choose at least one"
+        )
+    ends = (found[0], found[-1]) if isinstance(found, range) else (found.min(), found.max())
+    if wrong := [row for row in ends if not 0 <= row < count]:
+        raise InvalidArgumentError(
+            f"rows has row {wrong[0]}, but the {count} rows of {url} are numbered from 0 to "
+            f"{count - 1}: leave it out"
+        )
+    return found
+
+
+def as_range(numbers: npt.NDArray[np.int64]) -> Numbers:
+    """Return evenly spaced numbers as a range, and others unchanged."""
+    if len(numbers) < 2:
+        return range(int(numbers[0]), int(numbers[0]) + 1) if len(numbers) else range(0)
+    step = int(numbers[1] - numbers[0])
+    if step and bool((np.diff(numbers) == step).all()):
+        return range(int(numbers[0]), int(numbers[-1]) + step, step)
+    return numbers
+
+
+def is_ascending(numbers: Numbers) -> bool:
+    """Whether numbers are sorted; some may be repeated."""
+    if isinstance(numbers, range):
+        return numbers.step > 0 or len(numbers) == 1
+    return bool((numbers[1:] >= numbers[:-1]).all())
+
+
+def numbers_hash(numbers: Numbers) -> str:
+    """Return a hash of the numbers and their order, for states."""
+    if isinstance(numbers, range):
+        step = numbers.step if len(numbers) > 1 else 1
+        text = f"{numbers.start} {step} {len(numbers)}".encode()
+    else:
+        text = numbers.astype("<i8").tobytes()
+    return hashlib.sha256(text).hexdigest()[:16]
+
+
+class ChosenRows(SampleDataset):
+    """A dataset that consists of some rows of another dataset, in a given order.
+
+    Parameters
+    ----------
+    whole : SampleSource
+        The other dataset. `shard`, `begin_shard` and `find_open` take its shards' numbers.
+    rows : range or numpy.ndarray
+        Numbers of the rows, int64, each of them in the dataset.
+    chosen : str
+        Identifies the rows.
+    """
+
+    def __init__(self, whole: SampleSource, rows: Numbers, chosen: str) -> None:
+        self._all_rows, self.rows, self.chosen = whole, rows, chosen
+        self.url, self.schema, self.bytes_ahead = whole.url, whole.schema, whole.bytes_ahead
+        sizes = _sizes(rows, whole)
+        self.shard_sizes = tuple(sizes.tolist())
+        per_row = whole.nbytes / len(whole)
+        self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
+        text = f"{whole.fingerprint} {chosen}"
+        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def _mdstorm_description(self, *, full: bool) -> Description:
+        further = [("chosen from", f"{len(self.all_rows):,} rows")]
+        return describe_dataset(self, self.schema if full else None, further=further)
+
+    @property
+    def all_rows(self) -> SampleSource:
+        """The dataset with all of its rows."""
+        return self._all_rows
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard only maps a file."""
+        return self.all_rows.is_mapped
+
+    def located(
+        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+    ) -> Located:
+        """Find the stored rows of samples."""
+        numbers = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
+        found = Located(self._stored(numbers), self.all_rows.bounds, kept, is_first=is_first)
+        found.numbered = numbers
+        return found
+
+    def _stored(self, numbers: Numbers) -> Numbers:
+        """Return the numbers of the rows in the whole dataset."""
+        rows = self.rows
+        if not isinstance(rows, range):
+            return (
+                rows[numbers.start : numbers.stop] if isinstance(numbers, range) else rows[numbers]
+            )
+        if not isinstance(numbers, range):
+            return rows.start + rows.step * numbers
+        found = rows[numbers.start : numbers.stop]
+        return found if found.step == 1 else np.arange(found.start, found.stop, found.step)
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the stored shard that holds sample `i`, and its row there."""
+        return self.all_rows.locate(self._row(i))
+
+    def sample(self, i: int, columns: Any = None) -> dict[str, Any]:
+        """Return sample `i`."""
+        return self.all_rows.sample(self._row(i), columns)
+
+    def _row(self, i: int) -> int:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"sample {i} of {len(self)} chosen ones in {self.url}")
+        return int(self.rows[i])
+
+    def select(self, columns: Any) -> tuple[str, ...]:
+        """Return the names of the columns to read."""
+        return self.all_rows.select(columns)
+
+    def shard(self, number: int) -> Shard:
+        """Open a stored shard."""
+        return self.all_rows.shard(number)
+
+    def begin_shard(self, number: int) -> Shard:
+        """Open a stored shard, which may still be downloading."""
+        return self.all_rows.begin_shard(number)
+
+    def find_open(self, number: int) -> Shard | None:
+        """Return a stored shard if it is open."""
+        return self.all_rows.find_open(number)
+
+    def release(self) -> None:
+        """Close shards that are kept open."""
+        self.all_rows.release()
+
+
+def _sizes(rows: Numbers, dataset: SampleSource) -> npt.NDArray[np.int64]:
+    """Return the number of rows in each stored shard or, of others, in parts of a shard's size."""
+    count = len(rows)
+    if not is_ascending(rows):
+        begins = np.arange(0, count, max(dataset.shard_sizes))
+    elif isinstance(rows, range):
+        begins = np.clip(-(-(dataset.bounds[:-1] - rows.start) // rows.step), 0, count)
+    else:
+        begins = np.searchsorted(rows, dataset.bounds[:-1])
+    return np.diff(np.append(begins, count))
