@@ -315,6 +315,7 @@ def _open_reader(source: str, passed: dict[str, Any], *, batched: bool) -> Reade
 
 
 def _check_ngram(ngram: NGram, arguments: ReaderArguments, batched: bool) -> None:
+    arguments.check_no_chosen_rows("an NGram")
     if batched:
         raise errors.UnsupportedArgumentError(
             "ngrams are not supported by ArrowReaderWorker: n-grams consist of rows, use "

@@ -125,6 +125,9 @@ class ReaderArguments:
         )
         self._check_classes()
         self._check_share()
+        for name in ("predicate", "rowgroup_selector", "filters"):
+            if getattr(self, name) is not None:
+                self.check_no_chosen_rows(f"{name}=")
         _ = self.as_of, self.cache  # reading these properties checks their arguments
 
     def _check_classes(self) -> None:
@@ -165,6 +168,15 @@ class ReaderArguments:
                 f"0 <= cur_shard < shard_count: found cur_shard={rank!r} and "
                 f"shard_count={count!r}. Pass both, or cur_shard='auto' for the launcher's values"
             )
+
+    def check_no_chosen_rows(self, other: str) -> None:
+        """Raise UnsupportedArgumentError if rows are chosen, since `other` may leave some out."""
+        for name in ("rows", "where"):
+            if self.added.get(name) is not None:
+                raise UnsupportedArgumentError(
+                    f"{name}= states the rows of an epoch, and {other} could leave some of them "
+                    "out: put all conditions into where=, or leave out one of the arguments"
+                )
 
     def _take_world(self, given: Any) -> None:
         """Convert the argument `world` to shard arguments: its rank and size."""

@@ -18,11 +18,14 @@ from inspect import Parameter, cleandoc, signature
 from textwrap import indent
 from typing import Annotated, Any, Literal, ParamSpec, TypedDict, TypeVar, get_args, get_type_hints
 
+import numpy.typing as npt
+
 from mdstorm.errors import ArgumentTypeError
 from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
+from mdstorm_backend.datasets import check_rows
 from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals, check_float_dtype
 from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size
 
@@ -174,6 +177,18 @@ class AddedKeywords(TypedDict, total=False):
             Rank and number of ranks, instead of `cur_shard` and `shard_count`. For a mesh, they are
             those along its dimension for data.
             """,
+        ),
+    ]
+    rows: Annotated[
+        Sequence[int] | slice | npt.NDArray[Any] | None,
+        Argument(
+            None,
+            """sequence of int, slice or boolean array, optional
+            Numbers of the rows to read, from 0 in stored order: an epoch consists of exactly these
+            rows, which are shared, shuffled and resumed like a whole dataset. Numbers may be
+            repeated. Without shuffling, the rows keep their order.
+            """,
+            check_rows,
         ),
     ]
 

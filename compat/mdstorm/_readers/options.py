@@ -33,6 +33,7 @@ from mdstorm.errors import (
 from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
+from mdstorm_backend.datasets import choose_rows
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.format import Batch, Schema, holds_decimals
 from mdstorm_backend.loaders import (
@@ -101,6 +102,7 @@ def reader_options(
     with _naming_columns_left_out(source):
         source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
+    source = choose_rows(source, added["rows"], is_shuffled=order.uses_seed)
     sizes = added["size"], masks, added["max_image_bytes"]
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
     spec = arguments.transform_spec

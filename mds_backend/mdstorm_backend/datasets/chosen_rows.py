@@ -130,7 +130,7 @@ class ChosenRows(SampleDataset):
 
     Parameters
     ----------
-    whole : SampleSource
+    source : SampleSource
         The other dataset. `shard`, `begin_shard` and `find_open` take its shards' numbers.
     rows : range or numpy.ndarray
         Numbers of the rows, int64, each of them in the dataset.
@@ -138,41 +138,41 @@ class ChosenRows(SampleDataset):
         Identifies the rows.
     """
 
-    def __init__(self, whole: SampleSource, rows: Numbers, chosen: str) -> None:
-        self._all_rows, self.rows, self.chosen = whole, rows, chosen
-        self.url, self.schema, self.bytes_ahead = whole.url, whole.schema, whole.bytes_ahead
-        sizes = _sizes(rows, whole)
+    def __init__(self, source: SampleSource, rows: Numbers, chosen: str) -> None:
+        self.source, self.rows, self.chosen = source, rows, chosen
+        self.url, self.schema, self.bytes_ahead = source.url, source.schema, source.bytes_ahead
+        sizes = _sizes(rows, source)
         self.shard_sizes = tuple(sizes.tolist())
-        per_row = whole.nbytes / len(whole)
+        per_row = source.nbytes / len(source)
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
-        text = f"{whole.fingerprint} {chosen}"
+        text = f"{source.fingerprint} {chosen}"
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        further = [("chosen from", f"{len(self.all_rows):,} rows")]
+        further = [("chosen from", f"{len(self.source):,} rows")]
         return describe_dataset(self, self.schema if full else None, further=further)
 
     @property
     def all_rows(self) -> SampleSource:
         """The dataset with all of its rows."""
-        return self._all_rows
+        return self.source
 
     @property
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
-        return self.all_rows.is_mapped
+        return self.source.is_mapped
 
     def located(
         self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
     ) -> Located:
         """Find the stored rows of samples."""
         numbers = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
-        found = Located(self._stored(numbers), self.all_rows.bounds, kept, is_first=is_first)
+        found = Located(self._stored(numbers), self.source.bounds, kept, is_first=is_first)
         found.numbered = numbers
         return found
 
     def _stored(self, numbers: Numbers) -> Numbers:
-        """Return the numbers of the rows in the whole dataset."""
+        """Return the numbers of the rows in the source."""
         rows = self.rows
         if not isinstance(rows, range):
             return (
@@ -185,11 +185,11 @@ class ChosenRows(SampleDataset):
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the stored shard that holds sample `i`, and its row there."""
-        return self.all_rows.locate(self._row(i))
+        return self.source.locate(self._row(i))
 
     def sample(self, i: int, columns: Any = None) -> dict[str, Any]:
         """Return sample `i`."""
-        return self.all_rows.sample(self._row(i), columns)
+        return self.source.sample(self._row(i), columns)
 
     def _row(self, i: int) -> int:
         if not -len(self) <= i < len(self):
@@ -198,23 +198,23 @@ class ChosenRows(SampleDataset):
 
     def select(self, columns: Any) -> tuple[str, ...]:
         """Return the names of the columns to read."""
-        return self.all_rows.select(columns)
+        return self.source.select(columns)
 
     def shard(self, number: int) -> Shard:
         """Open a stored shard."""
-        return self.all_rows.shard(number)
+        return self.source.shard(number)
 
     def begin_shard(self, number: int) -> Shard:
         """Open a stored shard, which may still be downloading."""
-        return self.all_rows.begin_shard(number)
+        return self.source.begin_shard(number)
 
     def find_open(self, number: int) -> Shard | None:
         """Return a stored shard if it is open."""
-        return self.all_rows.find_open(number)
+        return self.source.find_open(number)
 
     def release(self) -> None:
         """Close shards that are kept open."""
-        self.all_rows.release()
+        self.source.release()
 
 
 def _sizes(rows: Numbers, dataset: SampleSource) -> npt.NDArray[np.int64]:
