@@ -114,7 +114,7 @@ _WORDS = {
         "dataset, make_tf_dataset, steps_per_epoch, model.fit, tf.distribute"
     ),
     "how-to/choose-rows": (
-        "choose rows, rows=, subset, torch.utils.data.Subset, SubsetRandomSampler, indices, sample "
+        "choose rows, rows=, where=, conditions, equal batches, subset, torch.utils.data.Subset, SubsetRandomSampler, indices, sample "
         "of the rows, bad rows, exclude rows, train test split by number, bootstrap, resample"
     ),
     "how-to/loss-spikes": "loss spike, loss spikes, skip batches, skip_batches, bad batch, diverge",

@@ -172,7 +172,7 @@ class ReaderArguments:
     def check_no_chosen_rows(self, other: str) -> None:
         """Raise UnsupportedArgumentError if rows are chosen, since `other` may leave some out."""
         for name in ("rows", "where"):
-            if self.added.get(name) is not None:
+            if self.added[name] is not None:
                 raise UnsupportedArgumentError(
                     f"{name}= states the rows of an epoch, and {other} could leave some of them "
                     "out: put all conditions into where=, or leave out one of the arguments"

@@ -25,7 +25,7 @@ from mdstorm.predicates import PredicateBase
 from mdstorm.selectors import RowGroupSelectorBase
 from mdstorm.transform import TransformSpec
 from mdstorm_backend import base
-from mdstorm_backend.datasets import check_rows
+from mdstorm_backend.datasets import check_rows, check_where
 from mdstorm_backend.format import MAX_IMAGE_BYTES, check_decimals, check_float_dtype
 from mdstorm_backend.read import ON_CORRUPT, Decode, OnCorrupt, Size
 
@@ -189,6 +189,18 @@ class AddedKeywords(TypedDict, total=False):
             repeated. Without shuffling, the rows keep their order.
             """,
             check_rows,
+        ),
+    ]
+    where: Annotated[
+        Any,
+        Argument(
+            None,
+            """list of tuple, list of list of tuple or pyarrow.compute.Expression, optional
+            Conditions on columns, as in `filters` or as an expression: an epoch consists of exactly
+            the rows that match, among `rows` if given, and all ranks have equal batches. Each
+            machine evaluates them once, and keeps the result in its cache.
+            """,
+            check_where,
         ),
     ]
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
 from mdstorm._datasets.decoded_source import DecodedSource
 from mdstorm._datasets.sources import typed_columns
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
@@ -46,6 +49,7 @@ from mdstorm_backend.loaders import (
     at_beginning,
 )
 from mdstorm_backend.order import DEFAULT_SEED, ExactOrder, Position, World, find_world
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import ImageDecoder, SampleSource, Transform, decoded_names
 
 _logger = logging.getLogger(__name__)
@@ -94,6 +98,7 @@ def reader_options(
     """
     added = arguments.added
     decoded = decoded_names(added["decode"])
+    may_match = _may_match(source, added["where"])
     with _naming_columns_left_out(source):
         schema = select_fields(source.schema, arguments.schema_fields, decoded)
     masks = tuple(added["null_masks"] or ())
@@ -102,7 +107,13 @@ def reader_options(
     with _naming_columns_left_out(source):
         source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
     source, order = _cut(arguments, source, order, overlap)
-    source = choose_rows(source, added["rows"], is_shuffled=order.uses_seed)
+    source = choose_rows(
+        source,
+        *(added["rows"], added["where"]),
+        is_shuffled=order.uses_seed,
+        may_match=may_match,
+    )
+    conditions = replace(conditions, rows=source.chosen)
     sizes = added["size"], masks, added["max_image_bytes"]
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
     spec = arguments.transform_spec
@@ -226,12 +237,7 @@ def _filtered(
             arguments.filters, source.schema, getattr(stored, "partition_columns", ())
         )
         conditions = replace(conditions, filters=filters.described())
-        rounded = [
-            name
-            for name in filters.fields
-            if source.schema[name].is_floating
-            and source.schema[name].arrow_type != stored.schema[name].arrow_type
-        ]
+        rounded = _rounded(source, filters)
         stored, done = shard_views.prune_by_filters(stored, filters, rounded)
         if not done:
             filter_columns = sorted(filters.fields - set(schema.names))
@@ -251,6 +257,32 @@ def _filtered(
     if isinstance(source, DecodedSource):
         stored = source.over(stored)
     return stored, steps, filter_columns, conditions
+
+
+def _may_match(source: SampleSource, where: Any) -> npt.NDArray[np.bool_] | None:
+    """Return for each row whether it may match `where`, from the statistics of row groups.
+
+    None if there are no statistics, or if `where` is an expression.
+    """
+    stored = _stored(source)
+    if not isinstance(stored, ParquetDataset) or not isinstance(where, (list, tuple)):
+        return None
+    try:
+        filters = Filters.of(where, source.schema, stored.partition_columns)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"where={where}: {error}") from error
+    return shard_views.rows_that_may_match(stored, filters, _rounded(source, filters))
+
+
+def _rounded(source: SampleSource, filters: Filters) -> list[str]:
+    """Return the filtered columns that are rounded when they are read."""
+    stored = _stored(source)
+    return [
+        name
+        for name in filters.fields
+        if source.schema[name].is_floating
+        and source.schema[name].arrow_type != stored.schema[name].arrow_type
+    ]
 
 
 def _warn_of_whole_passes(_epochs: Epochs) -> None:

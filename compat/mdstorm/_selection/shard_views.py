@@ -219,6 +219,18 @@ def prune_by_filters(
 
 def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:
     """Keep the row groups that can match the filters, judging by partition values and bounds."""
+    return source.with_shards(np.flatnonzero(_may_match(source, filters, bounds)).tolist())
+
+
+def rows_that_may_match(source: ParquetDataset, filters: Filters, rounded: Collection[str]) -> Mask:
+    """Return for each row whether its row group can match: see `prune_by_filters`."""
+    bounded = sorted(filters.fields - {*source.partition_columns, *rounded})
+    bounds = value_bounds(source, bounded) if bounded else []
+    return np.repeat(_may_match(source, filters, bounds), source.shard_sizes)
+
+
+def _may_match(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> Mask:
+    """Return a mask of the row groups that can match the filters."""
     partitions = _partitions(source)
 
     def may_hold(term: Term) -> Mask:
@@ -230,7 +242,7 @@ def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) ->
         )
         return np.fromiter(found, np.bool_, len(source.row_groups))
 
-    return source.with_shards(np.flatnonzero(filters.holds(may_hold)).tolist())
+    return filters.holds(may_hold)
 
 
 def prune_by_predicate(

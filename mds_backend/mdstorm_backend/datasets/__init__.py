@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from mdstorm_backend.datasets.chosen_rows import check_rows, choose_rows
 from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, describe_place, open_dataset
+from mdstorm_backend.datasets.matching_rows import check_where
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
 __all__ = [
     "Dataset",
     "SampleDataset",
     "check_rows",
+    "check_where",
     "choose_rows",
     "describe_dataset",
     "describe_place",

@@ -1,4 +1,4 @@
-"""Chosen rows: a dataset whose samples are some rows of another one, as `rows` states them.
+"""Chosen rows: a dataset of those rows of another one that ``rows=`` and ``where=`` state.
 
 Orders, states and loaders count the chosen rows, and need to know nothing else. Only `located`
 turns their numbers into those of stored rows, just before shards are found. If the rows ascend, a
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.datasets.dataset import describe_dataset
+from mdstorm_backend.datasets.matching_rows import check_where, matching_rows
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -24,12 +25,17 @@ from mdstorm_backend.read import SampleSource, Shard
 from mdstorm_backend.read.block import Located, Opened
 
 Numbers = range | npt.NDArray[np.int64]
-#: Rows that are hashed at a time.
-_HASHED = 1 << 20
 
 
-def choose_rows(dataset: SampleSource, rows: Any, *, is_shuffled: bool) -> SampleSource:
-    """Return a dataset that consists of some rows of `dataset`, or `dataset` if `rows` is None.
+def choose_rows(
+    dataset: SampleSource,
+    rows: Any,
+    where: Any,
+    *,
+    is_shuffled: bool,
+    may_match: npt.NDArray[np.bool_] | None = None,
+) -> SampleSource:
+    """Return a dataset that consists of some rows of `dataset`; `dataset` itself without a choice.
 
     Parameters
     ----------
@@ -37,21 +43,52 @@ def choose_rows(dataset: SampleSource, rows: Any, *, is_shuffled: bool) -> Sampl
         The dataset.
     rows : sequence of int, slice, boolean array or None
         Numbers of rows in any order, also repeatedly; a slice; or one boolean for each row.
+    where : list of tuple, pyarrow.compute.Expression or None
+        Conditions; of `rows`, only those that match are chosen.
     is_shuffled : bool
         Whether the order of the rows has no meaning, so that they are sorted.
+    may_match : numpy.ndarray, optional
+        For each row, whether it may match `where`, as known from statistics.
 
     Raises
     ------
     ArgumentTypeError, InvalidArgumentError
-        If `rows` has another type, does not match the dataset, or chooses nothing.
+        If an argument has another form, does not match the dataset, or nothing is chosen.
     """
-    if rows is None:
+    if rows is None and where is None:
         return dataset
-    numbers = _numbers(check_rows("rows", rows), len(dataset), dataset.url)
+    numbers: Numbers = range(len(dataset))
+    if rows is not None:
+        numbers = _numbers(check_rows("rows", rows), len(dataset), dataset.url)
+    if where is not None:
+        numbers = _matching(dataset, numbers, where, may_match)
     chosen = numbers_hash(numbers)
     if is_shuffled and not is_ascending(numbers):
-        numbers = as_range(np.sort(np.asarray(numbers)))
+        numbers = as_range(np.sort(_array(numbers)))
     return ChosenRows(dataset, numbers, chosen)
+
+
+def _matching(
+    dataset: SampleSource,
+    numbers: Numbers,
+    where: Any,
+    may_match: npt.NDArray[np.bool_] | None,
+) -> Numbers:
+    """Return the rows among `numbers` that match `where`."""
+    check_where("where", where)
+    found = _array(numbers)
+    if may_match is not None:
+        found = found[may_match[found]]
+    if len(found):
+        candidates = as_range(found)
+        among = ChosenRows(dataset, candidates, numbers_hash(candidates))
+        found = found[matching_rows(among, where)]
+    if not len(found):
+        raise InvalidArgumentError(
+            f"where={where} matches none of the {len(numbers)} rows of {dataset.url}: choose at "
+            "least one"
+        )
+    return as_range(found)
 
 
 def check_rows(name: str, rows: Any) -> Any:
@@ -108,6 +145,12 @@ def as_range(numbers: npt.NDArray[np.int64]) -> Numbers:
     return numbers
 
 
+def _array(numbers: Numbers) -> npt.NDArray[np.int64]:
+    if isinstance(numbers, range):
+        return np.arange(numbers.start, numbers.stop, numbers.step)
+    return numbers
+
+
 def is_ascending(numbers: Numbers) -> bool:
     """Whether numbers are sorted; some may be repeated."""
     if isinstance(numbers, range):
@@ -143,7 +186,7 @@ class ChosenRows(SampleDataset):
         self.url, self.schema, self.bytes_ahead = source.url, source.schema, source.bytes_ahead
         sizes = _sizes(rows, source)
         self.shard_sizes = tuple(sizes.tolist())
-        per_row = source.nbytes / len(source)
+        per_row = source.nbytes / max(len(source), 1)
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         text = f"{source.fingerprint} {chosen}"
         self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -181,7 +224,7 @@ class ChosenRows(SampleDataset):
         if not isinstance(numbers, range):
             return rows.start + rows.step * numbers
         found = rows[numbers.start : numbers.stop]
-        return found if found.step == 1 else np.arange(found.start, found.stop, found.step)
+        return found if found.step == 1 else _array(found)
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the stored shard that holds sample `i`, and its row there."""

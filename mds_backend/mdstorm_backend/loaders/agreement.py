@@ -167,8 +167,9 @@ class Ranks:
         if options.leaves_out_rows and not segment.plan.has_equal_batches:
             _warn_once(
                 "a predicate or filters leave out rows, so ranks may have different numbers of "
-                "batches, and ranks with more would wait for the others forever: filter before "
-                "writing, or train within torch.distributed.algorithms.join.Join"
+                "batches, and ranks with more would wait for the others forever: pass the "
+                "conditions as where=, with which all ranks have equal batches, or train within "
+                "torch.distributed.algorithms.join.Join"
             )
         # If there are fewer shares than ranks, the program has several worlds, as with a device
         # mesh or parallel trials.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from mdstorm_backend.base import check_list, check_one_of
-from mdstorm_backend.datasets import check_rows, open_streams, stream_files
+from mdstorm_backend.datasets import check_rows, check_where, open_streams, stream_files
 from mdstorm_backend.datasets.stream import Stream
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.elastic.sampling import as_integer
@@ -63,6 +63,7 @@ class DatasetSettings(stream_files.StreamDefaults):
     prefetch: int = 4
     world: Any = None
     rows: Any = None
+    where: Any = None
 
     def __post_init__(self) -> None:
         if self.batch_size is not None:
@@ -72,6 +73,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         check_list("columns", self.columns)
         check_list("null_masks", self.null_masks)
         check_rows("rows", self.rows)
+        check_where("where", self.where)
         check_one_of("on_corrupt", self.on_corrupt, ON_CORRUPT)
         transform = self.transform
         if transform is not None and not (callable(transform) and hasattr(transform, "columns")):
@@ -101,7 +103,7 @@ class DatasetSettings(stream_files.StreamDefaults):
             If `order` has the wrong type.
         """
         order = self.elastic_order() if self.order is None else self._given_order(self.order)
-        if self.rows is not None:
+        if self.rows is not None or self.where is not None:
             self._check_streams_are_alike(order)
         if self.world is None:
             return order
@@ -120,9 +122,9 @@ class DatasetSettings(stream_files.StreamDefaults):
         is_mixed = isinstance(order, ElasticShare) and order.order.batching_method != "random"
         if is_mixed or any(each._mdstorm.shape().weighting for each in self.streams):
             raise InvalidArgumentError(
-                "rows= chooses rows of all streams together, so streams cannot have a weight "
-                "(proportion, repeat, choose) or batches of their own (batching_method): repeat "
-                "numbers in rows= instead, or leave it out"
+                "rows= and where= choose rows of all streams together, so streams cannot have a "
+                "weight (proportion, repeat, choose) or batches of their own (batching_method): "
+                "repeat numbers in rows= instead, or leave it out"
             )
 
     def elastic_order(self) -> ElasticShare:

@@ -1,5 +1,6 @@
 """``rows=`` of a converter's loaders and of readers: an epoch consists of these rows."""
 
+import datetime
 import random
 from collections import Counter
 from itertools import chain, islice
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.compute as pc
 import pytest
 import tensorflow as tf
 from tests.compat.readers import batch_reader, with_either, write_parquet
@@ -21,6 +23,7 @@ from tests.mds_backend.loaders.chains import Chain
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
 from mdstorm.errors import (
+    CorruptDatasetError,
     InvalidArgumentError,
     StateMismatchError,
     UnsupportedArgumentError,
@@ -141,6 +144,17 @@ def test_rows_keep_their_order_without_shuffling(
     ]
 
 
+@with_each_in_either_order
+def test_conditions_choose_rows(
+    small_shards: SparkDatasetConverter, numbers: Numbers, order: str
+) -> None:
+    options = {"order": order, **IN_ORDER}
+    assert numbers(small_shards, where=[("number", ">", 205)], **options) == [*range(206, 211)]
+    where = (pc.field("number") < 3) | (pc.field("number") == 207)
+    assert numbers(small_shards, where=where, **options) == [0, 1, 2, 207]
+    assert numbers(small_shards, where=where, rows=[207, 5, 1, 1], **options) == [207, 1, 1]
+
+
 @with_each
 def test_function_that_drops_rows_gets_only_the_chosen_rows(
     small_shards: SparkDatasetConverter, numbers: Numbers
@@ -174,6 +188,76 @@ def test_rows_with_ngram_raise_an_error(small_shards: SparkDatasetConverter) -> 
     fields = NGram({0: ["number"], 1: ["number"]}, 1, "number")
     with pytest.raises(UnsupportedArgumentError, match=r"rows= states the rows.*an NGram"):
         make_reader(small_shards.cache_dir_url, schema_fields=fields, rows=[1])
+
+
+@with_each
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ([("nmber", "=", 1)], "nmber"),
+        (pc.field("nmber") == 1, "nmber"),
+        ([("number", "<", 0)], "matches none of the 211 rows"),
+        ([("number", "~", 0)], "operators are"),
+    ],
+    ids=["column", "expression", "none", "operator"],
+)
+def test_wrong_conditions_raise_an_error(
+    small_shards: SparkDatasetConverter, numbers: Numbers, where: Any, message: str
+) -> None:
+    with pytest.raises(ERRORS, match=message):
+        numbers(small_shards, where=where, **IN_ORDER)
+
+
+@pytest.fixture
+def two_files(tmp_path: Path) -> str:
+    """Two partitions, the second of which can be opened but not read, with rows from 10 to 19."""
+    for number in range(2):
+        columns = {"number": range(10 * number, 10 * number + 10)}
+        write_parquet(tmp_path / "data" / f"part={number}", columns)
+    path = tmp_path / "data" / "part=1" / "part.parquet"
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + bytes(100) + content[104:])
+    return f"file://{tmp_path}/data"
+
+
+@pytest.mark.parametrize("where", [[("number", "<", 8)], [("part", "=", 0), ("number", "<", 8)]])
+def test_row_groups_that_cannot_match_are_not_read(two_files: str, where: Any) -> None:
+    found = [int(n) for item in batch_reader(two_files, where=where) for n in item.number]
+    assert found == [*range(8)]
+    with pytest.raises(CorruptDatasetError):
+        batch_reader(two_files, where=pc.field("number") < 8)
+
+
+def test_partitions_that_cannot_match_leave_no_rows(two_files: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="matches none of the 20 rows"):
+        batch_reader(two_files, where=[("part", "=", 7)])
+    with pytest.raises(InvalidArgumentError, match=r"where=.*column 'prt'.*part"):
+        batch_reader(two_files, where=[("prt", "=", 7)])
+
+
+def test_conditions_match_the_rows_that_filters_match(tmp_path: Path) -> None:
+    columns = {
+        "number": range(20),
+        "text": [None, "a", "b", "c"] * 5,
+        "half": [None if n % 7 == 0 else n / 2 for n in range(20)],
+        "time": [datetime.datetime(2026, 1, 1, n, tzinfo=datetime.timezone.utc) for n in range(20)],
+    }
+    url = write_parquet(tmp_path, columns)
+    noon = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
+    for conditions in (
+        [("number", ">", 3), ("text", "=", "a")],
+        [[("text", "in", ["a", "c"])], [("number", "=", 2)]],
+        [("text", "not in", ["a", "c"])],
+        [("text", "=", None)],
+        [("half", "!=", None), ("half", "<=", 5)],
+        [("time", ">=", noon)],
+        [("time", "<", noon.replace(tzinfo=None))],
+    ):
+        filtered, chosen = (
+            [int(n) for item in batch_reader(url, **{name: conditions}) for n in item.number]
+            for name in ("filters", "where")
+        )
+        assert chosen == filtered, conditions
 
 
 @with_each

@@ -122,7 +122,8 @@ class OpenedDataset:
     def options(self) -> loaders.ReaderOptions:
         """The options for reading the data."""
         settings = self.settings
-        dataset = choose_rows(self.dataset, settings.rows, is_shuffled=self.order.uses_seed)
+        chosen, is_shuffled = (settings.rows, settings.where), self.order.uses_seed
+        dataset = choose_rows(self.dataset, *chosen, is_shuffled=is_shuffled)
         self.order, weights = self.order.of_streams(partial(self._stream_shapes, dataset))
         # `weights` is empty if the order already has its streams, or does not need any.
         for stream, weight in zip(settings.streams, weights, strict=False):

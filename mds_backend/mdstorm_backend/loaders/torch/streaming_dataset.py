@@ -119,6 +119,9 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         The rows to read, numbered from 0 over all streams; an epoch consists of exactly these rows.
         Numbers may be repeated. Without shuffling, the rows keep their order. Samples are then
         numbered among these rows.
+    where : list of tuple, list of list of tuple or pyarrow.compute.Expression, optional
+        Conditions on columns: an epoch consists of exactly the rows that match, among `rows` if
+        given. Each machine evaluates them once, and keeps the result in its cache.
 
     Attributes
     ----------
@@ -192,6 +195,7 @@ class StreamingDataset(Described, DatasetInfo, Array, IterableDataset[Any]):
         storage_options: dict[str, Any] | None = None,
         world: Any = None,
         rows: Any = None,
+        where: Any = None,
     ) -> None:
         super().__init__()
         given = dict(locals())  # all arguments, including the fields of `DatasetSettings`

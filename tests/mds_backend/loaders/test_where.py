@@ -1,0 +1,248 @@
+"""``where=`` of `StreamingDataset`: an epoch consists of the rows that match."""
+
+import datetime
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.mds_backend.loaders.loaders import rows
+from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.cache import clear_cached, list_cached
+from mdstorm_backend.datasets.stream import Stream
+from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, StateMismatchError
+
+ROWS, SHARDS = 61, 9
+TABLE = [
+    {
+        "number": number,
+        "half": None if number % 7 == 0 else number / 2,
+        "text": [None, "a", "b", "c"][number % 4],
+        "day": datetime.date(2026, 1, 1 + number),
+        "time": datetime.datetime(2026, 1, 1, number),
+        "list": [number],
+    }
+    for number in range(20)
+]
+FIELDS = {
+    "number": "long",
+    "half": "double",
+    "text": "string",
+    "day": "date",
+    "time": "timestamp",
+    "list": array_of("long"),
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory where results are kept."""
+    monkeypatch.setenv("MDSTORM_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The rows of TABLE in shards of a few rows."""
+    columns = {name: [row[name] for row in TABLE] for name in FIELDS}
+    return write_dataset(tmp_path_factory.mktemp("where") / "data", columns, FIELDS, tasks=5).url
+
+
+def chosen(url: str, **options: Any) -> list[int]:
+    dataset = StreamingDataset(local=url, order=ExactOrder(), **options)
+    return [sample["number"] for sample in dataset]
+
+
+def matches(row: dict[str, Any], term: tuple[str, str, Any]) -> bool:
+    """Whether a row matches a condition, with nulls as in ``filters=``."""
+    found, (_, comparison, value) = row[term[0]], term
+    if comparison == "in":
+        return found in value
+    if comparison == "not in":
+        return found not in value
+    if found is None or value is None:
+        return value is None and (found is None) == (comparison in ("=", "=="))
+    return {
+        "=": found == value,
+        "==": found == value,
+        "!=": found != value,
+        "<": found < value,
+        ">": found > value,
+        "<=": found <= value,
+        ">=": found >= value,
+    }[comparison]
+
+
+comparisons = st.sampled_from(["=", "==", "!=", "<", ">", "<=", ">="])
+terms = st.one_of(
+    st.tuples(st.sampled_from(["number", "half"]), comparisons, st.integers(-1, 21)),
+    st.tuples(st.just("day"), comparisons, st.sampled_from([row["day"] for row in TABLE])),
+    st.tuples(st.just("time"), comparisons, st.sampled_from([row["time"] for row in TABLE])),
+    st.tuples(
+        st.just("text"),
+        st.sampled_from(["in", "not in"]),
+        st.sets(st.sampled_from("abc"), min_size=1),
+    ),
+    st.tuples(st.sampled_from(["text", "half", "list"]), st.sampled_from(["=", "!="]), st.none()),
+)
+
+
+@given(
+    st.lists(st.lists(terms, min_size=1, max_size=3), min_size=1, max_size=2),
+    st.none() | st.lists(st.integers(0, 19), min_size=1),
+)
+def test_exactly_the_matching_rows_are_read(
+    table: str, where: list[list[Any]], given_rows: list[int] | None
+) -> None:
+    numbers = range(20) if given_rows is None else given_rows
+    expected = [
+        number
+        for number in numbers
+        if any(all(matches(TABLE[number], term) for term in one) for one in where)
+    ]
+    if expected:
+        assert chosen(table, where=where, rows=given_rows, columns=["number"]) == expected
+    else:
+        with pytest.raises(InvalidArgumentError, match="matches none of the"):
+            chosen(table, where=where, rows=given_rows)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ([("number", ">", 17)], [18, 19]),
+        ([("text", "in", {"a"}), ("number", "<", 6)], [1, 5]),
+        (pc.field("number") > 17, [18, 19]),
+        (
+            (pc.field("number") * 2 == pc.field("half") * 4) & (pc.field("text") == "c"),
+            [3, 11, 15, 19],
+        ),
+        (pc.is_in(pc.field("number"), pa.array(range(3, 19))) & (pc.field("half") > 8), [17, 18]),
+    ],
+    ids=["one", "two", "expression", "columns", "values"],
+)
+def test_conditions_and_expressions_choose_rows(table: str, where: Any, expected: Any) -> None:
+    assert chosen(table, where=where) == expected
+
+
+def test_expressions_that_are_shown_alike_have_their_own_results(table: str) -> None:
+    values = [*range(10), 12, *range(15, 20)]
+    others = [*range(10), 13, *range(15, 20)]
+    first, second = (pc.field("number").isin(pa.array(each)) for each in (values, others))
+    assert chosen(table, where=first) == values
+    assert chosen(table, where=second) == others
+
+
+def test_all_ranks_have_equal_batches_of_the_matching_rows(url: str) -> None:
+    found = []
+    for rank in range(3):
+        dataset = StreamingDataset(
+            local=url, order=ExactOrder(rank=rank, world_size=3), where=[("number", "<", 8)]
+        )
+        found.append([batch["number"].tolist() for batch in StreamingDataLoader(dataset, 3)])
+    assert found == [[[0, 1, 2]], [[3, 4]], [[5, 6, 7]]]
+
+
+def test_elastic_order_has_the_matching_rows(url: str) -> None:
+    dataset = StreamingDataset(local=url, batch_size=4, shuffle=True, where=[("number", "<", 8)])
+    assert sorted(rows(StreamingDataLoader(dataset, 4))) == [*range(8)]
+
+
+def test_conditions_apply_to_all_streams(tmp_path: Path) -> None:
+    streams = [Stream(local=write_numbers(tmp_path / f"{i}", 4).url) for i in range(2)]
+    dataset = StreamingDataset(streams=streams, order=ExactOrder(), where=[("number", ">", 1)])
+    assert [sample["number"] for sample in dataset] == [2, 3, 2, 3]
+
+
+def test_result_is_kept_with_the_cache(
+    table: str, cache: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    for _ in range(3):
+        assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
+    lines = [r.getMessage() for r in caplog.records if r.getMessage().startswith("where=")]
+    assert len(lines) == 1
+    assert "matches 2 of 20 rows" in lines[0]
+    assert [kept.url for kept in list_cached()] == [table]
+    assert clear_cached() > 0
+    assert not list(cache.iterdir())
+    assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
+
+
+def test_changed_dataset_is_evaluated_again(tmp_path: Path) -> None:
+    url = write_numbers(tmp_path / "data", 9).url
+    assert chosen(url, where=[("number", ">", 6)]) == [7, 8]
+    write_numbers(tmp_path / "other", 11)
+    (tmp_path / "data").rename(tmp_path / "old")
+    (tmp_path / "other").rename(tmp_path / "data")
+    assert chosen(url, where=[("number", ">", 6)]) == [7, 8, 9, 10]
+
+
+def test_damaged_result_is_made_again(table: str, cache: Path) -> None:
+    chosen(table, where=[("number", ">", 17)])
+    (kept,) = cache.glob("*/where-*.npy")
+    kept.write_bytes(b"damaged")
+    assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
+
+
+def test_threads_evaluate_conditions_once(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    found: list[list[int]] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(chosen(url, where=[("number", "<", 3)])))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [[0, 1, 2]] * 4
+    assert sum(r.getMessage().startswith("where=") for r in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ([("nmber", "=", 1)], r"no columns \['nmber'\].*number"),
+        (pc.field("nope") > 1, "nope"),
+        ([("number", "=", "x")], "where=.*cannot be evaluated"),
+        ([("list", ">", 1)], "where=.*cannot be evaluated"),
+        ([("number", ">", 100)], "matches none of the 20 rows"),
+    ],
+    ids=["column", "expression", "type", "list", "none"],
+)
+def test_conditions_that_do_not_fit_raise_an_error_before_any_batch(
+    table: str, where: Any, message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        StreamingDataset(local=table, batch_size=2, where=where)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [[], [[]], [("number", 1)], [("number", "~", 1)], [("number", "in", "abc")], "number > 1", 5],
+)
+def test_wrong_form_of_conditions_raises_an_error(table: str, where: Any) -> None:
+    with pytest.raises((InvalidArgumentError, ArgumentTypeError), match="where"):
+        StreamingDataset(local=table, order=ExactOrder(), where=where)
+
+
+def test_state_of_other_conditions_is_refused(url: str) -> None:
+    def loader(where: Any, **options: Any) -> StreamingDataLoader:
+        dataset = StreamingDataset(local=url, order=ExactOrder(), where=where, **options)
+        return StreamingDataLoader(dataset, batch_size=2)
+
+    one = loader([("number", "<", 8)])
+    next(iter(one))
+    with pytest.raises(StateMismatchError, match=r"rows: .*pass the same rows= and where="):
+        loader([("number", "<", 9)]).load_state_dict(one.state_dict())
+    # What counts is the rows, however they are stated.
+    same = loader(None, rows=np.arange(8))
+    same.load_state_dict(one.state_dict())
