@@ -114,8 +114,9 @@ _WORDS = {
         "dataset, make_tf_dataset, steps_per_epoch, model.fit, tf.distribute"
     ),
     "how-to/choose-rows": (
-        "choose rows, rows=, where=, conditions, equal batches, subset, torch.utils.data.Subset, SubsetRandomSampler, indices, sample "
-        "of the rows, bad rows, exclude rows, train test split by number, bootstrap, resample"
+        "choose rows, rows=, where=, conditions, equal batches, subset, torch.utils.data.Subset, "
+        "SubsetRandomSampler, indices, sample of the rows, bad rows, exclude rows, train test "
+        "split by number, bootstrap, resample"
     ),
     "how-to/loss-spikes": "loss spike, loss spikes, skip batches, skip_batches, bad batch, diverge",
     "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",

@@ -76,19 +76,18 @@ def _matching(
 ) -> Numbers:
     """Return the rows among `numbers` that match `where`."""
     check_where("where", where)
-    found = _array(numbers)
+    count = len(numbers)
     if may_match is not None:
-        found = found[may_match[found]]
-    if len(found):
-        candidates = as_range(found)
-        among = ChosenRows(dataset, candidates, numbers_hash(candidates))
-        found = found[matching_rows(among, where)]
-    if not len(found):
+        found = _array(numbers)
+        numbers = as_range(found[may_match[found]])
+    if len(numbers):
+        among = ChosenRows(dataset, numbers, numbers_hash(numbers))
+        numbers = among.stored(np.flatnonzero(matching_rows(among, where)))
+    if not len(numbers):
         raise InvalidArgumentError(
-            f"where={where} matches none of the {len(numbers)} rows of {dataset.url}: choose at "
-            "least one"
+            f"where={where} matches none of the {count} rows of {dataset.url}: choose at least one"
         )
-    return as_range(found)
+    return numbers if isinstance(numbers, range) else as_range(numbers)
 
 
 def check_rows(name: str, rows: Any) -> Any:
@@ -210,12 +209,12 @@ class ChosenRows(SampleDataset):
     ) -> Located:
         """Find the stored rows of samples."""
         numbers = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
-        found = Located(self._stored(numbers), self.source.bounds, kept, is_first=is_first)
+        found = Located(self.stored(numbers), self.source.bounds, kept, is_first=is_first)
         found.numbered = numbers
         return found
 
-    def _stored(self, numbers: Numbers) -> Numbers:
-        """Return the numbers of the rows in the source."""
+    def stored(self, numbers: Numbers) -> Numbers:
+        """Return the numbers that samples have in the source."""
         rows = self.rows
         if not isinstance(rows, range):
             return (

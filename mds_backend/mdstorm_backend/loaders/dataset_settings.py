@@ -104,7 +104,7 @@ class DatasetSettings(stream_files.StreamDefaults):
         """
         order = self.elastic_order() if self.order is None else self._given_order(self.order)
         if self.rows is not None or self.where is not None:
-            self._check_streams_are_alike(order)
+            self._check_epochs_are_whole(order)
         if self.world is None:
             return order
         if order.world_size > 1:
@@ -114,17 +114,19 @@ class DatasetSettings(stream_files.StreamDefaults):
             )
         return order.share_of(given_world(self.world))
 
-    def _check_streams_are_alike(self, order: ExactOrder | ElasticShare) -> None:
-        """Raise InvalidArgumentError if an order treats streams differently.
+    def _check_epochs_are_whole(self, order: ExactOrder | ElasticShare) -> None:
+        """Raise InvalidArgumentError if an epoch does not consist of all rows in one order.
 
         Rows are chosen of all streams together.
         """
-        is_mixed = isinstance(order, ElasticShare) and order.order.batching_method != "random"
-        if is_mixed or any(each._mdstorm.shape().weighting for each in self.streams):
+        is_other = isinstance(order, ElasticShare) and (
+            order.order.batching_method != "random" or order.order.epoch_size is not None
+        )
+        if is_other or any(each._mdstorm.shape().weighting for each in self.streams):
             raise InvalidArgumentError(
-                "rows= and where= choose rows of all streams together, so streams cannot have a "
-                "weight (proportion, repeat, choose) or batches of their own (batching_method): "
-                "repeat numbers in rows= instead, or leave it out"
+                "rows= and where= choose the rows of an epoch from all streams together, so they "
+                "cannot be combined with proportion, repeat or choose of a stream, with "
+                "batching_method or with epoch_size: repeat numbers in rows= instead"
             )
 
     def elastic_order(self) -> ElasticShare:

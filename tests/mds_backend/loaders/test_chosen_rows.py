@@ -339,9 +339,37 @@ def test_elastic_order_without_shuffling_keeps_the_order_of_the_rows(url: str) -
     assert rows(StreamingDataLoader(dataset, batch_size=2)) == [5, 3, 3, 60, 1]
 
 
-@pytest.mark.parametrize("options", [{"batching_method": "per_stream"}, {"epoch_size": 3}])
-def test_rows_of_streams_with_weights_raise_an_error(tmp_path: Path, options: Any) -> None:
+@pytest.mark.parametrize(
+    ("weight", "options"),
+    [({"repeat": 2}, {}), ({}, {"batching_method": "per_stream"}), ({}, {"epoch_size": 3})],
+    ids=["repeat", "batching_method", "epoch_size"],
+)
+def test_rows_with_other_epochs_raise_an_error(tmp_path: Path, weight: Any, options: Any) -> None:
     url = write_numbers(tmp_path / "data", 10).url
-    streams = [Stream(local=url, **({"repeat": 2} if "epoch_size" in options else {}))]
-    with pytest.raises(InvalidArgumentError, match="rows of all streams together"):
-        StreamingDataset(streams=streams, rows=[1], batch_size=2, **options)
+    for chosen in ({"rows": [1]}, {"where": [("number", "=", 1)]}):
+        streams = [Stream(local=url, **weight)]
+        with pytest.raises(InvalidArgumentError, match="cannot be combined with proportion"):
+            StreamingDataset(streams=streams, batch_size=2, **chosen, **options)
+
+
+def test_elastic_state_between_epochs_loads_only_with_the_same_rows(url: str) -> None:
+    def loader_of(chosen: Any) -> StreamingDataLoader:
+        dataset = StreamingDataset(local=url, batch_size=2, rows=chosen)
+        return StreamingDataLoader(dataset, batch_size=2)
+
+    one = loader_of([1, 2, 3])
+    list(one)
+    loader_of([1, 2, 3]).load_state_dict(one.state_dict())
+    with pytest.raises(StateMismatchError, match="rows: "):
+        loader_of([1, 2, 4]).load_state_dict(one.state_dict())
+
+
+def test_downloaded_shards_have_the_chosen_rows(url: str, tmp_path: Path) -> None:
+    order = ExactOrder(3, shuffle_rows=True)
+    stream = {"remote": url, "local": str(tmp_path / "copy")}
+    dataset = StreamingDataset(**stream, order=order, rows=[*LONG, *LONG])
+    assert sorted(rows(StreamingDataLoader(dataset, batch_size=4))) == sorted([*LONG, *LONG])
+    assert (
+        len(list((tmp_path / "copy").glob("*.mds"))) < SHARDS
+        or len({dataset.spanner[row][0] for row in LONG}) == SHARDS
+    )
