@@ -11,6 +11,7 @@ import hashlib
 import logging
 import operator
 import pickle
+import re
 import time
 from collections.abc import Callable, Collection
 from functools import partial, reduce
@@ -99,6 +100,7 @@ def matching_rows(dataset: SampleDataset, where: Any) -> npt.NDArray[np.bool_]:
             f"where={where} cannot be evaluated over the columns {list(dataset.schema.names)} of "
             f"{dataset.url} ({error}){nearest}"
         ) from error
+    # Its text would leave out some of many values.
     key = hashlib.sha256(pickle.dumps(expression)).hexdigest()[:24]
     evaluate = partial(_evaluate, dataset, expression)
     bits = keep_array(dataset.url, dataset.fingerprint, f"where-{key}.npy", evaluate)
@@ -109,12 +111,13 @@ def _evaluate(
     dataset: SampleDataset, expression: Any, progress: Callable[[], object]
 ) -> npt.NDArray[np.uint8]:
     """Read the columns that an expression names; return a bit for each row."""
-    begun, text = time.monotonic(), str(expression)
+    begun, text = time.monotonic(), " ".join(str(expression).split())
     found = np.zeros(len(dataset), np.bool_)
     first = 0
-    # A name may also be part of another one or of a value; reading its column does no harm.
-    names = [name for name in dataset.schema.names if name in text] or None
-    for batch in dataset.batches(_AT_A_TIME, format="arrow", columns=names):
+    # A name may also occur as a value; reading its column does no harm.
+    words = r"(?<!\w){}(?!\w)"
+    names = [n for n in dataset.schema.names if re.search(words.format(re.escape(n)), text)]
+    for batch in dataset.batches(_AT_A_TIME, format="arrow", columns=names or None):
         table = pa.Table.from_batches([batch])
         rows = pa.array(np.arange(first, first + len(table)))
         matching = table.append_column(_ROW, rows).filter(expression)

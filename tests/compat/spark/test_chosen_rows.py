@@ -281,6 +281,13 @@ def test_reader_yields_the_chosen_rows_of_each_row_group(tmp_path: Path, reader:
         assert found == [[1, 2], [9], [17]]
 
 
+def test_null_arrays_get_the_shape_of_other_rows(tmp_path: Path) -> None:
+    columns = {"number": range(20), "vec": [None] * 5 + [[1.0, 2.0]] * 15}
+    url = write_parquet(tmp_path, columns)
+    (batch,) = batch_reader(url, rows=[1, 0], fill_nulls={"vec": 0.5})
+    assert batch.vec.tolist() == [[0.5, 0.5]] * 2
+
+
 def test_split_row_groups_have_the_chosen_rows(tmp_path: Path) -> None:
     url = write_parquet(tmp_path, {"number": range(20)})
     made = batch_reader(url, rows=[1, 3, 9, 17], shuffle_row_drop_partitions=2)
