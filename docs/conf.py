@@ -119,6 +119,7 @@ _WORDS = {
         "split by number, bootstrap, resample"
     ),
     "how-to/loss-spikes": "loss spike, loss spikes, skip batches, skip_batches, bad batch, diverge",
+    "how-to/trace-rows": "trace, trace rows, which rows, rows of a batch, batch of a row, bad rows",
     "how-to/mesh": "device mesh, mesh, tensor parallel, fsdp2, pipeline parallel",
     "how-to/resume": (
         "resume, resume training, checkpoint, checkpoints, save checkpoint, state_dict, "

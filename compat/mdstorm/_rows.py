@@ -21,7 +21,7 @@ from mdstorm_backend.read import LateDecoder, column_to_numpy, objects, scalars_
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from mdstorm_backend.loaders import Statistics
+    from mdstorm_backend.loaders import Statistics, Trace
 
 
 #: NumPy types of string and binary scalars, which Arrow converts to Python objects.
@@ -268,3 +268,6 @@ class ResumableTFDataset(TFDataset[_Element], Protocol[_Element]):
 
     def load_state_dict(self, state: dict[str, Any], *, skip_batches: int = 0) -> None:
         """Resume the next iteration from a state, or `skip_batches` batches after it."""
+
+    def trace(self, state: dict[str, Any] | None = None) -> Trace:
+        """Return which rows the batches have, on any rank, without reading data."""

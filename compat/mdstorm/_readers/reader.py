@@ -328,6 +328,30 @@ class Reader(Described, OwnContext):
             self._mdstorm_owner = None
             self.last_row_consumed, self._mdstorm_untouched = False, False
 
+    def trace(self, state: Mapping[str, Any] | None = None) -> loaders.Trace:
+        """Return which rows the row groups or shards have that are read, without reading data.
+
+        Each is a batch. They are counted from 0, from the beginning of the running or else the next
+        pass, or from where a state resumes. Rows are numbered in the data that `rowgroup_selector`
+        and filters on partitions choose.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If only reading shows which rows a batch has.
+        StateMismatchError
+            If `state` is not a state, or is from a different dataset or different arguments.
+        UnsupportedArgumentError
+            If the reader joins rows to n-grams.
+        """
+        if self.ngram is not None:
+            raise errors.UnsupportedArgumentError(
+                "trace() does not know the rows of n-grams: trace a reader without schema_fields="
+                "NGram(…)"
+            )
+        with self._mdstorm_lock:
+            return self._mdstorm_cursor.trace(state)
+
     def _mdstorm_options(self, window: int = 0) -> loaders.ReaderOptions:
         """Return the options for a loader over this reader.
 

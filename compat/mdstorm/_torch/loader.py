@@ -186,6 +186,22 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
         """
         self._mdstorm_resumable().load_state_dict(state, skip_batches)
 
+    def trace(self, state: dict[str, Any] | None = None) -> loaders.Trace:
+        """Return which rows the batches have, on any rank, without reading data.
+
+        Batches are counted from 0, from the beginning of the running or else the next pass, or from
+        where a state resumes.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If only reading shows which rows a batch has.
+        StateMismatchError
+            If `state` is not a state, or is from a different dataset or different arguments. Also
+            raised in the same cases as for `state_dict`.
+        """
+        return self._mdstorm_resumable().loader.trace(state)
+
     def _mdstorm_loop(self) -> loaders.Loader | None:
         """Return the engine's loader, which has the position; None if items are read one by one."""
         passes = self._mdstorm_own_passes()

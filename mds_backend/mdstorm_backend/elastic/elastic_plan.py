@@ -329,14 +329,28 @@ class ElasticPlan(Plan):
 
     def samples(self, part: int = 0) -> Samples:
         """Return the remaining samples of a part, and the batches that its worker makes of them."""
-        dealt, size, skipped = self._dealt, self.batch_size, self.begin.skip
-        ids = dealt.ids[part].reshape(-1)
-        if len(ids) > dealt.counts[part]:
-            ids = ids[ids >= 0]
+        ids, size, skipped = self._ids(part), self.batch_size, self.begin.skip
         full, rest = divmod(len(ids) - skipped, size)
         last = [rest] if rest and not self.drop_last else []
         sizes = chain(repeat(size, full), last)
         return Samples(self._halves(ids[skipped:]), sizes, self._offsets(part, skipped // size))
+
+    def _ids(self, part: int) -> Ids:
+        dealt = self._dealt
+        ids: Ids = dealt.ids[part].reshape(-1)
+        return ids[ids >= 0] if len(ids) > dealt.counts[part] else ids
+
+    def after(self, batches: int) -> Samples:
+        """Return the samples and batches of all parts after this many of their batches in turn."""
+        found: dict[int, Ids] = {}
+        for part in range(self.num_parts):
+            ids, size = self._ids(part), self.batch_size
+            for number, offset in enumerate(self._offsets(part, 0)):
+                found[offset] = ids[number * size : (number + 1) * size]
+        offsets = range(batches + 1, len(found) + 1)
+        taken = [found[offset] for offset in offsets]
+        joined = np.concatenate([np.empty(0, np.int64), *taken])
+        return Samples(iter([joined]), map(len, taken), iter(offsets))
 
     def _halves(self, ids: Ids) -> Iterator[Chunk]:
         """Yield the ids in two halves, and start computing the next epoch in between."""

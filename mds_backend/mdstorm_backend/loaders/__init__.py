@@ -28,6 +28,7 @@ from mdstorm_backend.loaders.reader_options import (
     in_order,
 )
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
+from mdstorm_backend.loaders.trace import Trace
 
 __all__ = [
     "CONSUMER",
@@ -52,6 +53,7 @@ __all__ = [
     "Segment",
     "Statistics",
     "Succession",
+    "Trace",
     "at_beginning",
     "beyond_nanoseconds",
     "converted",

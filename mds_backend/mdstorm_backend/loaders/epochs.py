@@ -27,7 +27,7 @@ from multiprocessing import context
 from typing import Any
 
 from mdstorm_backend.base import is_integer
-from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.reader_options import Following, ReaderOptions, at_beginning
 from mdstorm_backend.loaders.segment import Batching
@@ -357,13 +357,7 @@ class Epochs:
             If too few rows remain for this world.
         """
         here = options.in_world()
-        position = read_state(state, here, batching)
-        if position.skip and not splits:
-            raise StateMismatchError(
-                f"the state was taken after {position.skip} items of a batch, as by make_reader, "
-                "but here whole batches are read: load it into a reader with the arguments of that "
-                "run, or start again without it"
-            )
+        position = read_state(state, here, batching, splits=splits)
         position = skipped(position, skip_batches, here, batching)
         is_begun = position.consumed > 0 or position.first_epoch is not None
 

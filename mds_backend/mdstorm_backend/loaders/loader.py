@@ -25,7 +25,8 @@ from mdstorm_backend.loaders.epochs import Epochs
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
-from mdstorm_backend.loaders.state import write_state
+from mdstorm_backend.loaders.state import read_state, write_state
+from mdstorm_backend.loaders.trace import Trace
 from mdstorm_backend.order import Plan, Position
 from mdstorm_backend.read.block import Block
 
@@ -300,6 +301,33 @@ class Loader:
             state, self.options, self.batching, splits=self.splits, skip_batches=skip_batches
         )
 
+    def trace(self, state: object = None, current: Pass | None = None) -> Trace:
+        """Return which rows the batches of a pass have.
+
+        Parameters
+        ----------
+        state : object
+            The state at which the pass resumes. By default, the pass is the running one, or else
+            the next one.
+        current : Pass, optional
+            The latest pass; by default the one that `run` began last.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If only reading shows which rows a batch has.
+        StateMismatchError
+            If the state was taken from a different dataset or way of reading, or is not a state.
+        """
+        current = current or self._current
+        if state is None and current is not None and not current.is_left:
+            return Trace(current.here, self.batching, current.usage.start)
+        here = self.options.in_world()
+        if state is None:
+            return Trace(here, self.batching, self.epochs.next_position)
+        start = read_state(state, here, self.batching, splits=self.splits)
+        return Trace(here, self.batching, start)
+
     def set_epoch(self, epoch: int) -> None:
         """Begin the next pass with `epoch`, unless the pass to be resumed contains that epoch.
 
@@ -465,6 +493,10 @@ class ItemCursor(Iterator[Any]):
         """
         self._loader.load_state_dict(state, skip_batches)
         self._begin_again()
+
+    def trace(self, state: object = None) -> Trace:
+        """Return which rows the batches of a pass have: see `Loader.trace`."""
+        return self._loader.trace(state)
 
     def _resume(self, unused: int = 0) -> None:
         """Continue after an interruption, and return the latest `unused` items again."""

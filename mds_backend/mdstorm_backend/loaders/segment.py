@@ -15,6 +15,7 @@ from functools import singledispatch
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.elastic import ElasticPlan, ElasticShare, StreamShape
+from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import (
     EvenPlan,
@@ -236,6 +237,36 @@ class Segment:
             return segment
         warn_no_data(self.options.dataset.url, dropped=num_samples > 0)
         return None
+
+    def seek(self, batches: int, what: str) -> tuple[Segment, int]:
+        """Return where the last of the next `batches` batches is, at least one.
+
+        Returns
+        -------
+        segment : Segment
+            The segment of the pass that has this batch.
+        count : int
+            Number of batches in the segment up to this one.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the pass ends before; `what` names the number in the message.
+        StateMismatchError
+            If only reading shows where batches end.
+        """
+        segment, left = self.remaining(), batches
+        while segment.plan.offset_after(left) is None:
+            count, following = segment.plan.num_batches(), segment.following()
+            # An epoch in which all batches are dropped is followed by others like it.
+            if following is None or not count:
+                most = "" if count is None else f": at most {batches - left + count} remain"
+                raise InvalidArgumentError(
+                    f"{what} is beyond the end of the pass{most}. Pass a smaller number, or begin "
+                    "the next epoch with set_epoch() instead"
+                )
+            segment, left = following, left - count
+        return segment, left
 
     def remaining(self) -> Segment:
         """Return this segment or, if it is over, the segment of the next epoch or pass."""

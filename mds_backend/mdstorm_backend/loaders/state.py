@@ -91,7 +91,12 @@ def _compared(options: ReaderOptions) -> dict[str, Any]:
 
 
 def read_state(
-    state: object, options: ReaderOptions, batching: Batching, *, of_worker: bool = False
+    state: object,
+    options: ReaderOptions,
+    batching: Batching,
+    *,
+    of_worker: bool = False,
+    splits: bool = True,
 ) -> Position:
     """Return the position at which a state resumes.
 
@@ -103,6 +108,8 @@ def read_state(
         How the pass is to be read; the share of the rows must be known.
     of_worker : bool
         Whether the state belongs to a worker process.
+    splits : bool
+        Whether the state may be within a batch.
 
     Raises
     ------
@@ -117,6 +124,12 @@ def read_state(
     if ours is not None:
         _check_compared(state, ours, options, is_begun=consumed > 0 or of_worker)
     skip = 0 if ours is None or "skip" not in ours else number(ours, "skip")
+    if skip and not splits:
+        raise StateMismatchError(
+            f"the state was taken after {skip} items of a batch, as by make_reader, but here whole "
+            "batches are read: load it into a reader with the arguments of that run, or start "
+            "again without it"
+        )
     if epoch < 0:
         if consumed:
             raise damaged(f"it has {consumed} samples of epoch {epoch}, before the first epoch")
@@ -172,18 +185,9 @@ def skipped(
         )
     if not batches:
         return position
-    segment, left = Segment(options, batching, position).remaining(), batches
-    while (offset := segment.plan.offset_after(left)) is None:
-        count, following = segment.plan.num_batches(), segment.following()
-        # An epoch in which all batches are dropped is followed by others like it.
-        if following is None or not count:
-            most = "" if count is None else f": at most {batches - left + count} remain"
-            raise InvalidArgumentError(
-                f"skip_batches={batches} is beyond the end of the pass{most}. Pass a smaller "
-                "number, or begin the next epoch with set_epoch() instead"
-            )
-        segment, left = following, left - count
-    reached = segment.plan.position(offset)
+    begun = Segment(options, batching, position)
+    segment, count = begun.seek(batches, f"skip_batches={batches}")
+    reached = segment.plan.position_after(count)
     return read_state(write_state(options, batching, reached), options, batching)
 
 

@@ -249,7 +249,7 @@ class ExactOrder:
             part = range(low, min(high, len(window)))
             start = int(window.starts[0])
             if self.shuffles:
-                yield RowsOnDemand(window.rows, part)
+                yield RowsOnDemand(window.rows, window.holds, part)
             else:
                 yield range(start + part.start, start + part.stop)
 
@@ -318,6 +318,10 @@ class ShardWindow:
         rows = self._permutation.numbers(part)
         owners = self._owners(rows)
         return ShardRows(self.shards, self.firsts, owners, rows - self._offsets[owners])
+
+    def holds(self, sample: int) -> bool:
+        """Whether a sample is in the window."""
+        return bool(((self.starts <= sample) & (sample < self.starts + self.sizes)).any())
 
     @cached_property
     def _offsets(self) -> _Numbers:

@@ -20,7 +20,7 @@ from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import NoDataAvailableError
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.lanes import EpochLanes, LaneRange, Lanes, ceil_div
-from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples
+from mdstorm_backend.order.plan import Chunk, Plan, Position, Samples, places_in
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -247,6 +247,10 @@ class ExactPlan(Plan):
             chunks = cut(chunks, self._sizes(), part, parts)
         return Samples(chunks, islice(self._sizes(), part, None, parts), count(part + 1, parts))
 
+    def after(self, batches: int) -> Samples:
+        """Return the samples and batches after this many batches, which no part changes."""
+        return replace(self, start=self.position_after(batches), num_parts=1).samples()
+
     def _sizes(self) -> Iterator[int]:
         if self._num_full is None:
             return repeat(self.batch_size)
@@ -271,6 +275,21 @@ class ExactPlan(Plan):
         return EpochLanes(self.num_samples, epoch * self.num_samples, self._stop, lanes)
 
     def _chunks(self) -> Iterator[Chunk]:
+        for rows, number, used in self._lane_parts():
+            yield from self.order.chunks(self.bounds, rows, number, used)
+
+    def places(self, sample: int) -> Iterator[int]:
+        """Yield where a sample comes among the plan's samples, passing over other lanes."""
+        begin = 0
+        for rows, number, used in self._lane_parts():
+            if sample in rows:
+                yield from places_in(
+                    self.order.chunks(self.bounds, rows, number, used), sample, begin
+                )
+            begin += len(used)
+
+    def _lane_parts(self) -> Iterator[tuple[range, int, range]]:
+        """Yield the parts of lanes: the lane's samples, the epoch, and the places that are used."""
         done, rank = self._first, self.order.rank
         first_epoch = self.begin.pass_epoch
         first = done // max(self.num_samples, 1)
@@ -279,8 +298,7 @@ class ExactPlan(Plan):
             consumed = max(done - epoch * self.num_samples, 0)
             whole = [LaneRange(rank, 0, len(lanes.first_lane(rank)))] if not consumed else None
             for lane, start, stop in whole or lanes.remaining(rank, consumed):
-                rows, used = lanes.first_lane(lane), range(start, stop)
-                yield from self.order.chunks(self.bounds, rows, number, used)
+                yield lanes.first_lane(lane), number, range(start, stop)
 
 
 def cut(chunks: Iterator[Chunk], sizes: Iterator[int], part: int, parts: int) -> Iterator[Chunk]:

@@ -14,7 +14,7 @@ one rank's rows if samples cannot be numbered. For any order, loaders use only t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
@@ -187,6 +187,17 @@ class Plan(Protocol):
         count = self.num_batches()
         return batches if count is None or batches <= count else None
 
+    def position_after(self, batches: int) -> Position:
+        """Return the position after this many batches, which the plan must have."""
+        return self.position((self.offset_after(batches) if batches else 0) or 0)
+
+    def after(self, batches: int) -> Samples:
+        """Return all samples after this many batches, and the batches, of all parts in turn."""
+
+    def places(self, sample: int) -> Iterator[int]:
+        """Yield where a sample comes among the samples of ``after(0)``, which may be endless."""
+        return places_in(self.after(0).chunks, sample)
+
     def length(self) -> int:
         """Return the number of batches in a whole pass.
 
@@ -278,18 +289,21 @@ class RowsOnDemand:
     ----------
     find : callable
         Returns the shards and rows of the samples at given positions.
+    holds : callable
+        Returns whether a sample is at any position, without computing the order.
     part : range
         The positions of these samples.
     """
 
     find: Callable[[range], ShardRows]
+    holds: Callable[[int], bool]
     part: range
 
     def __len__(self) -> int:
         return len(self.part)
 
     def __getitem__(self, chosen: slice) -> RowsOnDemand:
-        return RowsOnDemand(self.find, self.part[chosen])
+        return RowsOnDemand(self.find, self.holds, self.part[chosen])
 
     def found(self) -> ShardRows:
         """Return the shards and rows of the samples."""
@@ -298,3 +312,18 @@ class RowsOnDemand:
 
 #: Samples in reading order, by number or as rows in shards. A range is read at memory speed.
 Chunk: TypeAlias = range | npt.NDArray[np.int64] | RowsOnDemand
+
+
+def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
+    """Return the numbers of samples, int64."""
+    if isinstance(chunk, RowsOnDemand):
+        return chunk.found().numbers
+    return np.arange(chunk.start, chunk.stop) if isinstance(chunk, range) else chunk
+
+
+def places_in(chunks: Iterable[Chunk], sample: int, begin: int = 0) -> Iterator[int]:
+    """Yield the places of a sample in `chunks`, of which the first begins at place `begin`."""
+    for chunk in chunks:
+        if not isinstance(chunk, RowsOnDemand) or chunk.holds(sample):
+            yield from (begin + np.flatnonzero(numbers_of(chunk) == sample)).tolist()
+        begin += len(chunk)

@@ -166,6 +166,10 @@ class RowGroupPlan(Plan):
             (offset for _, offset in ended),
         )
 
+    def after(self, batches: int) -> Samples:
+        """Return the row groups after this many, each of which is a batch."""
+        return replace(self, start=self.position_after(batches), num_parts=1).samples()
+
     def _groups(self) -> Iterator[tuple[Chunk, int]]:
         """Yield the row groups or windows, each with its offset."""
         skipped, rows, order = self.begin.row, self.rows, self.order

@@ -189,6 +189,21 @@ class ContextDataset(Described, OwnContext):
         runs.load_state_dict(state, skip_batches)
         warn_about_keras(self, runs.loader)
 
+    def trace(self, state: dict[str, Any] | None = None) -> loaders.Trace:
+        """Return which rows the batches have, on any rank, without reading data.
+
+        Batches are counted from 0, from the beginning of the running or else the next iteration, or
+        from where a state resumes.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If only reading shows which rows a batch has.
+        StateMismatchError
+            If the state was taken from a different dataset or way of reading, or is not a state.
+        """
+        return self._runs().trace(state)
+
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         """Release open shards, since TensorFlow keeps datasets until the process ends.
 

@@ -24,7 +24,7 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment
+from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment, Trace
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import log_endless
@@ -367,3 +367,7 @@ class TFRuns:
         with self._lock:
             self.loader.load_state_dict(state, skip_batches)
             self._run = None
+
+    def trace(self, state: object = None) -> Trace:
+        """Return which rows the batches of an iteration have: see `Loader.trace`."""
+        return self.loader.trace(state, None if self._run is None else self._run.current)

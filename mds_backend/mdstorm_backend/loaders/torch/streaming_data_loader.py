@@ -16,7 +16,7 @@ from mdstorm_backend.base import Iteration, OwnContext, check_function
 from mdstorm_backend.base.checks import overrides
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
-from mdstorm_backend.loaders import Loader, Statistics, describe_data
+from mdstorm_backend.loaders import Loader, Statistics, Trace, describe_data
 from mdstorm_backend.loaders.torch import loader_passes, moved_batches, torch_batches
 from mdstorm_backend.loaders.torch.collation import collate_samples
 from mdstorm_backend.loaders.torch.streaming_dataset import (
@@ -340,18 +340,45 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
             If fewer rows remain in the pass than the world has ranks.
         """
         given: Any = state  # the calls below raise for None, which `state_dict` may return
-        if self._mdstorm.reads_blocks and not _has_own_states(self.dataset):
+        if _knows_batches(self):
             self._mdstorm.load_state_dict(self, given, skip_batches)
             return
         if skip_batches:
             raise InvalidArgumentError(
-                f"skip_batches={skip_batches} requires a loader with a batch_size over a "
-                "StreamingDataset without its own __iter__ or state methods, whose batches are "
-                "known before they are read: leave it out, and leave these batches unused"
+                f"skip_batches={skip_batches} {_KNOWN_BATCHES}: leave it out, and leave these "
+                "batches unused"
             )
         if isinstance(self.dataset, StreamingDataset):
             self.dataset.load_state_dict(given)
         self._mdstorm.passes = self._mdstorm.pytorch_pass = None
+
+    def trace(self, state: dict[str, Any] | None = None) -> Trace:
+        """Return which rows the batches have, on any rank, without reading data.
+
+        Batches are counted from 0, from the beginning of the running or else the next iteration, or
+        from where a state resumes.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If only reading shows which rows a batch has.
+        StateMismatchError
+            If the state was taken from a different dataset or order, or is not a state.
+        """
+        if not _knows_batches(self):
+            raise InvalidArgumentError(f"trace() {_KNOWN_BATCHES}")
+        return self._mdstorm.of(self).trace(state)
+
+
+#: Which loaders know their batches before reading, for messages.
+_KNOWN_BATCHES = (
+    "requires a loader with a batch_size over a StreamingDataset without its own __iter__ or state "
+    "methods, whose batches are known before they are read"
+)
+
+
+def _knows_batches(loader: StreamingDataLoader[Any]) -> bool:
+    return loader._mdstorm.reads_blocks and not _has_own_states(loader.dataset)
 
 
 def _counts_itself(loader: StreamingDataLoader[Any]) -> bool:

@@ -1,0 +1,193 @@
+"""`Trace`: which rows the batches of a pass have, on any rank, without reading data.
+
+Plans are pure, so the rows of another rank are the samples of that rank's plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import accumulate, islice, takewhile
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.base.checks import is_integer
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.segment import Batching, Segment
+from mdstorm_backend.order import Chunk, Position
+from mdstorm_backend.order.plan import numbers_of
+
+_Numbers = npt.NDArray[np.int64]
+#: Number of epochs that `Trace.where` searches: a row that comes does so by the end of the second.
+_EPOCHS = 2
+
+
+class Where(NamedTuple):
+    """Where a row comes: in which batch, counted as in `Trace.rows`, and on which rank."""
+
+    batch: int
+    rank: int
+
+
+class Trace:
+    """Which rows the batches of a pass have, from where it begins or resumes.
+
+    Batches are counted from 0 on each rank, and rows from 0 in the stored order of the data. No
+    data are read; the elastic order computes the samples of whole epochs.
+
+    Parameters
+    ----------
+    options : ReaderOptions
+        The data to read; its share of the rows must be known.
+    batching : Batching
+        How batches are made.
+    start : Position
+        Where the pass begins or resumes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If only reading shows which rows a batch has.
+    """
+
+    def __init__(self, options: ReaderOptions, batching: Batching, start: Position) -> None:
+        if options.drops_rows:
+            raise InvalidArgumentError(
+                f"only reading shows which rows the batches of {options.dataset.url} have, because "
+                "a transform without keeps_rows=True, filter, predicate or cache may change the "
+                "number of rows. If the function returns one row for each row, pass "
+                "TransformSpec(…, keeps_rows=True); leave out the others"
+            )
+        #: Number of rows of the first batch that were read before the state was taken.
+        self._skip = start.skip
+        self._segment = Segment(options, batching, replace(start, skip=0)).remaining()
+
+    def rows(self, batch: int | range, rank: int = 0) -> _Numbers:
+        """Return the numbers of a batch's rows, in the order of the batch, as int64.
+
+        Parameters
+        ----------
+        batch : int or range
+            Number of the batch, from 0; or a range of numbers, for the rows of one after another.
+        rank : int
+            The rank that reads it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such batch or rank.
+        StateMismatchError
+            If the state does not describe this rank.
+        """
+        batches = range(batch, batch + 1) if is_integer(batch) else batch
+        if not isinstance(batches, range) or batches.step != 1 or batches.start < 0:
+            raise InvalidArgumentError(
+                f"batch must be an integer of at least 0 or a range of them, found {batch!r}"
+            )
+        begun, parts, left = self._of_rank(rank), [np.empty(0, np.int64)], len(batches)
+        if left:
+            begun.seek(batches.stop, f"batch {batches.stop - 1}")  # raises if there is none
+            segment, count = begun.seek(batches.start + 1, "")
+        while left:
+            samples = segment.plan.after(count - 1)
+            sizes = list(islice(samples.sizes, left))
+            parts += _first(samples.chunks, sum(sizes))
+            left, count = left - len(sizes), 1
+            segment = segment.following() or segment
+        found = np.concatenate(parts)
+        return found[self._skip :] if batches.start == 0 else found
+
+    def where(self, row: int) -> Where:
+        """Return where a row comes next: the batch and the rank that reads it.
+
+        The rest of the epoch is searched, and the following epoch if the pass contains it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such row, or it does not come; the message gives the reason.
+        StateMismatchError
+            If the state describes only one of several ranks.
+        """
+        self.shard_and_row(row)  # raises if there is no such row
+        if (found := self._find(row)) is not None:
+            return found
+        segment, reason = self._segment, "it was read before, or the order leaves it out"
+        whole = replace(segment.batching, drop_last=False)
+        if Trace(segment.options, whole, segment.start)._find(row) is not None:
+            reason = "drop_last drops the batch that would have it"
+        raise InvalidArgumentError(f"row {row} does not come in the rest of this pass: {reason}")
+
+    def shard_and_row(self, row: int) -> tuple[int, int]:
+        """Return the number of the shard that holds a row, and the row's number in it.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such row.
+        """
+        dataset = self._segment.options.dataset
+        if not is_integer(row) or not 0 <= row < len(dataset):
+            raise InvalidArgumentError(
+                f"row must be an integer from 0 to {len(dataset) - 1}, found {row!r}: "
+                f"{dataset.url} has {len(dataset)} rows"
+            )
+        return dataset.locate(int(row))
+
+    def _of_rank(self, rank: int) -> Segment:
+        """Return the segment of another rank, whose order differs only in the rank."""
+        segment, order = self._segment, self._segment.options.order
+        if rank == order.world.rank:
+            return segment
+        share = order.share_of(replace(order.world, rank=rank))
+        other = replace(segment, options=replace(segment.options, order=share))
+        begun = segment.position.consumed or self._skip
+        if begun and not segment.plan.numbers_samples:
+            raise StateMismatchError(
+                f"the state counts the row groups of rank {order.world.rank}, so the batches of "
+                f"rank {rank} are not known: pass the state of that rank, in its process"
+            )
+        return other
+
+    def _find(self, row: int) -> Where | None:
+        """Return where a row comes next; None if it does not."""
+        size = self._segment.options.order.world_size
+        segments = {rank: self._of_rank(rank) for rank in range(size)}
+        before = [0] * size
+        for _ in range(_EPOCHS):
+            found = []
+            for rank, segment in segments.items():
+                if (batch := _batch_of(segment, row, self._skip)) is not None:
+                    found.append(Where(before[rank] + batch, rank))
+            if found:
+                return min(found)
+            for rank, segment in segments.items():
+                before[rank] += segment.plan.num_batches() or 0
+            following = {rank: segment.following() for rank, segment in segments.items()}
+            segments = {rank: one for rank, one in following.items() if one is not None}
+        return None
+
+
+def _first(chunks: Iterator[Chunk], count: int) -> Iterator[_Numbers]:
+    """Yield the numbers of the first `count` samples, by chunk."""
+    while count:
+        chunk = next(chunks)[:count]
+        count -= len(chunk)
+        yield numbers_of(chunk)
+
+
+def _batch_of(segment: Segment, row: int, skip: int) -> int | None:
+    """Return the first batch that has a row after the first `skip` rows; None if there is none.
+
+    Up to the end of the next epoch: a pass may be endless, and a rank may never read the row.
+    """
+    plan = segment.plan
+    places = takewhile((_EPOCHS * (plan.rows_per_epoch + 1)).__gt__, plan.places(row))
+    place = next((place for place in places if place >= skip), None)
+    if place is None:
+        return None
+    ends = accumulate(plan.after(0).sizes)
+    return next((number for number, end in enumerate(ends) if end > place), None)

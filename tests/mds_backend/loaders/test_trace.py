@@ -1,0 +1,182 @@
+"""`Trace`: which rows the batches of a pass have, compared with the rows that loaders yield."""
+
+import json
+from itertools import chain, islice
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
+from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
+
+ROWS, SHARDS = 103, 9
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "order": draw(st.sampled_from(["exact", "elastic"])),
+        "shuffles": draw(st.booleans()),
+        "window": draw(st.sampled_from([0, 0, 30])),
+        "num_epochs": draw(st.integers(1, 2)),
+        "seed": draw(st.integers(1, 9)),
+        "ranks": draw(st.integers(1, 5)),
+        "size": draw(st.integers(1, 9)),
+        "workers": draw(st.sampled_from([0, 0, 0, 0, 0, 1, 2, 3])),
+        "drop_last": draw(st.booleans()),
+        "taken": draw(st.integers(0, 9)),
+        "ranks_before": draw(st.integers(1, 5)),
+    }
+
+
+def make(url: str, rank: int, ranks: int, run: dict[str, Any], workers: int = 0) -> Any:
+    num_epochs, shuffles, seed = run["num_epochs"], run["shuffles"], run["seed"]
+    if run["order"] == "exact":
+        order = ExactOrder(seed, shuffles, shuffles, run["window"], rank, ranks)
+        dataset = StreamingDataset(local=url, order=order, num_epochs=num_epochs)
+    else:
+        dataset = StreamingDataset(
+            local=url,
+            batch_size=run["size"],
+            shuffle=shuffles,
+            shuffle_seed=seed,
+            num_epochs=num_epochs,
+            world=(rank, ranks),
+        )
+    context = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
+    return StreamingDataLoader(
+        dataset, batch_size=run["size"], drop_last=run["drop_last"], **context
+    )
+
+
+def rows_of(batches: Any) -> list[list[int]]:
+    return [batch["number"].tolist() for batch in batches]
+
+
+@pytest.fixture(scope="module")
+def local(url: str) -> str:
+    return url.removeprefix("file://")
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@settings(max_examples=50, deadline=None)
+@given(run=runs())
+def test_traced_rows_are_those_that_loaders_yield_on_every_rank(
+    local: str, run: dict[str, Any]
+) -> None:
+    ranks, state = run["ranks"], None
+    if run["taken"]:
+        before = ranks if run["order"] == "elastic" else run["ranks_before"]
+        first = make(local, 0, before, run)
+        for _ in islice(first, run["taken"] + 1):
+            pass
+        state = json.loads(json.dumps(first.state_dict()))
+    workers = run["workers"]
+    trace = make(local, ranks - 1, ranks, run, workers).trace(state)
+    found: dict[int, tuple[int, int]] = {}
+    for rank in range(ranks):
+        loader = make(local, rank, ranks, run, workers)
+        if state is not None:
+            loader.load_state_dict(state)
+        batches = rows_of(loader)
+        assert [trace.rows(n, rank).tolist() for n in range(len(batches))] == batches
+        assert trace.rows(range(1, len(batches)), rank).tolist() == [*chain(*batches[1:])]
+        with pytest.raises(InvalidArgumentError, match="beyond the end of the pass"):
+            trace.rows(len(batches), rank)
+        for number, batch in enumerate(batches):
+            for row in batch:
+                found[row] = min(found.get(row, (number, rank)), (number, rank))
+    for row in range(0, ROWS, 7):
+        if row in found:
+            assert trace.where(row) == found[row]
+        else:
+            with pytest.raises(InvalidArgumentError, match=f"row {row} does not come"):
+                trace.where(row)
+
+
+RUN = {"order": "exact", "shuffles": True, "window": 0, "num_epochs": 1, "seed": 3, "size": 10}
+
+
+@pytest.fixture
+def loader(local: str) -> Any:
+    return make(local, 0, 2, {**RUN, "drop_last": True})
+
+
+def test_trace_counts_batches_of_the_running_pass_or_of_the_next_one(loader: Any) -> None:
+    first, iterator = loader.trace(), iter(loader)
+    begun = rows_of(islice(iterator, 3))
+    running = loader.trace()
+    assert [running.rows(n).tolist() for n in range(3)] == begun
+    rest = rows_of(iterator)
+    following = loader.trace()
+    assert [following.rows(n).tolist() for n in range(5)] == rows_of(loader)
+    assert [first.rows(n).tolist() for n in range(5)] == begun + rest
+
+
+def test_trace_of_a_state_needs_no_seed(local: str) -> None:
+    def unseeded() -> Any:
+        order = ExactOrder(shuffle_rows=True)
+        return StreamingDataLoader(StreamingDataset(local=local, order=order), batch_size=10)
+
+    first = unseeded()
+    iterator = iter(first)
+    next(iterator)
+    state = first.state_dict()
+    assert unseeded().trace(state).rows(0).tolist() == next(iterator)["number"].tolist()
+
+
+def test_row_that_does_not_come_raises_error_with_the_reason(loader: Any) -> None:
+    rows = loader.trace()
+    seen = {int(row) for rank in range(2) for row in rows.rows(range(5), rank)}
+    dropped = next(row for row in range(ROWS) if row not in seen)
+    with pytest.raises(InvalidArgumentError, match=f"row {dropped} does not come .* drop_last"):
+        rows.where(dropped)
+    read = next(iter(loader))["number"].tolist()
+    # The first batch is no peek if more were taken.
+    batches = iter(loader)
+    next(batches), next(batches)
+    with pytest.raises(InvalidArgumentError, match="it was read before"):
+        loader.trace(loader.state_dict()).where(read[0])
+
+
+def test_shard_and_row_are_those_of_the_dataset(loader: Any) -> None:
+    trace, sizes = loader.trace(), loader.dataset._mdstorm.dataset.shard_sizes
+    assert trace.shard_and_row(0) == (0, 0)
+    assert trace.shard_and_row(sizes[0]) == (1, 0)
+    assert trace.shard_and_row(ROWS - 1) == (SHARDS - 1, sizes[-1] - 1)
+
+
+@pytest.mark.parametrize("row", [-1, ROWS, 1.5, "3", True])
+def test_row_out_of_range_raises_error(loader: Any, row: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="row must be an integer from 0 to 102"):
+        loader.trace().where(row)
+
+
+@pytest.mark.parametrize("batch", [-1, 1.5, "3", range(4, 0, -1), None])
+def test_batch_that_is_no_number_raises_error(loader: Any, batch: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="batch must be an integer of at least 0"):
+        loader.trace().rows(batch)
+
+
+def test_rank_that_does_not_exist_raises_error(loader: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="rank 2 of 2 does not exist"):
+        loader.trace().rows(0, 2)
+
+
+def test_loader_whose_batches_pytorch_makes_raises_error(local: str) -> None:
+    class Own(StreamingDataset):
+        def __iter__(self) -> Any:
+            yield from super().__iter__()
+
+    loader = StreamingDataLoader(Own(local=local, batch_size=2), batch_size=2)
+    with pytest.raises(InvalidArgumentError, match="requires a loader with a batch_size"):
+        loader.trace()
+
+
+def test_state_of_another_dataset_raises_error(loader: Any) -> None:
+    state = loader.state_dict()
+    state["mdstorm"]["dataset"] = "another"
+    with pytest.raises(StateMismatchError, match="from a different dataset"):
+        loader.trace(state)
