@@ -31,6 +31,7 @@ def train_torch(converter: SparkDatasetConverter) -> Steps:
             losses.append((inputs.mean(dim=1) - labels).abs().mean())
     print(loader.statistics())
     loader.load_state_dict(loader.state_dict(), skip_batches=2)
+    print(loader.trace().rows(3, rank=1).tolist(), loader.trace().where(7).batch)
     return losses
 
 
@@ -54,6 +55,7 @@ def train_keras(converter: SparkDatasetConverter, model: Any) -> None:
         shuffled = dataset.map(lambda row: (row.x, row.label)).prefetch(2).unbatch()
         model.fit(shuffled)
         dataset.load_state_dict(dataset.state_dict(), skip_batches=2)
+        print(dataset.trace().rows(3))
     for x, y in converter.make_tf_dataset(features=["a", "b"], labels="y"):
         print(x["a"], y)
     for named in converter.make_tf_dataset(features=["a", "b"]):
