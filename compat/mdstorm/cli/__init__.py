@@ -36,6 +36,7 @@ _COMMANDS = {
     "migrate": ("mdstorm_migrate.cli.migrate", "Rewrite code that uses Petastorm."),
     "reindex": ("mdstorm.cli.datasets", "Rebuild the index of a dataset from its shards."),
     "run": ("mdstorm.cli.run", "Run a program written for Petastorm on mdstorm."),
+    "trace": ("mdstorm.cli.trace", "Show the rows of a batch, or where a row comes."),
     "verify": ("mdstorm.cli.datasets", "Check every file and every value of a dataset."),
 }
 

@@ -227,26 +227,27 @@ def head(
     found = maintenance.head(url, rows, columns=columns, storage_options=storage_options)
     shown = zip(*found.values(), strict=True)
     if format_ == "json":
-        cli.write_json([dict(zip(found, map(_plain, row), strict=True)) for row in shown])
+        cli.write_json([dict(zip(found, map(plain, row), strict=True)) for row in shown])
         return
-    cli.write_table(url, found, (map(_one_line, row) for row in shown))
+    cli.write_table(url, found, (map(one_line, row) for row in shown))
 
 
-def _one_line(value: object) -> str:
+def one_line(value: object) -> str:
+    """Return a value as a line of a table, cut if it is long."""
     if isinstance(value, bytes):
         return f"<{len(value)} bytes>"
     text = " ".join(("null" if value is None else str(value)).split())
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Convert a value to JSON types. NaN, infinities, dates and decimals become text."""
     if isinstance(value, (np.generic, np.ndarray)):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, float) and not math.isfinite(value):

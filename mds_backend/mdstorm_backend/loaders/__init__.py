@@ -28,7 +28,7 @@ from mdstorm_backend.loaders.reader_options import (
     in_order,
 )
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
-from mdstorm_backend.loaders.trace import Trace
+from mdstorm_backend.loaders.trace import Trace, trace_of_state
 
 __all__ = [
     "CONSUMER",
@@ -61,4 +61,5 @@ __all__ = [
     "in_order",
     "null_error",
     "plan_of",
+    "trace_of_state",
 ]

@@ -5,7 +5,7 @@ Plans are pure, so the rows of another rank are the samples of that rank's plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate, islice, takewhile
 from typing import NamedTuple
@@ -14,11 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base.checks import is_integer
+from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment
-from mdstorm_backend.order import Chunk, Position
+from mdstorm_backend.loaders.state import damaged, number, read_state, state_mapping
+from mdstorm_backend.order import Chunk, ExactOrder, Position, World
 from mdstorm_backend.order.plan import numbers_of
+from mdstorm_backend.read import SampleSource
 
 _Numbers = npt.NDArray[np.int64]
 #: Number of epochs that `Trace.where` searches: a row that comes does so by the end of the second.
@@ -55,12 +58,7 @@ class Trace:
 
     def __init__(self, options: ReaderOptions, batching: Batching, start: Position) -> None:
         if options.drops_rows:
-            raise InvalidArgumentError(
-                f"only reading shows which rows the batches of {options.dataset.url} have, because "
-                "a transform without keeps_rows=True, filter, predicate or cache may change the "
-                "number of rows. If the function returns one row for each row, pass "
-                "TransformSpec(…, keeps_rows=True); leave out the others"
-            )
+            raise _not_known(options.dataset.url)
         #: Number of rows of the first batch that were read before the state was taken.
         self._skip = start.skip
         self._segment = Segment(options, batching, replace(start, skip=0)).remaining()
@@ -169,6 +167,69 @@ class Trace:
             following = {rank: segment.following() for rank, segment in segments.items()}
             segments = {rank: one for rank, one in following.items() if one is not None}
         return None
+
+
+def trace_of_state(
+    state: object, dataset: SampleSource, batching: Batching, ranks: int | None = None
+) -> Trace:
+    """Return which rows the batches of a pass have that resumes at a state, without its loader.
+
+    Parameters
+    ----------
+    state : object
+        The state, which has the order, its seed and the selection.
+    dataset : SampleSource
+        The dataset.
+    batching : Batching
+        How the loader makes batches; the state of a reader determines it.
+    ranks : int, optional
+        Number of ranks; by default that of the run in which the state was taken.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If only reading shows which rows a batch has.
+    StateMismatchError
+        If the state was taken from a different dataset, or is not a state of mdstorm.
+    """
+    state = state_mapping(state)
+    ours = state.get("mdstorm")
+    settings = ours.get("settings") if isinstance(ours, Mapping) else None
+    if not isinstance(ours, Mapping) or not isinstance(settings, Mapping):
+        raise damaged("it does not have the order's settings, as one of MosaicML Streaming")
+    of_rank, size = "row" in ours, ranks or number(ours, "world_size", 1)
+    if ours.get("filters") or ours.get("predicate") or (of_rank and ours.get("transform")):
+        raise _not_known(dataset.url)
+    if of_rank:
+        batching = replace(batching, batch_size=number(ours, "batch_size", 1), by_shard=True)
+    seed, world = number(state, "shuffle_seed"), World(number(ours, "rank") if of_rank else 0, size)
+    order: ExactOrder | ElasticShare
+    if ours.get("order") == ExactOrder.name:
+        lanes = (ours.get("lanes") or [[0, 0, 0]])[-1]
+        padded_to = lanes[-1] if lanes[1] == size else 0
+        order = ExactOrder(seed, **settings, padded_to=padded_to).share_of(world).resolved()
+    else:
+        nodes = state.get("initial_physical_nodes") or size
+        world = replace(world, local_size=1 if size % nodes else size // nodes)
+        chosen = {name: value for name, value in settings.items() if name != "weights"}
+        order = ElasticShare(ElasticOrder(batching.batch_size, shuffle_seed=seed, **chosen), world)
+    options = ReaderOptions(
+        dataset,
+        order,
+        columns=ours.get("columns"),
+        num_epochs=ours.get("num_epochs"),
+        selection={name: value for name, value in ours.items() if name == "transform" and value},
+    )
+    return Trace(options, batching, read_state(state, options, batching))
+
+
+def _not_known(url: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"only reading shows which rows the batches of {url} have, because a transform without "
+        "keeps_rows=True, filter, predicate or cache may change the number of rows. If the "
+        "function returns one row for each row, pass TransformSpec(…, keeps_rows=True); leave out "
+        "the others"
+    )
 
 
 def _first(chunks: Iterator[Chunk], count: int) -> Iterator[_Numbers]:
