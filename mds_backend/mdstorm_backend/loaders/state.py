@@ -156,7 +156,7 @@ def read_state(
         if not consumed:
             return position.beginning_of(epoch + 1)
         end = consumed
-    position = replace(position, first_epoch=first_epoch, end=end, lanes=_lanes(ours), skip=skip)
+    position = replace(position, first_epoch=first_epoch, end=end, lanes=lanes_of(ours), skip=skip)
     if skip and size != options.order.world_size:
         raise StateMismatchError(
             f"the state was taken after {skip} items of a batch on each of {size} ranks, but "
@@ -278,7 +278,14 @@ def _check_compared(
     warn_user(wrong)
 
 
-def _lanes(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
+def lanes_of(ours: Mapping[str, Any]) -> tuple[Lanes, ...]:
+    """Return the lanes in mdstorm's part of a state.
+
+    Raises
+    ------
+    StateMismatchError
+        If they are damaged.
+    """
     found = ours.get("lanes")
     if not isinstance(found, Sequence) or isinstance(found, str):
         raise damaged(f"'lanes' must be a list, found {found!r}")

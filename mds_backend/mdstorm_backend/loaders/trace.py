@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate, islice, takewhile
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment
-from mdstorm_backend.loaders.state import damaged, number, read_state, state_mapping
+from mdstorm_backend.loaders.state import damaged, lanes_of, number, read_state, state_mapping
 from mdstorm_backend.order import Chunk, ExactOrder, Position, World
 from mdstorm_backend.order.plan import numbers_of
 from mdstorm_backend.read import SampleSource
@@ -205,8 +205,8 @@ def trace_of_state(
     seed, world = number(state, "shuffle_seed"), World(number(ours, "rank") if of_rank else 0, size)
     order: ExactOrder | ElasticShare
     if ours.get("order") == ExactOrder.name:
-        lanes = (ours.get("lanes") or [[0, 0, 0]])[-1]
-        padded_to = lanes[-1] if lanes[1] == size else 0
+        lanes = lanes_of(ours)
+        padded_to = lanes[-1].padded_to if lanes and lanes[-1].size == size else 0
         order = ExactOrder(seed, **settings, padded_to=padded_to).share_of(world).resolved()
     else:
         nodes = state.get("initial_physical_nodes") or size
@@ -246,7 +246,7 @@ def _batch_of(segment: Segment, row: int, skip: int) -> int | None:
     Up to the end of the next epoch: a pass may be endless, and a rank may never read the row.
     """
     plan = segment.plan
-    places = takewhile((_EPOCHS * (plan.rows_per_epoch + 1)).__gt__, plan.places(row))
+    places = plan.places(row, _EPOCHS * (plan.rows_per_epoch + 1))
     place = next((place for place in places if place >= skip), None)
     if place is None:
         return None

@@ -278,14 +278,15 @@ class ExactPlan(Plan):
         for rows, number, used in self._lane_parts():
             yield from self.order.chunks(self.bounds, rows, number, used)
 
-    def places(self, sample: int) -> Iterator[int]:
-        """Yield where a sample comes among the plan's samples, passing over other lanes."""
+    def places(self, sample: int, most: int) -> Iterator[int]:
+        """Yield where a sample comes among the first samples, passing over lanes without it."""
         begin = 0
         for rows, number, used in self._lane_parts():
+            if begin >= most:
+                return
             if sample in rows:
-                yield from places_in(
-                    self.order.chunks(self.bounds, rows, number, used), sample, begin
-                )
+                chunks = self.order.chunks(self.bounds, rows, number, used)
+                yield from places_in(chunks, sample, range(begin, most))
             begin += len(used)
 
     def _lane_parts(self) -> Iterator[tuple[range, int, range]]:

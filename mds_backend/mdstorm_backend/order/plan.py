@@ -194,9 +194,9 @@ class Plan(Protocol):
     def after(self, batches: int) -> Samples:
         """Return all samples after this many batches, and the batches, of all parts in turn."""
 
-    def places(self, sample: int) -> Iterator[int]:
-        """Yield where a sample comes among the samples of ``after(0)``, which may be endless."""
-        return places_in(self.after(0).chunks, sample)
+    def places(self, sample: int, most: int) -> Iterator[int]:
+        """Yield where a sample comes among the first samples of ``after(0)``, `most` or more."""
+        return places_in(self.after(0).chunks, sample, range(most))
 
     def length(self) -> int:
         """Return the number of batches in a whole pass.
@@ -321,9 +321,12 @@ def numbers_of(chunk: Chunk) -> npt.NDArray[np.int64]:
     return np.arange(chunk.start, chunk.stop) if isinstance(chunk, range) else chunk
 
 
-def places_in(chunks: Iterable[Chunk], sample: int, begin: int = 0) -> Iterator[int]:
-    """Yield the places of a sample in `chunks`, of which the first begins at place `begin`."""
+def places_in(chunks: Iterable[Chunk], sample: int, within: range) -> Iterator[int]:
+    """Yield the places of a sample in the chunks that begin `within`, the first at its start."""
+    begin = within.start
     for chunk in chunks:
+        if begin >= within.stop:
+            return
         if not isinstance(chunk, RowsOnDemand) or chunk.holds(sample):
             yield from (begin + np.flatnonzero(numbers_of(chunk) == sample)).tolist()
         begin += len(chunk)
