@@ -2,6 +2,7 @@
 
 import ast
 import datetime
+import inspect
 import json
 import os
 import subprocess
@@ -259,7 +260,10 @@ def test_recorded_examples_are_the_same_for_any_order_of_rows() -> None:
     ],
 )
 def test_arguments_are_recorded_as_json_without_secrets(argument: object, written: object) -> None:
-    assert recorder._as_json(argument) == written
+    def make(argument: object) -> None: ...
+
+    call = recorder.Call(make, inspect.signature(make).bind(argument))
+    assert call.to_json() == {"argument": written}
 
 
 def test_recorder_uses_only_python_3_7_syntax() -> None:
@@ -514,12 +518,13 @@ def test_killed_recording_keeps_the_earlier_one(runs: str, process: str, tmp_pat
     ],
 )
 def test_rank_is_read_from_variables_of_each_launcher(
-    names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    names: tuple[str, str], tmp_path: Path
 ) -> None:
-    for name, value in zip(names, ("1", "4"), strict=True):
-        monkeypatch.setenv(name, value)
-    assert recorder.rank_and_count() == (1, 4)
-    assert recorder._path_of_rank("a/b.json") == "a/b.rank-1.json"
+    (tmp_path / "train.py").write_text("")
+    command = [sys.executable, str(SOURCE), "--output", "a.b.json", "train.py"]
+    environment = {**os.environ, **dict(zip(names, ("1", "4"), strict=True))}
+    subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=60)
+    assert {path.name for path in tmp_path.iterdir()} == {"train.py", "a.b.rank-1.json"}
 
 
 def test_more_than_eight_shapes_in_a_column_are_not_listed() -> None:

@@ -230,11 +230,15 @@ def test_sum_of_indexers_contains_the_values_from_both() -> None:
     one, other = SingleFieldIndexer("i", "a"), SingleFieldIndexer("i", "a")
     one.build_index([{"a": 1}], 0)
     other.build_index([{"a": 1}, {"a": 2}], 1)
-    assert (one + other)._index_data == {1: {0, 1}, 2: {1}}
+    both = one + other
+    assert {key: both.get_row_group_indexes(key) for key in both.indexed_values} == {
+        1: {0, 1},
+        2: {1},
+    }
     some, more = FieldNotNullIndexer("n", "a"), FieldNotNullIndexer("n", "a")
     some.build_index([{"a": None}, {"a": 1}], 0)
     more.build_index([{"a": 1}], 1)
-    assert (some + more)._index_data == {0, 1}
+    assert (some + more).get_row_group_indexes() == {0, 1}
     with pytest.raises(TypeError, match="return the same indexer type"):
         _ = one + some
     with pytest.raises(ValueError, match="index the same fields"):

@@ -216,7 +216,6 @@ X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
         ({"removed_fields": ["b", "unknown"]}, ("a", "c")),
         ({"selected_fields": ["c", "a"]}, ("c", "a")),
         ({"selected_fields": ["c", "unknown"]}, ("c",)),
-        ({"selected_fields": []}, ()),
         ({"edit_fields": [X]}, ("a", "b", "c", "x")),
         ({"edit_fields": [edit_field("a", np.int32, ()), X]}, ("b", "c", "a", "x")),
         ({"edit_fields": [Y, X, Y]}, ("a", "b", "c", "y", "x")),
@@ -227,9 +226,15 @@ X, Y = edit_field("x", np.int32, ()), edit_field("y", np.int32, ())
 )
 @pytest.mark.filterwarnings("ignore:.*specified some field names")
 def test_edited_columns_are_last_unless_columns_are_selected(
-    spec: dict[str, Any], columns: tuple[str, ...]
+    tmp_path: Path, spec: dict[str, Any], columns: tuple[str, ...]
 ) -> None:
-    assert TransformSpec(**spec)._mdstorm_columns_of(["a", "b", "c"]) == columns
+    url = write_parquet(tmp_path, {"a": [0], "b": ["x"], "c": [1.0]})
+
+    def edit(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: {**row, "x": 1, "y": 2}[name] for name in columns}
+
+    with row_reader(url, transform_spec=TransformSpec(edit, **spec)) as reader:
+        assert [row._fields for row in reader] == [columns]
     assert tuple(transform_schema(SCHEMA, TransformSpec(**spec)).fields) == columns
 
 
@@ -243,10 +248,13 @@ SCHEMA = Unischema(
 )
 
 
+def test_empty_selection_leaves_no_fields() -> None:
+    assert not transform_schema(SCHEMA, TransformSpec(selected_fields=[])).fields
+
+
 def test_edited_fields_may_be_unischema_fields() -> None:
     field = UnischemaField("x", np.float32, (2,), NdarrayCodec(), True)
     spec = TransformSpec(edit_fields=[field])
-    assert spec._mdstorm_columns_of(["a"]) == ("a", "x")
     assert tuple(transform_schema(SCHEMA, spec).x) == ("x", np.float32, (2,), None, True)
 
 

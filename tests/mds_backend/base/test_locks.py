@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -82,21 +83,24 @@ def test_lock_wait_times_out_only_if_owner_makes_no_progress(
 
 
 def test_forked_child_neither_keeps_nor_releases_parents_lock(path: str) -> None:
-    held = locked(path)
     started, ended = os.pipe(), os.pipe()
-    child = os.fork()
-    if child == 0:
-        held.release()
-        os.write(started[1], b"x")
-        os.read(ended[0], 1)
-        os._exit(0)
+    parent = os.fork()
+    if parent == 0:
+        held = locked(path)
+        if os.fork() == 0:
+            held.release()
+            os.write(started[1], b"x")
+            os.read(ended[0], 1)
+            os._exit(0)
+        signal.pause()
     os.read(started[0], 1)
-    assert try_lock(path) is None
-    os.close(held._fd)  # as the kernel does when a process is killed
+    during = try_lock(path)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
     after = try_lock(path)
     os.write(ended[1], b"x")
-    os.waitpid(child, 0)
     for end in (*started, *ended):
         os.close(end)
+    assert during is None
     assert after is not None
     after.release()

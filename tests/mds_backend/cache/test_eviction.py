@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.mds_backend.cache import shards
@@ -15,6 +17,7 @@ from tests.mds_backend.cache.shards import (
     make_shards,
 )
 
+from mdstorm_backend.base import locks
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.cache.directory import CacheDirectory, Record
 from mdstorm_backend.cache.space import entries_of, reserve
@@ -112,7 +115,8 @@ def test_waiting_for_space_times_out(
     infos = make_shards(source, 2)
     files = cache(source, directory=local, limit=1000)
     files.open(infos[0])
-    monkeypatch.setattr("mdstorm_backend.cache.shard_cache.ShardCache._patience", 0.0)
+    clock = SimpleNamespace(sleep=lambda seconds: None, monotonic=count(step=1000).__next__)
+    monkeypatch.setattr(locks, "time", clock)
     held = shards.locked(CacheDirectory(str(local)).record(infos[0].raw_data.basename))
     with held, pytest.raises(StorageError, match="limit of 1000 bytes, of which 0 are free"):
         files.open(infos[1])

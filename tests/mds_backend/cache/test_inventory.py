@@ -4,9 +4,9 @@ import gc
 import os
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.mds_backend.cache import shards
 from tests.mds_backend.cache.shards import cache, contents, files_in, locked, make_shards, remote
 
 from mdstorm_backend.cache import CacheOptions, read_index
@@ -78,7 +78,15 @@ def test_failure_to_remove_cache_of_replaced_dataset_is_logged(
     (info,) = make_shards(source, 1)
     cache(source).open(info)
     gc.collect()
-    monkeypatch.setattr("mdstorm_backend.cache.space._clear", shards.refused)
+    (outdated,) = list_cached()
+    unlink = os.unlink
+
+    def refused(path: str, **options: Any) -> None:
+        if str(path).startswith(outdated.directory):
+            raise PermissionError("Access Denied")
+        unlink(path, **options)
+
+    monkeypatch.setattr(os, "unlink", refused)
     assert bytes(cache(source, fingerprint="other").open(info)) == contents([info])[0]
     assert "cannot be removed (Access Denied)" in caplog.text
     assert len(list_cached()) == 2

@@ -14,7 +14,6 @@ from tests.mds_backend.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError
-from mdstorm_backend.loaders.torch import moved_batches
 
 ROWS, SHARDS = 100, 10
 
@@ -84,13 +83,16 @@ def test_tensors_are_pinned_if_a_gpu_is_available(
     dataset = write_dataset(tmp_path, {"number": [1, 2], "word": ["a", "b"]}, fields)
     loader = StreamingDataLoader(StreamingDataset(local=dataset.url), 1, pin_memory=True)
     pinned: list[torch.Tensor] = []
+    empty = torch.empty
 
-    def pinned_memory(nbytes: int) -> torch.Tensor:
-        pinned.append(torch.empty(nbytes, dtype=torch.uint8))
-        return pinned[-1]
+    def allocate(*size: int, pin_memory: bool = False, **options: Any) -> torch.Tensor:
+        memory = empty(*size, **options)
+        if pin_memory:
+            pinned.append(memory)
+        return memory
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
-    monkeypatch.setattr(moved_batches, "_pinned_memory", pinned_memory)
+    monkeypatch.setattr(torch, "empty", allocate)
     found = [(batch["number"].item(), batch["word"]) for batch in loader]
     assert [tensor[0].item() for tensor in pinned] == ([1, 2] if has_gpu else [])
     assert found == [(1, ["a"]), (2, ["b"])]
