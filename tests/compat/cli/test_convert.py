@@ -16,9 +16,8 @@ from tests.delta_tables import two_versions
 from tests.mds_backend.convert.parquet_files import numbers
 
 import mdstorm
-from mdstorm._datasets.petastorm_metadata import UNISCHEMA_KEY, add_metadata
-from mdstorm._pickles.stored_pickles import dump_unischema
 from mdstorm.errors import InvalidArgumentError
+from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
@@ -40,6 +39,9 @@ def target(tmp_path: Path) -> Path:
     return tmp_path / "target with a blank"
 
 
+NOT_TEXT = UnischemaField("text", np.bool_, ())
+
+
 def test_convert_prints_the_result_and_the_next_command(source: Path, target: Path) -> None:
     result = run("convert", source, target)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -51,8 +53,8 @@ def test_convert_prints_the_result_and_the_next_command(source: Path, target: Pa
 
 
 def test_convert_reads_only_the_selected_columns(source: Path, target: Path) -> None:
-    schema = dump_unischema(Unischema("Wrong", [UnischemaField("text", np.bool_, ())]))
-    add_metadata(open_parquet(str(source)), {UNISCHEMA_KEY: schema})
+    with materialize_dataset(None, source.as_uri(), Unischema("Wrong", [NOT_TEXT])):
+        pass
     assert "Decoding field" in run("convert", source, target).stderr
     assert run("convert", source, target, "--columns", "half,id").exit_code == 0
     assert open_dataset(str(target)).schema.names == ("half", "id")
@@ -198,8 +200,8 @@ def test_partition_values_are_strings_if_the_schema_declares_strings(tmp_path: P
         table = pa.table({"id": [int(code)], "other": [int(code)]})
         pq.write_table(table, source / f"code={code}" / "0.parquet")
     fields = [UnischemaField("id", np.int64, ()), UnischemaField("code", np.str_, ())]
-    schema = dump_unischema(Unischema("Coded", fields))
-    add_metadata(open_parquet(str(source)), {UNISCHEMA_KEY: schema})
+    with materialize_dataset(None, source.as_uri(), Unischema("Coded", fields)):
+        pass
     assert run("convert", source, target).exit_code == 0
     assert [row["code"] for row in open_dataset(str(target))] == ["01", "2"]
     assert run("verify", "--against", source, target).exit_code == 0

@@ -9,15 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mdstorm._rows import rows_of
 from mdstorm.codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     DataframeColumnCodec,
     NdarrayCodec,
 )
+from mdstorm.reader import make_reader
 from mdstorm.unischema import Unischema, UnischemaField, dict_to_spark_row
-from mdstorm_backend.read.shard import SampleSource
 
 GOLDEN = Path(__file__).parent / "golden"
 NAMES = ("codecs", "partitioned", "summary")
@@ -43,13 +42,10 @@ def _value(text: Any) -> Any:
     return array if kind == "ndarray" else array[()]
 
 
-def read_rows(source: SampleSource, schema: Unischema) -> list[Any]:
-    """Return a source's rows as the row reader would return them, sorted by ``id``."""
-    rows = []
-    for number, size in enumerate(source.shard_sizes):
-        batch = source.shard(number).read(np.arange(size), tuple(schema.fields))
-        rows += rows_of(batch, schema._get_namedtuple(), source.schema.get)
-    return sorted(rows, key=lambda row: row.id)
+def read_rows(url: str) -> list[Any]:
+    """Return a dataset's rows, sorted by ``id``."""
+    with make_reader(url, shuffle_row_groups=False) as reader:
+        return sorted(reader, key=lambda row: row.id)
 
 
 def assert_same(found: Any, expected: Any, what: str = "") -> None:

@@ -19,13 +19,13 @@ from tests.compat.etl.golden_rows import (
 )
 from tests.conftest import IS_CONNECT, IS_REFUSING
 
-from mdstorm._conversion import mds_plan
+from mdstorm import convert
 from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema
 from mdstorm.errors import UnsupportedArgumentError
+from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url
 from mdstorm.spark_utils import dataset_as_rdd
 from mdstorm.unischema import Unischema
-from mdstorm_backend.convert import convert_parquet
-from mdstorm_backend.datasets.dataset import Dataset, open_dataset
+from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.parquet import open_parquet
 
@@ -41,10 +41,8 @@ def opened(name: str) -> tuple[Any, Unischema]:
 def converted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Dataset]:
     datasets = {}
     for name in NAMES:
-        parquet = open_parquet(golden_url(name))
-        _, schema = opened(name)
         directory = str(tmp_path_factory.mktemp(name))
-        datasets[name] = convert_parquet(parquet, directory, **mds_plan(schema, parquet))
+        datasets[name] = convert(golden_url(name), directory)
     return datasets
 
 
@@ -58,12 +56,10 @@ def codecs(request: pytest.FixtureRequest, converted: dict[str, Dataset]) -> Any
 def test_golden_dataset_rows_equal_petastorms_rows(
     name: str, converted: dict[str, Dataset]
 ) -> None:
-    assert_rows(read_rows(*opened(name)), expected_rows(name))
-    dataset = open_dataset(converted[name].url)
-    schema = stored_unischema(dataset)
-    assert schema is not None
+    for url in (golden_url(name), converted[name].url):
+        assert_rows(read_rows(url), expected_rows(name))
+    schema = get_schema_from_dataset_url(converted[name].url)
     assert str(schema) == str(opened(name)[1])
-    assert_rows(read_rows(decoded(dataset, schema), schema), expected_rows(name))
 
 
 def test_converted_petastorm_dataset_has_expected_encodings(
@@ -138,10 +134,12 @@ def test_modifying_read_values_does_not_affect_the_source() -> None:
 
 
 def test_source_over_a_petastorm_dataset_can_be_pickled() -> None:
-    source, schema = opened("codecs")
+    source, _ = opened("codecs")
     copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own
     assert copy.fingerprint == source.fingerprint
-    assert_rows(read_rows(copy, schema), expected_rows("codecs"))
+    for number in range(len(source)):
+        for name, value in source.sample(number).items():
+            assert_same(copy.sample(number)[name], value)
 
 
 def test_shard_in_use_is_opened_only_once() -> None:

@@ -22,7 +22,6 @@ from tests.compat.etl.golden_rows import (
     write,
 )
 
-from mdstorm._datasets.decoded_source import decoded, stored_unischema
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import DatasetExistsError, PetastormMetadataGenerationError
 from mdstorm.etl.dataset_metadata import get_schema_from_dataset_url, materialize_dataset
@@ -37,11 +36,10 @@ materialize = partial(materialize_dataset, storage_format="mds")
 
 
 def assert_holds(directory: Path, numbers: range, schema: Unischema = SCHEMA) -> None:
-    dataset = open_dataset(str(directory))
-    found = stored_unischema(dataset)
-    assert found is not None
-    assert str(found) == str(schema)
-    assert_rows(read_rows(decoded(dataset, found), found), [row(i) for i in numbers])
+    url = directory.as_uri()
+    assert len(open_dataset(url)) == len(numbers)
+    assert str(get_schema_from_dataset_url(url)) == str(schema)
+    assert_rows(read_rows(url), [row(i) for i in numbers])
 
 
 def test_rows_written_in_the_block_are_stored_as_mds(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 import tempfile
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,36 +13,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from pyspark.sql import types
 from tests.compat.etl.golden_rows import assert_rows, assert_same, read_rows
 
 from mdstorm import make_reader
-from mdstorm._datasets.decoded_source import decoded, stored_unischema
-from mdstorm._datasets.petastorm_metadata import UNISCHEMA_KEY, add_metadata
-from mdstorm._pickles.stored_pickles import dump_unischema
-from mdstorm._schema import NamedSparkType
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.pytorch import DataLoader
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import decode_row
-from mdstorm_backend.datasets.dataset import open_dataset
-from mdstorm_backend.parquet import open_parquet
 
+FORMATS: tuple[Literal["parquet"], Literal["mds"]] = ("parquet", "mds")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 BINARIES = st.binary(max_size=5).filter(lambda b: not b.endswith(b"\0"))
 #: Scalar NumPy types, the Spark and Arrow types that store them, and strategies for their values.
-SCALARS: list[tuple[Any, str, pa.DataType, Any]] = [
-    (np.int8, "byte", pa.int8(), st.integers(-128, 127)),
-    (np.uint8, "short", pa.int16(), st.integers(0, 255)),
-    (np.uint32, "long", pa.int64(), st.integers(0, 2**32 - 1)),
-    (np.int64, "long", pa.int64(), st.integers(-(2**63), 2**63 - 1)),
-    (np.float32, "float", pa.float32(), st.floats(width=32, allow_nan=False)),
-    (np.float64, "integer", pa.int32(), st.integers(-1000, 1000)),
-    (np.bool_, "boolean", pa.bool_(), st.booleans()),
-    (np.str_, "string", pa.string(), TEXTS),
-    (np.bytes_, "binary", pa.binary(), BINARIES),
-    (Decimal, "decimal(9,2)", pa.decimal128(9, 2), st.decimals(-99, 99, places=2)),
-    (np.datetime64, "date", pa.date32(), st.dates()),
+SCALARS: list[tuple[Any, Any, pa.DataType, Any]] = [
+    (np.int8, types.ByteType, pa.int8(), st.integers(-128, 127)),
+    (np.uint8, types.ShortType, pa.int16(), st.integers(0, 255)),
+    (np.uint32, types.LongType, pa.int64(), st.integers(0, 2**32 - 1)),
+    (np.int64, types.LongType, pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    (np.float32, types.FloatType, pa.float32(), st.floats(width=32, allow_nan=False)),
+    (np.float64, types.IntegerType, pa.int32(), st.integers(-1000, 1000)),
+    (np.bool_, types.BooleanType, pa.bool_(), st.booleans()),
+    (np.str_, types.StringType, pa.string(), TEXTS),
+    (np.bytes_, types.BinaryType, pa.binary(), BINARIES),
+    (
+        Decimal,
+        partial(types.DecimalType, 9, 2),
+        pa.decimal128(9, 2),
+        st.decimals(-99, 99, places=2),
+    ),
+    (np.datetime64, types.DateType, pa.date32(), st.dates()),
 ]
 ARRAYS = ["int16", "uint64", "float16", "float32", "bool", "M8[s]", "<U3"]
 
@@ -56,7 +58,7 @@ def fields(draw: st.DrawFn, name: str) -> tuple[UnischemaField, pa.DataType, lis
         dtype, spark, type_, values = draw(st.sampled_from(SCALARS))
         # Readers return nulls in floating-point columns as NaN.
         nullable = nullable and not issubclass(dtype, np.floating)
-        field = UnischemaField(name, dtype, (), ScalarCodec(NamedSparkType(spark)), nullable)
+        field = UnischemaField(name, dtype, (), ScalarCodec(spark()), nullable)
         return field, type_, [None if n and nullable else draw(values) for n in nulls]
     if kind == "image":
         codec = CompressedImageCodec("png")
@@ -94,25 +96,13 @@ def test_rows_of_any_schema_survive_a_round_trip(
     schema, table = dataset
     expected = [decode_row(row, schema) for row in table.to_pylist()]
     with tempfile.TemporaryDirectory() as directory:
-        pq.write_table(table, f"{directory}/a.parquet", row_group_size=per_group)
-        add_metadata(open_parquet(directory), {UNISCHEMA_KEY: dump_unischema(schema)})
-        parquet = open_parquet(directory)
-        stored = stored_unischema(parquet)
-        assert stored is not None
-        assert_rows(read_rows(decoded(parquet, stored), stored), expected)
-
-        target = Path(directory) / "data"
-        with materialize_dataset(None, f"file://{target}", schema, storage_format="mds"):
-            target.mkdir()
-            pq.write_table(table, target / "a.parquet", row_group_size=per_group)
-        mds = open_dataset(str(target))
-        stored = stored_unischema(mds)
-        assert stored is not None
-        source = decoded(mds, stored)
-        assert_rows(read_rows(source, stored), expected)
-        for i, wanted in enumerate(expected):
-            for name, value in source.sample(i).items():
-                assert (value is None) == (wanted[name] is None)
+        for storage_format in FORMATS:
+            target = Path(directory) / storage_format
+            with materialize_dataset(None, target.as_uri(), schema, storage_format=storage_format):
+                target.mkdir()
+                pq.write_table(table, target / "a.parquet", row_group_size=per_group)
+            assert (target / "index.json").exists() == (storage_format == "mds")
+            assert_rows(read_rows(target.as_uri()), expected)
 
 
 @pytest.mark.parametrize("storage_format", ["parquet", "mds"])

@@ -5,18 +5,18 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+from pyspark.sql import types
 
-from mdstorm._schema import NamedSparkType
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 from mdstorm.unischema import Unischema, UnischemaField
 
 EVERYTHING = Unischema(
     "Everything",
     [
-        UnischemaField("id", np.int64, (), ScalarCodec(NamedSparkType("long")), False),
-        UnischemaField("name", np.str_, (), ScalarCodec(NamedSparkType("string")), True),
-        UnischemaField("price", Decimal, (), ScalarCodec(NamedSparkType("decimal(10,2)")), False),
-        UnischemaField("at", np.datetime64, (), ScalarCodec(NamedSparkType("timestamp")), False),
+        UnischemaField("id", np.int64, (), ScalarCodec(types.LongType()), False),
+        UnischemaField("name", np.str_, (), ScalarCodec(types.StringType()), True),
+        UnischemaField("price", Decimal, (), ScalarCodec(types.DecimalType(10, 2)), False),
+        UnischemaField("at", np.datetime64, (), ScalarCodec(types.TimestampType()), False),
         UnischemaField("flag", np.bool_, (), None, False),
         UnischemaField("vec", np.float32, (3,), NdarrayCodec(), False),
         UnischemaField("mat", np.int16, (None, 2), NdarrayCodec(), True),

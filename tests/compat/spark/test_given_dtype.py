@@ -14,9 +14,9 @@ from tests.compat.readers import write_parquet
 from tests.compat.spark.converters import IN_ORDER, Read, with_either
 from tests.mds_backend.small_datasets import write_dataset
 
-from mdstorm._spark.make_converter import make_spark_converter
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.reader import make_batch_reader, make_reader
+from mdstorm.spark import make_spark_converter
 from mdstorm_backend import open_dataset
 
 COLUMNS = {
