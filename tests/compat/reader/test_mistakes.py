@@ -70,6 +70,11 @@ MISTAKES: list[Row] = [
     (lambda p, m: row_reader("data"), ValueError, 'prepend "file://"'),
     (lambda p, m: reader(None), ValueError, "must be a string, found None"),
     (lambda p, m: reader([]), ValueError, "must be non-empty"),
+    (
+        lambda p, m: reader(p, num_epochs=0),
+        ValueError,
+        "positive integer or None, found num_epochs",
+    ),
     (lambda p, m: reader("foo://x/y"), ValueError, "another scheme"),
     (lambda p, m: reader("file:///nope"), OSError, "there is neither a Parquet file nor"),
     (lambda p, m: reader(p, cache_type="disk"), ValueError, "'local-disk'"),

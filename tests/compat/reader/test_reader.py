@@ -33,6 +33,13 @@ def test_constructing_the_reader_class_directly_raises_error() -> None:
         by_hand(pyarrow_filesystem=None, dataset_path="/data")
 
 
+def test_reset_within_a_pass_raises_error(ten: str) -> None:
+    with batch_reader(ten) as reader:
+        next(reader)
+        with pytest.raises(NotImplementedError, match="resetting a reader while in the middle"):
+            reader.reset()
+
+
 def test_stop_ends_threads_immediately(ten: str) -> None:
     before = threading.enumerate()
     reader = batch_reader(ten, num_epochs=None)

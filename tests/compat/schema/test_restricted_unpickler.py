@@ -29,13 +29,7 @@ TYPES = pytest.importorskip("pyspark.sql.types")
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_schema_is_read_from_every_pickle_protocol(protocol: int) -> None:
-    types = {"id": TYPES.LongType(), "name": TYPES.StringType(), "at": TYPES.TimestampType()}
-    types["price"] = TYPES.DecimalType(10, 2)
-    fields = [
-        f._replace(codec=codecs.ScalarCodec(types[name])) if name in types else f
-        for name, f in EVERYTHING.fields.items()
-    ]
-    found = load_unischema(pickle.dumps(Unischema("Everything", fields), protocol))
+    found = load_unischema(pickle.dumps(EVERYTHING, protocol))
     assert str(found) == str(EVERYTHING)
     assert list(found.fields.values()) == list(EVERYTHING.fields.values())
 
@@ -87,6 +81,14 @@ def test_scalar_codec_with_spark_array_type_is_restored_from_pickle() -> None:
     schema = Unischema("A", [UnischemaField("a", np.int64, (), codec)])
     found = load_unischema(pickle.dumps(schema)).fields["a"].codec.spark_dtype()
     assert found == TYPES.ArrayType(TYPES.LongType(), False)
+
+
+@pytest.mark.parametrize("numbers", [(1, 0), (38, 0), (38, 38)])
+def test_decimals_of_any_precision_and_scale_are_read(numbers: tuple[int, int]) -> None:
+    codec = codecs.ScalarCodec(TYPES.DecimalType(*numbers))
+    schema = Unischema("A", [UnischemaField("a", Decimal, (), codec)])
+    found = load_unischema(pickle.dumps(schema)).fields["a"].codec.spark_dtype()
+    assert found == TYPES.DecimalType(*numbers)
 
 
 def test_written_pickle_can_be_read_by_standard_pickle() -> None:

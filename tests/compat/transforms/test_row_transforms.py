@@ -36,6 +36,15 @@ def test_strings_and_bytes_returned_by_function_are_unchanged(url: str) -> None:
     assert [type(value) for value in found[0]] == [np.int64, np.str_, str, bytes]
 
 
+def test_list_changed_in_place_by_function_is_returned(tmp_path: Path) -> None:
+    def change(row: dict[str, Any]) -> dict[str, Any]:
+        row["values"][0] = 9
+        return row
+
+    url = write_parquet(tmp_path, {"values": [[1], [2, 3]]})
+    assert [list(row.values) for row in rows(url, change)] == [[9], [9, 3]]
+
+
 def test_declared_fields_are_last_and_have_the_declared_type(url: str) -> None:
     found = rows(
         url,

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import tempfile
+from contextlib import nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import pytest
 from tests.mds_backend.cache.shards import cache, contents, files_in, locked, make_shards, remote
 
-from mdstorm_backend.cache import CacheOptions, read_index
+from mdstorm_backend.cache import CacheOptions, cache_root, check_cache_root, read_index
 from mdstorm_backend.cache.directory import CacheDirectory
 from mdstorm_backend.cache.space import clear_cached, list_cached
 from mdstorm_backend.errors import StorageError
@@ -155,3 +157,19 @@ def test_shard_downloaded_while_clearing_cache_stays_listed(
     assert [(entry.shards, entry.bytes) for entry in list_cached()] == [(1, 1000)]
     assert clear_cached() == 1000
     assert list(root.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "is_private"), [(0o700, True), (0o755, True), (0o775, False), (0o702, False)]
+)
+def test_default_root_that_others_can_write_to_raises_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, is_private: bool
+) -> None:
+    monkeypatch.delenv("MDSTORM_CACHE_DIR", raising=False)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    check_cache_root()  # which does not exist yet
+    Path(cache_root()).mkdir()
+    Path(cache_root()).chmod(mode)
+    refused = pytest.raises(PermissionError, match="or another user owns it or can write to it")
+    with nullcontext() if is_private else refused:
+        check_cache_root()

@@ -53,6 +53,25 @@ def test_equivalent_urls_have_one_normal_form(url: str, normal: str) -> None:
     assert normalize_url(normal) == normal
 
 
+def test_write_to_a_missing_bucket_raises_error_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    missing = {"filesystem": LocalFileSystem()}  # whose directories are the buckets
+    with pytest.raises(FileNotFoundError, match="create s3://bucket, or check its name"):
+        Location("s3://bucket/data", **missing).write("name", [b"x"])
+    with pytest.raises(FileNotFoundError, match="No such file or directory"):
+        Location("hdfs://host/data", **missing).write("name", [b"x"])
+
+
+@pytest.mark.parametrize("url", ["s3://key:secret@bucket/a", "https://me.net/a?sig=secret"])
+def test_url_with_a_secret_raises_error_without_the_secret(url: str) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="contains a secret") as caught:
+        Location(url)
+    assert ":secret" not in str(caught.value)
+    assert "=secret" not in str(caught.value)
+
+
 def test_has_scheme_is_true_for_mount_paths_and_urls_with_a_scheme() -> None:
     for url in (
         "file:///a",
