@@ -23,8 +23,8 @@ from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read import SampleSource, Shard
 from mdstorm_backend.read.block import Located, Opened
+from mdstorm_backend.read.shard import Numbers
 
-Numbers = range | npt.NDArray[np.int64]
 
 
 def choose_rows(
@@ -82,7 +82,7 @@ def _matching(
         numbers = as_range(found[may_match[found]])
     if len(numbers):
         among = ChosenRows(dataset, numbers, numbers_hash(numbers))
-        numbers = among.stored(np.flatnonzero(matching_rows(among, where)))
+        numbers = among.stored_numbers(np.flatnonzero(matching_rows(among, where)))
     if not len(numbers):
         raise InvalidArgumentError(
             f"where={where} matches none of the {count} rows of {dataset.url}: choose at least one"
@@ -209,11 +209,11 @@ class ChosenRows(SampleDataset):
     ) -> Located:
         """Find the stored rows of samples."""
         numbers = chunk.found().numbers if isinstance(chunk, RowsOnDemand) else chunk
-        found = Located(self.stored(numbers), self.source.bounds, kept, is_first=is_first)
+        found = Located(self.stored_numbers(numbers), self.source.bounds, kept, is_first=is_first)
         found.numbered = numbers
         return found
 
-    def stored(self, numbers: Numbers) -> Numbers:
+    def stored_numbers(self, numbers: Numbers) -> Numbers:
         """Return the numbers that samples have in the source."""
         rows = self.rows
         if not isinstance(rows, range):
@@ -224,6 +224,13 @@ class ChosenRows(SampleDataset):
             return rows.start + rows.step * numbers
         found = rows[numbers.start : numbers.stop]
         return found if found.step == 1 else _array(found)
+
+    def samples_of(self, row: int) -> list[int]:
+        """Return the numbers of the samples that are a row of the source, ascending."""
+        if isinstance(self.rows, range):
+            return [self.rows.index(row)] if row in self.rows else []
+        found: list[int] = np.flatnonzero(self.rows == row).tolist()
+        return found
 
     def locate(self, i: int) -> tuple[int, int]:
         """Return the number of the stored shard that holds sample `i`, and its row there."""

@@ -32,6 +32,7 @@ from mdstorm_backend.read import (
 from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.reader import Reader
+from mdstorm_backend.read.shard import Numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +103,14 @@ class SampleDataset(Described, ABC):
     ) -> Located:
         """Find the shards and rows of samples; see `Located` for the arguments."""
         return Located(chunk, self.bounds, kept, is_first=is_first)
+
+    def stored_numbers(self, numbers: Numbers) -> Numbers:
+        """Return the numbers that samples have in `all_rows`."""
+        return numbers
+
+    def samples_of(self, row: int) -> list[int]:
+        """Return the numbers of the samples that are a row of `all_rows`, ascending."""
+        return [row]
 
     def find_open(self, number: int) -> Shard | None:
         """Return shard `number` if it is open, else None."""

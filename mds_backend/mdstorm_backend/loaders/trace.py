@@ -5,7 +5,7 @@ Plans are pure, so the rows of another rank are the samples of that rank's plan.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate, islice
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mdstorm_backend.base.checks import is_integer
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
-from mdstorm_backend.loaders.reader_options import ReaderOptions
+from mdstorm_backend.loaders.reader_options import Conditions, ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment
 from mdstorm_backend.loaders.state import damaged, lanes_of, number, read_state, state_mapping
 from mdstorm_backend.order import Chunk, ExactOrder, Position, World
@@ -96,7 +96,8 @@ class Trace:
             left, count = left - len(sizes), 1
             segment = segment.following() or segment
         found = np.concatenate(parts)
-        return found[self._skip :] if batches.start == 0 else found
+        found = found[self._skip :] if batches.start == 0 else found
+        return np.asarray(self._segment.options.dataset.stored_numbers(found))
 
     def where(self, row: int) -> Where:
         """Return where a row comes next: the batch and the rank that reads it.
@@ -111,11 +112,15 @@ class Trace:
             If the state describes only one of several ranks.
         """
         self.shard_and_row(row)  # raises if there is no such row
-        if (found := self._find(row)) is not None:
+        segment = self._segment
+        samples = segment.options.dataset.samples_of(row)
+        if found := self._find_any(samples):
             return found
-        segment, reason = self._segment, "it was read before, or the order leaves it out"
+        reason = "it was read before, or the order leaves it out"
         whole = replace(segment.batching, drop_last=False)
-        if Trace(segment.options, whole, segment.start)._find(row) is not None:
+        if not samples:
+            reason = "rows= or where= does not choose it"
+        elif Trace(segment.options, whole, segment.start)._find_any(samples):
             reason = "drop_last drops the batch that would have it"
         raise InvalidArgumentError(f"row {row} does not come in the rest of this pass: {reason}")
 
@@ -127,7 +132,7 @@ class Trace:
         InvalidArgumentError
             If there is no such row.
         """
-        dataset = self._segment.options.dataset
+        dataset = self._segment.options.dataset.all_rows
         if not is_integer(row) or not 0 <= row < len(dataset):
             raise InvalidArgumentError(
                 f"row must be an integer from 0 to {len(dataset) - 1}, found {row!r}: "
@@ -150,15 +155,19 @@ class Trace:
             )
         return other
 
-    def _find(self, row: int) -> Where | None:
-        """Return where a row comes next; None if it does not."""
+    def _find_any(self, samples: Iterable[int]) -> Where | None:
+        """Return where the first of some samples comes next; None if none of them does."""
+        return min(filter(None, map(self._find, samples)), default=None)
+
+    def _find(self, sample: int) -> Where | None:
+        """Return where a sample comes next; None if it does not."""
         size = self._segment.options.order.world_size
         segments = {rank: self._of_rank(rank) for rank in range(size)}
         before = [0] * size
         for _ in range(_EPOCHS):
             found = []
             for rank, segment in segments.items():
-                if (batch := _batch_of(segment, row, self._skip)) is not None:
+                if (batch := _batch_of(segment, sample, self._skip)) is not None:
                     found.append(Where(before[rank] + batch, rank))
             if found:
                 return min(found)
@@ -200,6 +209,11 @@ def trace_of_state(
     of_rank, size = "row" in ours, ranks or number(ours, "world_size", 1)
     if ours.get("filters") or ours.get("predicate") or (of_rank and ours.get("transform")):
         raise _not_known(dataset.url)
+    if ours.get("rows"):
+        raise InvalidArgumentError(
+            "the state is from a run with rows= or where=, and does not contain the chosen rows: "
+            "create the loader with the same arguments, and call its trace(state)"
+        )
     if of_rank:
         batching = replace(batching, batch_size=number(ours, "batch_size", 1), by_shard=True)
     seed, world = number(state, "shuffle_seed"), World(number(ours, "rank") if of_rank else 0, size)
@@ -218,7 +232,7 @@ def trace_of_state(
         order,
         columns=ours.get("columns"),
         num_epochs=ours.get("num_epochs"),
-        selection={name: value for name, value in ours.items() if name == "transform" and value},
+        conditions=Conditions(transform=ours.get("transform")),
     )
     return Trace(options, batching, read_state(state, options, batching))
 
@@ -227,8 +241,8 @@ def _not_known(url: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"only reading shows which rows the batches of {url} have, because a transform without "
         "keeps_rows=True, filter, predicate or cache may change the number of rows. If the "
-        "function returns one row for each row, pass TransformSpec(…, keeps_rows=True); leave out "
-        "the others"
+        "function returns one row for each row, pass TransformSpec(…, keeps_rows=True); pass "
+        "filters as where=; leave out the others"
     )
 
 
@@ -240,13 +254,13 @@ def _first(chunks: Iterator[Chunk], count: int) -> Iterator[_Numbers]:
         yield numbers_of(chunk)
 
 
-def _batch_of(segment: Segment, row: int, skip: int) -> int | None:
-    """Return the first batch that has a row after the first `skip` rows; None if there is none.
+def _batch_of(segment: Segment, sample: int, skip: int) -> int | None:
+    """Return the first batch that has a sample after the first `skip` rows; None if there is none.
 
-    Up to the end of the next epoch: a pass may be endless, and a rank may never read the row.
+    Up to the end of the next epoch: a pass may be endless, and a rank may never read it.
     """
     plan = segment.plan
-    places = plan.places(row, _EPOCHS * (plan.rows_per_epoch + 1))
+    places = plan.places(sample, _EPOCHS * (plan.rows_per_epoch + 1))
     place = next((place for place in places if place >= skip), None)
     if place is None:
         return None

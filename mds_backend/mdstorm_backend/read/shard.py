@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Sample numbers within a shard: ascending, without duplicates.
 Rows = npt.NDArray[np.int64]
+#: Sample numbers within a dataset, in any order.
+Numbers = range | npt.NDArray[np.int64]
 
 
 class Shard(Protocol):
@@ -143,6 +145,12 @@ class SampleSource(Protocol):
     @property
     def chosen(self) -> str | None:
         """Identifies the chosen rows; None if this is the whole dataset."""
+
+    def stored_numbers(self, numbers: Numbers) -> Numbers:
+        """Return the numbers that samples have in `all_rows`."""
+
+    def samples_of(self, row: int) -> list[int]:
+        """Return the numbers of the samples that are a row of `all_rows`, ascending."""
 
     def located(
         self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False

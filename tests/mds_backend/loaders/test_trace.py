@@ -12,6 +12,8 @@ from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 
 ROWS, SHARDS = 103, 9
+#: Rows in no order, each of them twice.
+TWICE = [*range(90, 20, -7), *range(20, 91, 7)]
 
 
 @st.composite
@@ -28,14 +30,16 @@ def runs(draw: st.DrawFn) -> dict[str, Any]:
         "drop_last": draw(st.booleans()),
         "taken": draw(st.integers(0, 9)),
         "ranks_before": draw(st.integers(1, 5)),
+        "rows": draw(st.sampled_from([None, None, slice(5, 90, 3), TWICE])),
     }
 
 
 def make(url: str, rank: int, ranks: int, run: dict[str, Any], workers: int = 0) -> Any:
     num_epochs, shuffles, seed = run["num_epochs"], run["shuffles"], run["seed"]
+    rows = run.get("rows")
     if run["order"] == "exact":
         order = ExactOrder(seed, shuffles, shuffles, run["window"], rank, ranks)
-        dataset = StreamingDataset(local=url, order=order, num_epochs=num_epochs)
+        dataset = StreamingDataset(local=url, order=order, num_epochs=num_epochs, rows=rows)
     else:
         dataset = StreamingDataset(
             local=url,
@@ -44,6 +48,7 @@ def make(url: str, rank: int, ranks: int, run: dict[str, Any], workers: int = 0)
             shuffle_seed=seed,
             num_epochs=num_epochs,
             world=(rank, ranks),
+            rows=rows,
         )
     context = {"num_workers": workers, "multiprocessing_context": "fork"} if workers else {}
     return StreamingDataLoader(
@@ -151,6 +156,14 @@ def test_row_that_does_not_come_raises_error_with_the_reason(loader: Any) -> Non
     next(batches), next(batches)
     with pytest.raises(InvalidArgumentError, match="it was read before"):
         loader.trace(loader.state_dict()).where(read[0])
+
+
+def test_row_that_is_not_chosen_raises_error(local: str) -> None:
+    trace = make(local, 0, 1, {**RUN, "rows": [4, 2], "drop_last": False}).trace()
+    assert sorted(trace.rows(0)) == [2, 4]
+    assert trace.shard_and_row(3) == (0, 3)
+    with pytest.raises(InvalidArgumentError, match=r"row 3 does not come.* does not choose it"):
+        trace.where(3)
 
 
 def test_shard_and_row_are_those_of_the_dataset(loader: Any) -> None:
