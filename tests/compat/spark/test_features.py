@@ -20,7 +20,7 @@ from tests.mds_backend.small_datasets import write_dataset
 from mdstorm import TransformSpec
 from mdstorm._spark.converter_files import ModelInputs
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError, NullValueError
-from mdstorm.spark import SparkDatasetConverter
+from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import MDSWriter, open_dataset
 
 ROWS = 1300
@@ -103,6 +103,15 @@ def test_stacked_matrix_has_columns_in_features_order(
             assert x.tolist() == expected
             seen += y.tolist()
         assert sorted(seen) == list(range(ROWS))
+
+
+def test_unsigned_and_float_columns_stack_as_in_numpy(tmp_path: Path) -> None:
+    columns = {"u": "uint16", "x": "float32"}
+    with MDSWriter(out=str(tmp_path), columns=columns) as writer:
+        writer.write({"u": np.uint16(65535), "x": np.float32(0.5)})
+    converter = make_spark_converter(tmp_path.as_uri())
+    (matrix,) = with_tf(converter, features=["u", "x"], stack=True)
+    assert matrix.dtype == np.float32
 
 
 def test_stacked_matrix_as_only_output_has_all_rows_in_each_order(

@@ -151,6 +151,11 @@ def test_image_without_decoder_in_pillow_is_unsupported_rather_than_damaged(
         list(loader(local, on_corrupt="skip"))
 
 
+def test_empty_file_is_damaged(tmp_path: Path) -> None:
+    with pytest.raises(CorruptDatasetError, match="column 'image' of sample 0 of "):
+        list(loader(write(tmp_path, [b""]), size=16))
+
+
 def test_truncated_avif_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(CorruptDatasetError, match="cannot be decoded"):
         list(loader(write(tmp_path, [in_format("AVIF")[:100]])))

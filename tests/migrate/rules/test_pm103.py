@@ -49,6 +49,13 @@ def test_module_name_in_known_function_is_renamed(text: str) -> None:
     check_moves(f"{text}\n")
 
 
+def test_module_name_after_a_sentence_is_renamed() -> None:
+    check_rewrite(
+        'log("petastorm is slow")\nmock.patch("petastorm.reader.make_reader")\n',
+        'log("petastorm is slow")\nmock.patch("mdstorm.reader.make_reader")\n',
+    )
+
+
 @each(
     'mock.patch("petastorm.reader.Reader")',
     'mock.patch("petastorm.pytorch.DataLoader")',  # Petastorm's converters use it, mdstorm's do not

@@ -204,6 +204,13 @@ def test_tracked_vendored_code_is_reported_and_unchanged(tmp_path: Path) -> None
     assert [path.name for path in skipped.files] == ["a.py", "b.py"]
 
 
+def test_vendored_code_outside_a_repository_is_reported(tmp_path: Path) -> None:
+    make(tmp_path, "third_party/a.py", "node_modules/a.py")
+    (skipped,) = discover([tmp_path])
+    assert isinstance(skipped, Skipped)
+    assert skipped.path == tmp_path / "third_party"
+
+
 def test_nothing_is_ignored_and_reason_is_reported_if_git_cannot_be_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,3 +182,9 @@ def test_shards_in_the_default_cache_directory_are_counted(
     # As if another rank evicted files right after a check that they exist.
     monkeypatch.setattr("os.path.exists", lambda _: True)
     assert dataset.cache_usage == written.index.shards[0].raw_data.bytes
+
+
+def test_share_given_twice_raises_error(urls: list[str]) -> None:
+    order = ExactOrder(rank=1, world_size=2)
+    with pytest.raises(InvalidArgumentError, match="the order's own share, rank 1 of 2"):
+        StreamingDataset(local=urls[0], batch_size=4, order=order, world=(0, 2))
