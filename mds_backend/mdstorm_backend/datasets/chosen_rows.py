@@ -26,7 +26,6 @@ from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.shard import Numbers
 
 
-
 def choose_rows(
     dataset: SampleSource,
     rows: Any,
