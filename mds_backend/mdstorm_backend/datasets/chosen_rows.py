@@ -23,7 +23,7 @@ from mdstorm_backend.order import Chunk
 from mdstorm_backend.order.plan import RowsOnDemand
 from mdstorm_backend.read import SampleSource, Shard
 from mdstorm_backend.read.block import Located, Opened
-from mdstorm_backend.read.shard import Numbers
+from mdstorm_backend.read.sample_source import Numbers
 
 
 def choose_rows(

@@ -32,7 +32,7 @@ from mdstorm_backend.read import (
 from mdstorm_backend.read.batch_formats import formatter, to_table
 from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.reader import Reader
-from mdstorm_backend.read.shard import Numbers
+from mdstorm_backend.read.sample_source import Numbers
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,8 @@ from mdstorm_backend.read.decoded_images import (
 )
 from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
 from mdstorm_backend.read.reader import check_num_epochs
-from mdstorm_backend.read.shard import OpenShards, Rows, SampleSource, Shard
+from mdstorm_backend.read.sample_source import SampleSource
+from mdstorm_backend.read.shard import OpenShards, Rows, Shard
 from mdstorm_backend.read.stacking import (
     Output,
     Stack,

@@ -13,7 +13,8 @@ from mdstorm_backend.base.recorder import count
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.format import num_rows, take_values
 from mdstorm_backend.read.block import Block, Located
-from mdstorm_backend.read.shard import SampleSource, Shard
+from mdstorm_backend.read.sample_source import SampleSource
+from mdstorm_backend.read.shard import Shard
 
 #: The action for a sample that cannot be read.
 OnCorrupt: TypeAlias = Literal["raise", "skip"]

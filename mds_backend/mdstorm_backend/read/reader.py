@@ -24,7 +24,8 @@ from mdstorm_backend.read.decoded_images import ImageDecoder, reading_samples
 from mdstorm_backend.read.gather_rows import Gatherer
 from mdstorm_backend.read.late import default_workers
 from mdstorm_backend.read.refill import Keep, Refill, joined
-from mdstorm_backend.read.shard import MemoryShard, SampleSource, Shard, warn_no_data
+from mdstorm_backend.read.sample_source import SampleSource
+from mdstorm_backend.read.shard import MemoryShard, Shard, warn_no_data
 from mdstorm_backend.read.stacking import Output, arranged
 
 #: A block has up to this many rows or bytes, whichever is less, but at least one batch.

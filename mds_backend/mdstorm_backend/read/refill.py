@@ -23,7 +23,8 @@ from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order import Chunk, EvenPlan, RowGroupPlan, ceil_div
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.gather_rows import gather_columns
-from mdstorm_backend.read.shard import MemoryShard, SampleSource, warn_no_data
+from mdstorm_backend.read.sample_source import SampleSource
+from mdstorm_backend.read.shard import MemoryShard, warn_no_data
 
 #: Stored bytes in each shard slice that is passed to a transform.
 SLICE_BYTES = 4 << 20

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from mdstorm_backend.format.schema import Schema
 from mdstorm_backend.format.values.batch import Batch
 from mdstorm_backend.parquet import ParquetDataset, open_parquet
-from mdstorm_backend.read.shard import SampleSource
+from mdstorm_backend.read import SampleSource
 
 
 def write(

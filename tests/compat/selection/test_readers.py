@@ -22,7 +22,7 @@ from mdstorm.selectors import SingleIndexSelector
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.weighted_sampling_reader import WeightedSamplingReader
 from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.read.shard import SampleSource
+from mdstorm_backend.read import SampleSource
 
 pytestmark = pytest.mark.filterwarnings("ignore:Currently make_reader supports reading only")
 

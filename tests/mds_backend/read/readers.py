@@ -11,10 +11,10 @@ from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.order.exact_plan import ExactPlan
 from mdstorm_backend.order.plan import Chunk, Position, Samples
 from mdstorm_backend.order.row_plans import RefilledPlan
+from mdstorm_backend.read import SampleSource
 from mdstorm_backend.read.block import Block
 from mdstorm_backend.read.reader import Reader
 from mdstorm_backend.read.refill import Refill
-from mdstorm_backend.read.shard import SampleSource
 
 IN_ORDER = ExactOrder()
 

@@ -1,0 +1,98 @@
+"""The `SampleSource` protocol: a dataset as readers see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from mdstorm_backend.format import Schema
+from mdstorm_backend.order import Chunk
+from mdstorm_backend.read.block import Located, Opened
+from mdstorm_backend.read.shard import Shard
+
+#: Sample numbers within a dataset, in any order.
+Numbers = range | npt.NDArray[np.int64]
+
+
+class SampleSource(Protocol):
+    """A dataset as readers see it: samples numbered from 0, in shards numbered from 0."""
+
+    @property
+    def url(self) -> str:
+        """Location of the samples, for messages."""
+
+    @property
+    def schema(self) -> Schema:
+        """All columns."""
+
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """Number of samples in each shard."""
+
+    @property
+    def bounds(self) -> npt.NDArray[np.int64]:
+        """Number of the first sample of each shard, then the total number of samples."""
+
+    @property
+    def nbytes(self) -> int:
+        """Total uncompressed size of all shards, in bytes."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the content, so that a checkpoint can recognise its dataset."""
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether opening a shard only maps a file."""
+
+    @property
+    def bytes_ahead(self) -> int:
+        """Bytes of shards to open ahead of use; 0 unless opening waits for a network."""
+
+    def __len__(self) -> int: ...
+
+    def select(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """Return the names in `columns`; all column names for None."""
+
+    def shard(self, number: int) -> Shard:
+        """Open a shard."""
+
+    def begin_shard(self, number: int) -> Shard:
+        """Open a shard for a reader that waits for the rows it reads; see `Shard.wait_for`.
+
+        `find_open` does not have to find this shard.
+        """
+
+    def find_open(self, number: int) -> Shard | None:
+        """Return a shard if it is open, else None."""
+
+    def release(self) -> None:
+        """Release shards that are kept open; they are opened again when needed."""
+
+    @property
+    def all_rows(self) -> SampleSource:
+        """The dataset with all of its rows: another one if this one consists of chosen rows."""
+
+    @property
+    def chosen(self) -> str | None:
+        """Identifies the chosen rows; None if this is the whole dataset."""
+
+    def stored_numbers(self, numbers: Numbers) -> Numbers:
+        """Return the numbers that samples have in `all_rows`."""
+
+    def samples_of(self, row: int) -> list[int]:
+        """Return the numbers of the samples that are a row of `all_rows`, ascending."""
+
+    def located(
+        self, chunk: Chunk, kept: Opened | None = None, *, is_first: bool = False
+    ) -> Located:
+        """Find the shards and rows of samples; see `Located` for the arguments."""
+
+    def locate(self, i: int) -> tuple[int, int]:
+        """Return the number of the shard that holds sample `i`, and the sample's row there."""
+
+    def sample(self, i: int, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Return sample `i`; by default all of its columns."""
