@@ -235,6 +235,11 @@ def test_rank_that_resumes_alone_raises_error(pair: World) -> None:
         pair.again().warned(resume, ExactOrder())
 
 
+def test_warning_of_ranks_that_filter_rows_names_where(pair: World) -> None:
+    found = pair.warned(lambda loader, rank: rows(loader), ExactOrder(), transform=ODD)
+    assert [message for message in found if "pass the conditions as where=" in message]
+
+
 def test_ranks_that_filter_rows_and_load_their_own_states_do_not_warn(pair: World) -> None:
     uneven = Filter(lambda number: (number < ROWS // 2) | (number % 2 == 1))
     options = {"transform": uneven, "num_epochs": 2}
