@@ -77,19 +77,13 @@ def test_calls_may_work_ahead_themselves() -> None:
         assert list(outer.map(total, range(4), 2)) == [0, 0, 1, 3]
 
 
-class AtOnce:
+class AtOnce(ThreadPoolExecutor):
     """A pool whose results are ready as soon as their calls are submitted."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
-        pass
-
     def submit(self, function: Any, *arguments: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(function(*arguments))
+        future = super().submit(function, *arguments)
+        future.result()
         return future
-
-    def shutdown(self, *_: Any, **__: Any) -> None:
-        pass
 
 
 def test_ready_results_are_yielded_while_others_are_being_computed(
