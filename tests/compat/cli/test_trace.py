@@ -21,7 +21,7 @@ from mdstorm_backend import open_dataset
 def make(dataset: Path, **options: Any) -> Any:
     opened = open_dataset(str(dataset))
     converter = SparkDatasetConverter(opened.url, opened.file_urls, len(opened))
-    options = {"batch_size": 16, "num_epochs": 2, "shuffling_queue_capacity": 50, **options}
+    options = {"batch_size": 16, "num_epochs": 1, "shuffling_queue_capacity": 50, **options}
     return converter.make_torch_dataloader(**options)
 
 

@@ -181,6 +181,15 @@ def test_state_of_one_ranks_row_groups_does_not_describe_other_ranks(url: str) -
         trace.rows(0, 1)
 
 
+def test_row_read_before_a_state_within_a_row_group_comes_in_the_next_epoch(url: str) -> None:
+    reader = row_reader(url, num_epochs=2)
+    for _ in range(5):
+        next(reader)
+    trace = row_reader(url, num_epochs=2).trace(reader.state_dict())
+    groups = -(-ROWS // 13)
+    assert [trace.where(row).batch for row in (3, 5, 13)] == [groups, 0, 1]
+
+
 @pytest.mark.parametrize("make", ["make_torch_dataloader", "make_tf_dataset"])
 @pytest.mark.parametrize("order", ["exact", "elastic"])
 @pytest.mark.parametrize(
