@@ -224,3 +224,27 @@ def _kept_as(module: PythonModule, node: ast.AST) -> Iterator[ast.Name]:
         reads = [read.node for name in new for read in module.scopes.references.get(name, ())]
         yield from reads
         todo += reads
+
+
+@remarks("PM128", "A transform function may declare that it keeps rows", "note")
+def transform_functions(module: PythonModule) -> Iterator[Remark]:
+    """Yield functions that a ``TransformSpec`` gets, unless the file only reads row by row.
+
+    The functions of ``make_reader`` return one row for each row by definition.
+    """
+    what = (
+        "if the function returns one row for each row, add `keeps_rows=True`: loaders then have a "
+        "length and equal batches on all ranks, and resume on another number of ranks"
+    )
+    given = given_arguments(module)
+    readers = {one.function for one in given} & _READERS
+    if readers == {"make_reader"}:
+        return
+    for one in given:
+        if one.function == "TransformSpec":
+            words = dict(keywords_of_call(module, one.call))
+            if (one.positional or "func" in words) and "keeps_rows" not in words:
+                yield Remark(one.call.func, what)
+
+
+_READERS = {"make_reader", "make_batch_reader", "make_torch_dataloader", "make_tf_dataset"}

@@ -1,4 +1,4 @@
-"""PM109 to PM114: calls that behave differently in mdstorm."""
+"""PM109 to PM114, PM128: calls that behave differently in mdstorm."""
 
 from tests.migrate.checks import check_finding, each
 
@@ -8,6 +8,7 @@ IMPORTS = """\
 from petastorm import make_batch_reader, make_reader
 from petastorm.pytorch import BatchedDataLoader, DataLoader
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
+from petastorm.transform import TransformSpec
 """
 WITH = "def f():\n    with make_reader(url) as r:\n        {}"
 
@@ -21,6 +22,8 @@ WITH = "def f():\n    with make_reader(url) as r:\n        {}"
     ("PM113", "DataLoader(reader, pin_memory=True)", "pin_memory=True"),
     ("PM113", "with BatchedDataLoader(reader, collate_fn=f) as x: pass", "collate_fn=f"),
     ("PM114", WITH.format("return r"), "return r"),
+    ("PM128", "TransformSpec(scale, removed_fields=['x'])", "TransformSpec"),
+    ("PM128", "make_reader(url)\nmake_batch_reader(url)\nTransformSpec(func=f)", "TransformSpec"),
     ("PM114", WITH.format("return DataLoader(r, 3)"), "return DataLoader(r, 3)"),
 )
 def test_call_with_different_behaviour_is_reported(code: str, text: str, fragment: str) -> None:
@@ -38,6 +41,9 @@ def test_returned_loader_of_converter_is_not_reported(maker: str) -> None:
     "DataLoader(make_reader(url, num_epochs=1), batch_size=3, collate_fn=f)",
     "make_spark_converter(df)",
     "make_spark_converter(df.coalesce(8))",
+    "TransformSpec(selected_fields=['x'])",
+    "TransformSpec(scale, keeps_rows=True)",
+    "make_reader(url, transform_spec=TransformSpec(scale))",
     WITH.format("return score(r)"),
     WITH.format("yield r"),
     "def f(make_reader):\n    make_reader(pin_memory=3)",
