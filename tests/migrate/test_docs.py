@@ -1,16 +1,13 @@
-"""The `mdstorm migrate` manual: its options, formats, examples and rule pages."""
+"""The `mdstorm migrate` manual: its formats, examples and rule pages."""
 
 import re
 import runpy
 from pathlib import Path
 
-import click
 import pytest
 
 from mdstorm_migrate import api
-from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.common import read_config
-from mdstorm_migrate.cli.migrate import migrate
 from mdstorm_migrate.report.formats import FORMATS
 from mdstorm_migrate.rules import Rule, all_rules
 
@@ -30,14 +27,6 @@ def test_joined_page_of_rules_lists_each_rule_and_its_links_have_targets() -> No
     targets = [target for target in re.findall(r"\]\(([^)#\s]+)", page) if "://" not in target]
     assert targets
     assert not [t for t in targets if not (ROOT / "docs" / "migrate" / t).exists()]
-
-
-@pytest.mark.parametrize("command", [migrate, audit], ids=lambda command: command.name)
-def test_manual_describes_each_option(command: click.Command) -> None:
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            names = "|".join(map(re.escape, parameter.opts))
-            assert re.search(rf"[` ](?:{names})[ `]", MANUAL), parameter.opts
 
 
 def test_manual_describes_each_format() -> None:

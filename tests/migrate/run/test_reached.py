@@ -46,9 +46,9 @@ def rules_of(root: Path, files: dict[str, str]) -> dict[str, list[str]]:
     ({"lib/_pt.py": ROOT, "a.py": f"import lib._pt as _pt\n{COMPARES}"}, "PM107"),
     ({"lib/pt.py": ROOT, "a.py": "import lib.pt\nlib.pt.petastorm.__version__ > '1'\n"}, "PM107"),
     ({"lib/_pt.py": ROOT, "a.py": f"from lib import _pt\n{COMPARES}"}, "PM107"),
-    ({"_pt.py": "from petastorm.reader import *\n", "a.py": f"{IMPORTS}m(d, rows=1)\n"}, "PM113"),
+    ({"_pt.py": "from petastorm.reader import *\n", "a.py": f"{IMPORTS}m(d, colour=1)\n"}, "PM113"),
     # other rules
-    ({"_pt.py": READS, "a.py": f"{IMPORTS}m(url, rows=1)\n"}, "PM113"),
+    ({"_pt.py": READS, "a.py": f"{IMPORTS}m(url, colour=1)\n"}, "PM113"),
     ({"_pt.py": READS, "a.py": f"{IMPORTS}m(url, shuffle=1)\n"}, "PM106"),
     ({"_pt.py": READS, "a.py": f"{IMPORTS}m(u)._workers_pool\n"}, "PM117"),
     ({"_pt.py": ROOT, "a.py": "import _pt\n_pt.petastorm.reader.Reader.next = 1\n"}, "PM107"),
@@ -77,8 +77,8 @@ def test_version_compared_in_another_module_keeps_import_on_petastorm(tmp_path: 
 @each(
     # names that another import or a parameter binds, and names that mdstorm has, are not reported
     {"_pt.py": READS, "a.py": f"{IMPORTS}m(url, seed=1)\n"},
-    {"_pt.py": READS, "a.py": "import _pt\ndef f(_pt): _pt.make_reader(url, rows=1)\n"},
-    {"_pt.py": READS, "a.py": "from other import make_reader\nmake_reader(url, rows=1)\n"},
+    {"_pt.py": READS, "a.py": "import _pt\ndef f(_pt): _pt.make_reader(url, colour=1)\n"},
+    {"_pt.py": READS, "a.py": "from other import make_reader\nmake_reader(url, colour=1)\n"},
     {"_pt.py": "def f():\n    import petastorm\n", "a.py": "import _pt\n_pt.petastorm.x()\n"},
 )
 def test_name_that_does_not_reach_missing_part_is_not_reported(
