@@ -426,6 +426,23 @@ def test_unsupported_iceberg_features_raise_error_naming_the_features(
     assert "spark.read.format('iceberg')" in str(e.value)
 
 
+@pytest.mark.parametrize(
+    ("more", "said"), [({"suffix": "orc"}, "as ORC"), ({"key_metadata": b"k"}, "encrypted")]
+)
+def test_data_file_that_is_not_plain_parquet_raises_error_naming_it(
+    table: Table, more: dict[str, Any], said: str
+) -> None:
+    more = dict(more)
+    path = f"{table.location()}/data/rows.{more.pop('suffix', 'parquet')}"
+    kind = tables.m.DataFileContent.DATA
+    file = tables.delete_file(path, b"rows", 1, tables.Record(), kind, **more)
+    file.spec_id = table.spec().spec_id
+    with table.transaction() as change, change.update_snapshot().fast_append() as append:
+        append.append_data_file(file)
+    with pytest.raises(UnsupportedTableError, match=rf"stores .*/data/rows\.\w+ {said}"):
+        numbers(table)
+
+
 @pytest.mark.parametrize("name", ["data", "data/*.parquet", "file"])
 def test_opening_part_of_an_iceberg_table_raises_error_naming_the_table(
     table: Table, name: str
