@@ -101,6 +101,14 @@ def test_subclass_with_its_own_iterator_has_a_length_and_states(url: str, num_wo
     assert flat(begun + column(again)) == squares
 
 
+def test_state_of_counted_batches_after_set_epoch_is_at_its_beginning(url: str) -> None:
+    loader = StreamingDataLoader(Squares(remote=url, **ARGUMENTS), batch_size=4)
+    assert len([*islice(loader, 3)]) == 3
+    loader.set_epoch(5)
+    state = loader.state_dict()
+    assert (state["epoch"], state["sample_in_epoch"]) == (5, 0)
+
+
 @pytest.mark.parametrize("used", [1, 2, 5])
 @pytest.mark.parametrize("batch_size", [4, None])
 def test_state_of_counted_batches_excludes_prefetched_batch(
