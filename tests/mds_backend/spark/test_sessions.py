@@ -13,7 +13,7 @@ import pytest
 from tests.mds_backend.small_datasets import array_of, plan, struct_of
 from tests.refusing import refusal
 
-from mdstorm_backend.spark import is_local, materialize, read_conf, session_conf
+from mdstorm_backend.spark import is_local, materialize, read_conf, session_conf, start_session
 from mdstorm_backend.spark.sessions import is_refusal, short_reason, sized_arrow_batches
 
 CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -273,3 +273,10 @@ def test_missing_or_unusable_java_raises_error_naming_java(is_there: bool, tmp_p
     assert "MissingDependencyError: Spark could not start Java" in last
     assert "Spark 4 needs Java 17" in last
     assert "Install Java 17" in last
+
+
+def test_error_of_session_that_is_not_about_java_is_kept() -> None:
+    builder = MagicMock()
+    builder.getOrCreate.side_effect = RuntimeError("no such master")
+    with pytest.raises(RuntimeError, match="no such master"):
+        start_session(builder)
