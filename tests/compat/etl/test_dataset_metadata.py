@@ -21,7 +21,12 @@ from mdstorm.etl.dataset_metadata import (
     load_row_groups,
 )
 from mdstorm.etl.petastorm_generate_metadata import _main, generate_petastorm_metadata
-from mdstorm.etl.rowgroup_indexing import get_row_group_indexes
+from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
+from mdstorm.etl.rowgroup_indexing import (
+    ROWGROUPS_INDEX_KEY,
+    build_rowgroup_index,
+    get_row_group_indexes,
+)
 from mdstorm.unischema import Unischema, UnischemaField
 from mdstorm.utils import add_to_dataset_metadata
 from mdstorm_backend.convert import convert_parquet
@@ -128,6 +133,18 @@ def test_schema_is_added_to_existing_parquet_files(plain: Path) -> None:
     assert {path: path.read_bytes() for path in plain.rglob("*.parquet")} == before
     counts = json.loads(metadata(plain)[ROW_GROUPS_PER_FILE_KEY])
     assert counts == {str(path.relative_to(plain)): 1 for path in before}
+
+
+def test_generating_metadata_drops_index_of_files_with_other_rows(plain: Path) -> None:
+    url = f"file://{plain}"
+    generate_petastorm_metadata(None, url, f"{__name__}.PARTS")
+    build_rowgroup_index(url, None, [SingleFieldIndexer("by_id", "id")])
+    generate_petastorm_metadata(None, url)
+    assert ROWGROUPS_INDEX_KEY in metadata(plain)
+    path = min(plain.rglob("*.parquet"))  # still has one row group
+    pq.write_table(pq.ParquetFile(path).read().slice(1), path)
+    generate_petastorm_metadata(None, url)
+    assert ROWGROUPS_INDEX_KEY not in metadata(plain)
 
 
 def test_generating_metadata_keeps_the_existing_schema(tmp_path: Path) -> None:
