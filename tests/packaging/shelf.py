@@ -1,6 +1,7 @@
 """A new object store in one module: its class, its file system, and its server for the tests.
 
-pytest loads this module as a plugin, so that the contract tests of stores also run over it.
+pytest loads this module as a plugin, so that the contract tests of stores also run over it. A store
+of the package declares its file system as an entry point instead: see `Store`.
 """
 
 import asyncio

@@ -54,6 +54,7 @@ for order in ("exact", "elastic"):
         assert numbers(make, shuffle_row_drop_partitions=2, **options) == expected
         above = [("number", ">", starts[1])]
         assert numbers(make, filters=above, **options) == expected[4:]
+        assert numbers(make, where=above, **options) == expected[4:]
     shares = [numbers(make, cur_shard=rank, shard_count=2, **options) for rank in range(2)]
     assert sorted({*shares[0], *shares[1]}) == expected
 

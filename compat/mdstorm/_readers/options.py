@@ -98,7 +98,6 @@ def reader_options(
     """
     added = arguments.added
     decoded = decoded_names(added["decode"])
-    may_match = _may_match(source, added["where"])
     with _naming_columns_left_out(source):
         schema = select_fields(source.schema, arguments.schema_fields, decoded)
     masks = tuple(added["null_masks"] or ())
@@ -111,7 +110,7 @@ def reader_options(
         source,
         *(added["rows"], added["where"]),
         is_shuffled=order.uses_seed,
-        may_match=may_match,
+        may_match=_may_match(source, added["where"]),
     )
     conditions = replace(conditions, rows=source.chosen)
     sizes = added["size"], masks, added["max_image_bytes"]
@@ -262,7 +261,8 @@ def _filtered(
 def _may_match(source: SampleSource, where: Any) -> npt.NDArray[np.bool_] | None:
     """Return for each row whether it may match `where`, from the statistics of row groups.
 
-    None if there are no statistics, or if `where` is an expression.
+    None if there are no statistics, as for a view of pieces of row groups, or if `where` is an
+    expression.
     """
     stored = _stored(source)
     if not isinstance(stored, ParquetDataset) or not isinstance(where, (list, tuple)):

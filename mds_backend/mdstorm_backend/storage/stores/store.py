@@ -32,8 +32,8 @@ class Store:
     imported; those of one store are recognised at all URLs, which may belong to a wrapper.
 
     If fsspec does not know the scheme, declare the class of its file system in pyproject.toml as an
-    entry point of ``fsspec.specs``. It should be an `AsyncFileSystem`, which all threads share, and
-    raise FileNotFoundError for a missing file.
+    entry point of ``fsspec.specs``, and install the package again. It should be an
+    `AsyncFileSystem`, which all threads share, and raise FileNotFoundError for a missing file.
 
     To test a store, add its local server to tests/servers/stores.py: the contract tests then run
     over it. tests/packaging/shelf.py is a complete store with its server.
