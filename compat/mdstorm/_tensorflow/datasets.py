@@ -154,18 +154,28 @@ def _adapters() -> tuple[Any, Any, Any]:
             """
             return self._elements.state_dict(items)
 
-        def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        def load_state_dict(self, state: Mapping[str, Any], *, skip_batches: int = 0) -> None:
             """Resume the next iteration from a state of an equivalent dataset.
 
             If the state is within an epoch, a warning describes how to call Keras, which would cut
             the following epochs short.
 
+            Parameters
+            ----------
+            state : mapping
+                The state.
+            skip_batches : int
+                Number of batches of a batch reader to leave out after the state.
+
             Raises
             ------
+            InvalidArgumentError
+                If fewer than `skip_batches` remain in the pass, or this is a dataset of rows.
             StateMismatchError
                 If `state` is not a state, or is from different data or a different way of reading.
             """
-            tf_loaders.warn_about_keras(self, self._elements.load_state_dict(state))
+            loader = self._elements.load_state_dict(state, skip_batches)
+            tf_loaders.warn_about_keras(self, loader)
 
     class RowsDataset(ReaderDataset):
         """A dataset of rows that are read in blocks."""

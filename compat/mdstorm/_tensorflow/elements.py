@@ -15,7 +15,7 @@ from mdstorm._tensorflow.columns import (
     rows_for_tf,
     value_for_tf,
 )
-from mdstorm.errors import StateMismatchError, UnequalLengthsError
+from mdstorm.errors import InvalidArgumentError, StateMismatchError, UnequalLengthsError
 from mdstorm_backend.format import Batch, num_rows, slice_batch
 from mdstorm_backend.loaders import NOTHING, Loader, NumberedBatches, ReadAhead, Segment, converted
 from mdstorm_backend.loaders.tf import ColumnSpec
@@ -128,10 +128,15 @@ class Elements:
                 )
         return queue.state_dict(items) if queue else passes.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> Loader:
+    def load_state_dict(self, state: Mapping[str, Any], skip_batches: int) -> Loader:
         """Resume the next iteration from a state; return the loader that will read it."""
+        if skip_batches and not self._are_batches:
+            raise InvalidArgumentError(
+                f"skip_batches={skip_batches} needs a batch reader, and this is a dataset of rows: "
+                "leave rows out with dataset.skip(n)"
+            )
         passes = self._resumable()
-        passes.load_state_dict(state)
+        passes.load_state_dict(state, skip_batches)
         self.taken, self._queue = None, ReadAhead()
         return passes.loader
 

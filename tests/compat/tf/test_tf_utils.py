@@ -190,6 +190,22 @@ class TestStates:
             second.load_state_dict(first.state_dict())
             assert taken(second) == whole[done:]
 
+    def test_batches_are_left_out_after_a_state(self, thousand: str) -> None:
+        def make() -> Any:
+            return make_petastorm_dataset(batch_reader(thousand, seed=3))
+
+        first, second, whole = make(), make(), taken(make())
+        assert taken(islice(first, 2)) == whole[:2]
+        second.load_state_dict(first.state_dict(), skip_batches=3)
+        assert taken(second) == whole[5:]
+        with pytest.raises(InvalidArgumentError, match="skip_batches=999 is beyond the end"):
+            second.load_state_dict(first.state_dict(), skip_batches=999)
+
+    def test_leaving_out_batches_of_a_dataset_of_rows_raises_error(self, ten: str) -> None:
+        dataset = make_petastorm_dataset(row_reader(ten, seed=3))
+        with pytest.raises(InvalidArgumentError, match=r"a dataset of rows.*dataset.skip\(n\)"):
+            dataset.load_state_dict(dataset.state_dict(), skip_batches=1)
+
     def test_state_with_arrays_of_different_lengths_resumes_with_next_row(
         self, tmp_path: Path
     ) -> None:
