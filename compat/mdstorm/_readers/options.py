@@ -271,7 +271,11 @@ def _may_match(source: SampleSource, where: Any) -> npt.NDArray[np.bool_] | None
         filters = Filters.of(where, source.schema, stored.partition_columns)
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"where={where}: {error}") from error
-    return shard_views.rows_that_may_match(stored, filters, _rounded(source, filters))
+    left, _ = shard_views.prune_by_filters(stored, filters, _rounded(source, filters))
+    assert isinstance(left, ParquetDataset)  # as `stored` is
+    kept = {(group.path, group.ordinal) for group in left.row_groups}
+    is_kept = [(group.path, group.ordinal) in kept for group in stored.row_groups]
+    return np.repeat(np.array(is_kept, np.bool_), stored.shard_sizes)
 
 
 def _rounded(source: SampleSource, filters: Filters) -> list[str]:

@@ -32,6 +32,9 @@ class ShardView(SampleDataset):
         The other source.
     owners, starts, sizes : numpy.ndarray
         The shard number, first row within the shard, and number of rows for each piece.
+    identity : bytes, optional
+        Identifies the pieces in the fingerprint; by default, the pieces do. States of earlier
+        versions have the identities of the views below.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class ShardView(SampleDataset):
         owners: npt.NDArray[np.int64],
         starts: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
+        identity: bytes = b"",
     ) -> None:
         self.source = source
         self._owners = owners
@@ -49,8 +53,9 @@ class ShardView(SampleDataset):
         self.shard_sizes = tuple(sizes.tolist())
         per_row = source.nbytes / max(len(source), 1)  # estimated in proportion to rows
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
-        pieces = np.stack([owners, starts, sizes]).astype(np.int64)
-        self.fingerprint = _fingerprint(source, pieces.tobytes())
+        identity = identity or np.stack([owners, starts, sizes]).astype(np.int64).tobytes()
+        content = f"{source.fingerprint} ".encode() + identity
+        self.fingerprint = hashlib.sha256(content).hexdigest()[:16]
 
     @property
     def is_mapped(self) -> bool:
@@ -102,9 +107,8 @@ class SplitShards(ShardView):
         rows, cuts = sizes[owners], counts[owners]
         starts = -(-cut * rows // cuts)  # rounded up, as in Petastorm
         stops = np.minimum(-(-(cut + 1) * rows // cuts) + overlap, rows)
-        super().__init__(source, owners, starts, stops - starts)
-        # This fingerprint and that of `RankShare` are in states of earlier versions.
-        self.fingerprint = _fingerprint(source, f"in {parts} with {overlap}".encode())
+        identity = f"in {parts} with {overlap}".encode()
+        super().__init__(source, owners, starts, stops - starts, identity)
 
 
 class RankShare(ShardView):
@@ -137,14 +141,8 @@ class RankShare(ShardView):
         starts = first - bounds[owners]
         stops = starts + np.array([len(piece) for piece in pieces], np.int64)
         stops = np.minimum(stops + overlap, np.array(source.shard_sizes, np.int64)[owners])
-        super().__init__(source, owners, starts, stops - starts)
-        rank = f"rank {order.rank} of {order.world_size} with {overlap}"
-        self.fingerprint = _fingerprint(source, rank.encode())
-
-
-def _fingerprint(source: SampleSource, pieces: bytes) -> str:
-    """Return the fingerprint of a view, given bytes that identify its pieces."""
-    return hashlib.sha256(f"{source.fingerprint} ".encode() + pieces).hexdigest()[:16]
+        identity = f"rank {order.rank} of {order.world_size} with {overlap}".encode()
+        super().__init__(source, owners, starts, stops - starts, identity)
 
 
 class _ShardPiece(Shard):
@@ -219,18 +217,6 @@ def prune_by_filters(
 
 def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:
     """Keep the row groups that can match the filters, judging by partition values and bounds."""
-    return source.with_shards(np.flatnonzero(_may_match(source, filters, bounds)).tolist())
-
-
-def rows_that_may_match(source: ParquetDataset, filters: Filters, rounded: Collection[str]) -> Mask:
-    """Return for each row whether its row group can match: see `prune_by_filters`."""
-    bounded = sorted(filters.fields - {*source.partition_columns, *rounded})
-    bounds = value_bounds(source, bounded) if bounded else []
-    return np.repeat(_may_match(source, filters, bounds), source.shard_sizes)
-
-
-def _may_match(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> Mask:
-    """Return a mask of the row groups that can match the filters."""
     partitions = _partitions(source)
 
     def may_hold(term: Term) -> Mask:
@@ -242,7 +228,7 @@ def _may_match(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -
         )
         return np.fromiter(found, np.bool_, len(source.row_groups))
 
-    return filters.holds(may_hold)
+    return source.with_shards(np.flatnonzero(filters.holds(may_hold)).tolist())
 
 
 def prune_by_predicate(

@@ -14,8 +14,8 @@ import pyarrow as pa
 from mdstorm import cli
 from mdstorm.cli.datasets import one_line, plain
 from mdstorm.errors import InvalidArgumentError
-from mdstorm_backend import maintenance
 from mdstorm_backend.base import require
+from mdstorm_backend.datasets import ChosenRows
 from mdstorm_backend.loaders import Batching, trace_of_state
 
 __all__ = ["trace"]
@@ -101,7 +101,7 @@ def trace(
             click.echo(f"{stored} comes in batch {where.batch} of rank {where.rank}")
         return
     numbers = found.rows(batch or 0, rank)
-    table = maintenance.rows_at(dataset, numbers.tolist(), columns)
+    table = ChosenRows(dataset, numbers).to_table(columns)
     table = table.add_column(0, _NUMBER, pa.array(numbers))
     if format_ in ("parquet", "csv"):
         _write(table, output or f"batch-{batch}.{format_}", format_)

@@ -8,14 +8,13 @@ reads few shards at a time. Otherwise the rows are in the order in which they we
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mdstorm_backend.datasets.dataset import describe_dataset
-from mdstorm_backend.datasets.matching_rows import check_where, matching_rows
+from mdstorm_backend.datasets.dataset import describe_dataset, fingerprint_of
+from mdstorm_backend.datasets.matching_rows import matching_rows
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -43,7 +42,7 @@ def choose_rows(
     rows : sequence of int, slice, boolean array or None
         Numbers of rows in any order, also repeatedly; a slice; or one boolean for each row.
     where : list of tuple, pyarrow.compute.Expression or None
-        Conditions; of `rows`, only those that match are chosen.
+        Conditions, as `check_where` accepts them; of `rows`, only those that match are chosen.
     is_shuffled : bool
         Whether the order of the rows has no meaning, so that they are sorted.
     may_match : numpy.ndarray, optional
@@ -74,13 +73,12 @@ def _matching(
     may_match: npt.NDArray[np.bool_] | None,
 ) -> Numbers:
     """Return the rows among `numbers` that match `where`."""
-    check_where("where", where)
     count = len(numbers)
     if may_match is not None:
         found = _array(numbers)
         numbers = as_range(found[may_match[found]])
     if len(numbers):
-        among = ChosenRows(dataset, numbers, numbers_hash(numbers))
+        among = ChosenRows(dataset, numbers)
         numbers = among.stored_numbers(np.flatnonzero(matching_rows(among, where)))
     if not len(numbers):
         raise InvalidArgumentError(
@@ -163,7 +161,7 @@ def numbers_hash(numbers: Numbers) -> str:
         text = f"{numbers.start} {step} {len(numbers)}".encode()
     else:
         text = numbers.astype("<i8").tobytes()
-    return hashlib.sha256(text).hexdigest()[:16]
+    return fingerprint_of(text)
 
 
 class ChosenRows(SampleDataset):
@@ -175,19 +173,18 @@ class ChosenRows(SampleDataset):
         The other dataset. `shard`, `begin_shard` and `find_open` take its shards' numbers.
     rows : range or numpy.ndarray
         Numbers of the rows, int64, each of them in the dataset.
-    chosen : str
-        Identifies the rows.
+    chosen : str, optional
+        Identifies the rows; by default their hash.
     """
 
-    def __init__(self, source: SampleSource, rows: Numbers, chosen: str) -> None:
-        self.source, self.rows, self.chosen = source, rows, chosen
+    def __init__(self, source: SampleSource, rows: Numbers, chosen: str | None = None) -> None:
+        self.source, self.rows, self.chosen = source, rows, chosen or numbers_hash(rows)
         self.url, self.schema, self.bytes_ahead = source.url, source.schema, source.bytes_ahead
         sizes = _sizes(rows, source)
         self.shard_sizes = tuple(sizes.tolist())
         per_row = source.nbytes / max(len(source), 1)
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
-        text = f"{source.fingerprint} {chosen}"
-        self.fingerprint = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self.fingerprint = fingerprint_of(f"{source.fingerprint} {self.chosen}".encode())
 
     def _mdstorm_description(self, *, full: bool) -> Description:
         further = [("chosen from", f"{len(self.source):,} rows")]

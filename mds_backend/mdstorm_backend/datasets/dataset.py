@@ -86,7 +86,7 @@ def open_dataset(
     return Dataset(
         location,
         Index.from_bytes(data, url=location.file_url(INDEX_NAME)),
-        fingerprint=_fingerprint(data),
+        fingerprint=fingerprint_of(data),
         cache=cache,
         allow_unsafe_types=allow_unsafe_types,
         written=written,
@@ -143,7 +143,7 @@ class Dataset(SampleDataset):
         self.url = self.location.url
         self.shard_sizes = tuple(shard.samples for shard in index.shards)
         self.shard_bytes = tuple(shard.raw_data.bytes for shard in index.shards)
-        self.fingerprint = self.fingerprint or _fingerprint(index.to_bytes())
+        self.fingerprint = self.fingerprint or fingerprint_of(index.to_bytes())
         self.whole = self.whole or self.fingerprint
         # With a cache limit, keep few shards open: a removed file takes up space until closed.
         limited = self.cache is not None and self.cache.limit is not None
@@ -219,7 +219,7 @@ class Dataset(SampleDataset):
         return replace(
             self,
             index=replace(self.index, shards=tuple(shards[i] for i in chosen)),
-            fingerprint=_fingerprint(f"{self.fingerprint} {chosen}".encode()),
+            fingerprint=fingerprint_of(f"{self.fingerprint} {chosen}".encode()),
         )
 
     @property
@@ -347,7 +347,8 @@ def _check_nulls(shard: MDSShard) -> None:
         )
 
 
-def _fingerprint(content: bytes) -> str:
+def fingerprint_of(content: bytes) -> str:
+    """Return a fingerprint of some content."""
     return hashlib.sha256(content).hexdigest()[:16]
 
 

@@ -323,9 +323,9 @@ class Loader:
         if state is None and current is not None and not current.is_left:
             return Trace(current.here, self.batching, current.usage.start)
         here = self.options.in_world()
-        if state is None:
-            return Trace(here, self.batching, self.epochs.next_position)
-        start = read_state(state, here, self.batching, splits=self.splits)
+        start = self.epochs.next_position
+        if state is not None:
+            start = read_state(state, here, self.batching, splits=self.splits)
         return Trace(here, self.batching, start)
 
     def set_epoch(self, epoch: int) -> None:

@@ -6,8 +6,8 @@ none of them prints anything. The ``mdstorm`` command shows their results.
 
 from __future__ import annotations
 
-from mdstorm_backend.maintenance.inspect import Inspection, head, inspect, rows_at
+from mdstorm_backend.maintenance.inspect import Inspection, head, inspect
 from mdstorm_backend.maintenance.reindex import reindex
 from mdstorm_backend.maintenance.verify import VerifyReport, verify
 
-__all__ = ["Inspection", "VerifyReport", "head", "inspect", "reindex", "rows_at", "verify"]
+__all__ = ["Inspection", "VerifyReport", "head", "inspect", "reindex", "verify"]

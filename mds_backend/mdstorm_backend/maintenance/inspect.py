@@ -9,12 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from mdstorm_backend.datasets import Dataset, SampleDataset, open_dataset
+from mdstorm_backend.datasets import Dataset, open_dataset
 from mdstorm_backend.format import Values, as_arrow
 from mdstorm_backend.format.values.arrow_types import simple_name
-from mdstorm_backend.read.batch_formats import formatter, to_table
 
 
 @dataclass(frozen=True)
@@ -214,19 +212,6 @@ def head(
             found[name] += _as_objects(batch[name])
         n -= count
     return found
-
-
-def rows_at(
-    dataset: SampleDataset, rows: Iterable[int], columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Read some rows of a dataset, by their numbers and in their order; see `head`."""
-    names = dataset.select(columns)
-    schema = dataset.schema.select(names)
-    batches = (
-        dataset.shard(shard).read(np.array([row]), names, exact_nulls=True)
-        for shard, row in map(dataset.locate, rows)
-    )
-    return to_table(map(formatter("arrow", schema), batches), schema)
 
 
 def _as_objects(values: Values) -> list[Any]:
