@@ -227,10 +227,7 @@ def _numbers(cells: list[Any]) -> npt.NDArray[Any]:
         raise TypeError(f"its cells are of several types: {', '.join(sorted(found))}")
     if None in cells:
         return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
-    numbers = np.array(cells)
-    if numbers.dtype.kind == "O":
-        raise OverflowError("a number does not fit into 64 bits")
-    return numbers
+    return np.array(cells)  # of objects for integers that do not fit into 64 bits
 
 
 def _adopt(values: pa.Array, type_: pa.DataType | None) -> pa.Array:

@@ -19,6 +19,7 @@ from mdstorm.errors import UnsupportedTypeError
 from mdstorm.predicates import in_lambda
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 from mdstorm.tf_utils import make_petastorm_dataset
+from mdstorm_backend import MDSWriter
 
 D = Decimal
 DAY = dt.date(2020, 1, 2)
@@ -235,3 +236,13 @@ def test_tensor_loader_error_names_the_remedy_for_decimals(parquet: str) -> None
         list(BatchedDataLoader(batch_reader(parquet, **options), 4))
     (batch,) = BatchedDataLoader(batch_reader(parquet, decimals="float64", **options), 4)
     assert batch["price"].dtype == torch.float64
+
+
+def test_transform_returns_integers_over_64_bits_as_python_integers(tmp_path: Path) -> None:
+    with MDSWriter(out=str(tmp_path), columns={"n": "str_int"}) as writer:
+        for number in (1 << 80, -5):
+            writer.write({"n": number})
+    twice = TransformSpec(lambda frame: frame.assign(n=frame["n"] * 2))
+    with batch_reader(f"file://{tmp_path}", transform_spec=twice) as reader:
+        (batch,) = reader
+    assert batch.n.tolist() == [1 << 81, -10]
