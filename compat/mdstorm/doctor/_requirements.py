@@ -32,19 +32,8 @@ if TYPE_CHECKING:
     from mdstorm_backend.order import World
     from mdstorm_backend.storage import Location
 
-#: The main library of each extra.
-_EXTRAS = {
-    "spark": "pyspark",
-    "torch": "torch",
-    "tf": "tensorflow",
-    "delta": "deltalake",
-    "iceberg": "pyiceberg",
-    "databricks": "databricks-sdk",
-    "s3": "s3fs",
-    "gcs": "gcsfs",
-    "azure": "adlfs",
-    "images": "pillow",
-}
+#: Extras that are not for users; `all` is the sum of others.
+_NOT_CHECKED = {"all", "dev", "docs"}
 #: Distributions that provide a library under a different name.
 _INSTEAD = {
     "tensorflow": ("tensorflow-cpu", "tensorflow-macos", "tensorflow-rocm", "tf-nightly"),
@@ -93,10 +82,14 @@ def check_libraries(*, needs_spark: bool) -> Iterator[Finding]:
     yield Finding("mdstorm", "ok", f"{version}, imported from {place}")
     wanted = _required()
     yield from _unmet("mdstorm", wanted, must_be_there=True)
-    for extra in _EXTRAS:
-        must_be_there = needs_spark and extra == "spark"
-        yield from _unmet(f"mdstorm[{extra}]", _required(extra) - wanted, must_be_there)
-    present = {name: found for name in _EXTRAS.values() if (found := installed(name))}
+    present = {}
+    for extra in metadata.metadata("mdstorm").get_all("Provides-Extra", []):
+        if extra not in _NOT_CHECKED:
+            added = _required(extra) - wanted
+            must_be_there = needs_spark and extra == "spark"
+            yield from _unmet(f"mdstorm[{extra}]", added, must_be_there)
+            names = sorted(one.name for one in added)
+            present.update({name: found for name in names if (found := installed(name))})
     listed = ", ".join(f"{name} {found}" for name, found in present.items())
     yield Finding("libraries", "ok", listed or "none")
     if not {"torch", "tensorflow"} & present.keys():

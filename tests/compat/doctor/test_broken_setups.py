@@ -78,6 +78,12 @@ BROKEN = [
             "pandas 1.3.5 is installed, and mdstorm[spark] needs pandas<3,>=",
             'pip install "pandas<3,>=',
         ),
+        Broken(
+            lambda setup: setup.add("xxhash", "0.8"),
+            "libraries",
+            "xxhash 0.8 is installed, and mdstorm[xxhash] needs xxhash>=",
+            'pip install "xxhash>=',
+        ),
         Broken(file_in_the_way, "cache", "Not a directory", "MDSTORM_CACHE_DIR"),
     ],
     [
