@@ -346,8 +346,12 @@ _NOT_OURS = "leave it out"
 _OF_TABLES = (
     "a converter knows the version of its table: make_spark_converter(path, version=, timestamp=)"
 )
-#: Keywords of other loaders, and mdstorm's equivalents, which only some functions accept.
+#: The first argument of the readers.
+_URLS = {"dataset_url", "dataset_url_or_urls"}
+#: Keywords of other functions, and their equivalents, which only some functions accept.
 _INSTEAD = {
+    "dataset_url": ("dataset_url_or_urls", "the name of make_batch_reader's first argument"),
+    "dataset_url_or_urls": ("dataset_url", "the name of make_reader's first argument"),
     "collate_fn": ("batch_map", "a function that turns a batch into the model's inputs"),
     "pin_memory": ("device", "to which batches are copied ahead of use, such as device='cuda'"),
 }
@@ -405,7 +409,7 @@ def check_keywords(function: str, given: Iterable[str], known: Collection[str]) 
     for name in given:
         if name in known:
             continue
-        if name in ("dataset_url_or_urls", "dataset_url"):
+        if name in _URLS and _URLS.isdisjoint(known):
             raise ArgumentTypeError(
                 f"{function}() got multiple values for argument {name!r}: the converter reads its "
                 "own dataset, so leave the argument out"

@@ -70,6 +70,8 @@ MISTAKES: list[Row] = [
     (lambda p, m: row_reader("data"), ValueError, 'prepend "file://"'),
     (lambda p, m: reader(None), ValueError, "must be a string, found None"),
     (lambda p, m: reader([]), ValueError, "must be non-empty"),
+    (lambda p, m: reader(dataset_url=p), TypeError, "'dataset_url': use dataset_url_or_urls"),
+    (lambda p, m: row_reader(dataset_url_or_urls=p), TypeError, "_or_urls': use dataset_url"),
     (
         lambda p, m: reader(p, num_epochs=0),
         ValueError,
