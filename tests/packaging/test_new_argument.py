@@ -1,6 +1,7 @@
 """A reader argument that limits the rows of each shard is a patch of two files.
 
-If the patch no longer applies, make its changes by hand, and save ``git diff -U1``.
+Its hunks end with the lines that they add, so that it still applies if another argument is added at
+the same places. If it no longer applies, make its changes by hand, and write it like this again.
 """
 
 import shutil
@@ -89,7 +90,7 @@ def patched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("patched")
     for folder in ("compat", "mds_backend"):
         shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    run_command("git", "apply", PATCH, cwd=copy)
+    run_command("git", "apply", "--unidiff-zero", PATCH, cwd=copy)
     return copy
 
 

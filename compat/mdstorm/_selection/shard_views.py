@@ -33,8 +33,9 @@ class ShardView(SampleDataset):
     owners, starts, sizes : numpy.ndarray
         The shard number, first row within the shard, and number of rows for each piece.
     identity : bytes, optional
-        Identifies the pieces in the fingerprint; by default, the pieces do. States of earlier
-        versions have the identities of the views below.
+        Identifies the pieces in the fingerprint; by default, the pieces do, so that two values of
+        an argument that choose the same pieces are equal. States of earlier versions have the
+        identities of the views below.
     """
 
     def __init__(

@@ -269,7 +269,7 @@ class Encoding(ABC):
         ------
         TypeError, OverflowError, ValueError
             If the value has the wrong type, is out of range, or does not fit for another reason.
-            The caller adds the column name.
+            The caller adds the column name. Errors of other classes are not caught.
         """
 
     def encoder(self) -> Encode:

@@ -33,7 +33,9 @@ class Store:
 
     If fsspec does not know the scheme, declare the class of its file system in pyproject.toml as an
     entry point of ``fsspec.specs``, and install the package again. It should be an
-    `AsyncFileSystem`, which all threads share, and raise FileNotFoundError for a missing file.
+    `AsyncFileSystem`, which all threads share. It must raise FileNotFoundError for a missing file,
+    replace a file in one step, and need no directories. Servers with a connection for each thread,
+    such as FTP, need more than a subclass.
 
     To test a store, add its local server to tests/servers/stores.py: the contract tests then run
     over it. tests/packaging/shelf.py is a complete store with its server.
