@@ -270,7 +270,7 @@ class ElasticPlan(Plan):
         begin, size = self.begin, self._batch_size_of_order
         if not offset:
             return begin
-        consumed = begin.consumed + self._num_read(offset) * self.num_ranks
+        consumed = begin.consumed + self._num_read(offset) * self.share.num_ranks
         reason, is_within = "", consumed < (begin.end or 0)
         if self.num_parts > 1 and size != self.batch_size and is_within:
             reason = (
@@ -313,11 +313,6 @@ class ElasticPlan(Plan):
         pairs = zip(_taken(offset, self._lists), self._counts, strict=True)
         return sum(min(taken * self.batch_size, count) for taken, count in pairs)
 
-    @property
-    def num_ranks(self) -> int:
-        """Number of ranks that read different samples."""
-        return self.share.num_ranks
-
     def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
         """Return the position after all ranks together have read this many samples."""
         before = 0 if from_beginning else self.start.consumed
@@ -325,7 +320,7 @@ class ElasticPlan(Plan):
 
     def reached_here(self, samples: int) -> Position:
         """Return the position after each rank has read this many samples."""
-        return self.reached(samples * self.num_ranks)
+        return self.reached(samples * self.share.num_ranks)
 
     def samples(self, part: int = 0) -> Samples:
         """Return the remaining samples of a part, and the batches that its worker makes of them."""
@@ -376,20 +371,13 @@ class ElasticPlan(Plan):
         """Return this rank's number of batches up to the end of the epoch."""
         return sum(self._lists)
 
-    def length(self) -> int:
+    def length(self) -> int | None:
         """Return the number of batches in a pass; as in MosaicML Streaming, repeats do not count.
 
-        Raises
-        ------
-        TypeError
-            If the number of epochs is infinite.
+        None if the number of epochs is infinite.
         """
         if self.num_epochs is None:
-            raise TypeError(
-                "with num_epochs=None the loader never ends, so there is no number of batches: "
-                "pass num_epochs=1. If PyTorch's DataLoader wraps this loader, iterate over this "
-                "loader instead"
-            )
+            return None
         rows, size = self.rows_per_epoch, self.batch_size
         return self.num_epochs * (rows // size if self.drop_last else ceil_div(rows, size))
 

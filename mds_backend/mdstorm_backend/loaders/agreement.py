@@ -154,7 +154,7 @@ class Ranks:
 
         Warn of shares that no rank reads, and of ranks that may have unequal numbers of batches.
         """
-        options, num_shares = segment.options, segment.plan.num_ranks
+        options, num_shares = segment.options, segment.options.order.num_ranks
         group = None if num_shares == 1 else self.group
         if group is None:
             return False
@@ -304,7 +304,7 @@ def _kind(segment: Segment) -> str:
     settings.pop("weights", None)
     kind = {
         "order": order.name,
-        "shares": segment.plan.num_ranks,
+        "shares": order.num_ranks,
         "columns": options.columns,
         "splits": options.splits,
         **asdict(options.conditions),

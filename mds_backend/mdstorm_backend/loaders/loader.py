@@ -127,7 +127,16 @@ class Loader:
             If the number is not known.
         """
         here = self.options.in_world() if self._latest is None else self._latest.here
-        return plan_of(here, self.batching).length()
+        plan = plan_of(here, self.batching)
+        if here.num_epochs is None:
+            raise TypeError(
+                "with num_epochs=None the loader never ends, so there is no number of batches: "
+                "pass num_epochs=1. If PyTorch's DataLoader wraps this loader, iterate over this "
+                "loader instead"
+            )
+        if (length := plan.length()) is None:
+            raise TypeError(f"the number of batches is not known: {plan.unknown_because}")
+        return length
 
     def num_remaining(self) -> int | None:
         """Return the number of remaining batches in the pass that the next iteration resumes.

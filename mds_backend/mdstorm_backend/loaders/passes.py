@@ -262,7 +262,7 @@ class Pass:
             (mine.epoch - position.epoch) * plan.num_samples + mine.consumed - position.consumed
         )
         is_finished = is_used_up or (self.is_left and self.here.is_last_epoch(mine) and mine.is_end)
-        return (is_finished and is_beginning) or abs(passed) < plan.num_ranks
+        return (is_finished and is_beginning) or abs(passed) < self.here.order.num_ranks
 
     def state_dict(self, position: Position) -> dict[str, Any]:
         """Return the state at a position of the pass."""

@@ -187,7 +187,7 @@ def skipped(
         return position
     begun = Segment(options, batching, position)
     segment, count = begun.seek(batches, f"skip_batches={batches}")
-    reached = segment.plan.position_after(count)
+    reached = segment.plan.position(segment.plan.offset_after(count) or 0)
     return read_state(write_state(options, batching, reached), options, batching)
 
 

@@ -108,6 +108,11 @@ class ExactOrder:
         return World(self.rank, self.world_size)
 
     @property
+    def num_ranks(self) -> int:
+        """Number of ranks that read different samples."""
+        return self.world_size
+
+    @property
     def uses_seed(self) -> bool:
         """Whether a seed has any effect."""
         return self.shuffles or self.shuffle_shards

@@ -182,41 +182,14 @@ class ExactPlan(Plan):
         """Number of this rank's samples in the first epoch; other epochs may differ by one."""
         return len(self.order.rows(self.num_samples))
 
-    @property
-    def num_ranks(self) -> int:
-        """Number of ranks that read different samples."""
-        return self.order.world_size
-
     def num_batches(self) -> int | None:
         """Return the number of batches, the same on all ranks; None if the pass never ends."""
         if self.begin.is_end or not self.num_samples:
             return 0
-        return None if self._stop is None else self._steps_to(self._stop, self._first)
-
-    def _steps_to(self, stop: int, first: int) -> int:
-        left = stop - first
-        return left // self._step if self.drop_last else ceil_div(left, self._step)
-
-    def length(self) -> int:
-        """Return the number of batches in a whole pass.
-
-        Raises
-        ------
-        TypeError
-            If the pass never ends.
-        """
-        self.order.rows(self.num_samples)  # checks the number of ranks
         if self._stop is None:
-            raise TypeError(
-                "with num_epochs=None the loader never ends, so there is no number of batches: "
-                "pass num_epochs=1. If PyTorch's DataLoader wraps this loader, iterate over this "
-                "loader instead"
-            )
-        return self._steps_to(self._stop, 0)
-
-    def most_batches(self) -> int | None:
-        """Return the number of batches in a whole pass, or None if it never ends."""
-        return None if self._stop is None else self.length()
+            return None
+        left = self._stop - self._first
+        return left // self._step if self.drop_last else ceil_div(left, self._step)
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the number, from 1, of the first batch that has samples from after `epoch`."""
@@ -249,7 +222,7 @@ class ExactPlan(Plan):
 
     def after(self, batches: int) -> Samples:
         """Return the samples and batches after this many batches, which no part changes."""
-        return replace(self, start=self.position_after(batches), num_parts=1).samples()
+        return replace(self, start=self.position(batches), num_parts=1).samples()
 
     def _sizes(self) -> Iterator[int]:
         if self._num_full is None:

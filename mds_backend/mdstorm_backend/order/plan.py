@@ -131,12 +131,15 @@ class Plan(Protocol):
         Whether all ranks are certain to have the same number of batches.
     numbers_samples : bool
         Whether samples are numbered across ranks; if not, positions count the rows of one rank.
+    unknown_because : str
+        Why the number of batches may not be known, for error messages.
     """
 
     start: Position
     num_parts: int
     has_equal_batches: ClassVar[bool] = True
     numbers_samples: ClassVar[bool] = True
+    unknown_because: ClassVar[str] = ""
 
     @property
     def num_samples(self) -> int:
@@ -145,10 +148,6 @@ class Plan(Protocol):
     @property
     def rows_per_epoch(self) -> int:
         """Number of this rank's samples in one epoch; other epochs may differ by one."""
-
-    @property
-    def num_ranks(self) -> int:
-        """Number of ranks that read different samples."""
 
     @property
     def begin(self) -> Position:
@@ -187,29 +186,22 @@ class Plan(Protocol):
         count = self.num_batches()
         return batches if count is None or batches <= count else None
 
-    def position_after(self, batches: int) -> Position:
-        """Return the position after this many batches, which the plan must have."""
-        return self.position((self.offset_after(batches) if batches else 0) or 0)
-
     def after(self, batches: int) -> Samples:
-        """Return all samples after this many batches, and the batches, of all parts in turn."""
+        """Return all samples after this many batches, and the batches, of all parts in turn.
+
+        The offsets are those of a plan that begins there.
+        """
 
     def places(self, sample: int, most: int) -> Iterator[int]:
         """Yield where a sample comes among the first samples of ``after(0)``, `most` or more."""
         return places_in(self.after(0).chunks, sample, range(most))
 
-    def length(self) -> int:
-        """Return the number of batches in a whole pass.
+    def length(self) -> int | None:
+        """Return the number of batches in a whole pass, for a plan that begins one.
 
-        Raises
-        ------
-        TypeError
-            If the number is not known.
+        None if it is not known or infinite.
         """
-
-    def most_batches(self) -> int | None:
-        """Return the largest number of batches in a whole pass for any seed; None if not known."""
-        return None
+        return self.num_batches()
 
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset at which batches begin to contain samples from after `epoch`."""

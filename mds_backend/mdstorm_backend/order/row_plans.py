@@ -56,7 +56,6 @@ class RowGroupPlan(Plan):
     start: Position = Position()  # noqa: RUF009  # frozen
     has_equal_batches: ClassVar[bool] = False
     numbers_samples: ClassVar[bool] = False
-    #: Why the number of batches is not known, for error messages.
     unknown_because: ClassVar[str] = "batches are row groups, which differ in size"
 
     @cached_property
@@ -73,11 +72,6 @@ class RowGroupPlan(Plan):
     def rows_per_epoch(self) -> int:
         """Number of this rank's rows in one epoch."""
         return len(self.rows)
-
-    @property
-    def num_ranks(self) -> int:
-        """Number of ranks."""
-        return self.order.world_size
 
     @cached_property
     def begin(self) -> Position:
@@ -134,14 +128,6 @@ class RowGroupPlan(Plan):
         groups = self._groups() if len(self.rows) else iter(())
         return next((offset for _, offset in islice(groups, batches - 1, None)), None)
 
-    def length(self) -> int:
-        """Raise TypeError, because the number of batches is not known."""
-        if self.num_epochs is None:
-            raise TypeError(
-                "the number of batches is not known: with num_epochs=None the loader never ends"
-            )
-        raise TypeError(f"the number of batches is not known: {self.unknown_because}")
-
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset after the first row of the next epoch."""
         return self.offset(epoch + 1, 1)
@@ -168,7 +154,8 @@ class RowGroupPlan(Plan):
 
     def after(self, batches: int) -> Samples:
         """Return the row groups after this many, each of which is a batch."""
-        return replace(self, start=self.position_after(batches), num_parts=1).samples()
+        start = self.position((self.offset_after(batches) if batches else 0) or 0)
+        return replace(self, start=start, num_parts=1).samples()
 
     def _groups(self) -> Iterator[tuple[Chunk, int]]:
         """Yield the row groups or windows, each with its offset."""
@@ -243,29 +230,14 @@ class EvenPlan(RowGroupPlan):
         dropped = self.num_epochs * rows % self.batch_size if self.drop_last else 0
         return epoch == self._last_epoch and row >= rows - dropped
 
-    def length(self) -> int:
-        """Return the number of batches in a whole pass, which is the same on all ranks.
-
-        Raises
-        ------
-        TypeError
-            If the pass never ends.
-        """
-        if self.num_epochs is None:
-            return super().length()
-        rows, size = self.num_epochs * self.rows_per_epoch, self.batch_size
-        return rows // size if self.drop_last else ceil_div(rows, size)
-
-    def most_batches(self) -> int | None:
-        """Return the number of batches in a whole pass, or None if it never ends."""
-        return None if self.num_epochs is None else self.length()
-
     def num_batches(self) -> int | None:
-        """Return the number of batches, or None if the pass never ends."""
+        """Return the number of batches, the same on all ranks; None if the pass never ends."""
         found = super().num_batches()
         if self.num_epochs is None or found == 0:
             return found
-        return self.length() - self.done // self.batch_size
+        rows, size = self.num_epochs * self.rows_per_epoch, self.batch_size
+        whole = rows // size if self.drop_last else ceil_div(rows, size)
+        return whole - self.done // size
 
     def offset_after(self, batches: int) -> int | None:
         """Return the offset after this many batches; None if the plan has fewer."""

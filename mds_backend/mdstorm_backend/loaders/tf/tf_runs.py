@@ -248,7 +248,11 @@ class TFRuns:
         if options.num_epochs is None:
             return INFINITE
         if not may_be_split:
-            self._claimed = plan_of(options.in_world(), batching).most_batches()
+            here = options.in_world()
+            plan = plan_of(here, batching)
+            # Samples that are repeated in the elastic order may fill more batches than `length`.
+            most, rows = plan.length(), here.order.rows_of_rank(plan.num_samples)
+            self._claimed = None if rows is None else most
         # For an empty dataset, return None: TensorFlow does not read a dataset that declares 0
         # batches, so there would be no warning about it.
         return self._claimed or None

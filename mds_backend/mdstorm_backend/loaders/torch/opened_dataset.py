@@ -229,6 +229,11 @@ class OpenedDataset:
         """Return this dataset, since its order already selects the share of each rank."""
         return self
 
+    @property
+    def num_ranks(self) -> int:
+        """Number of ranks that read different samples."""
+        return self.options.in_world().order.num_ranks
+
     def count_ranks(self) -> int:
         """Return the number of ranks that the samples are divided among."""
         return find_world().size if self.order.follows_world else self.order.world_size
@@ -240,7 +245,7 @@ class OpenedDataset:
         if num_samples is not None:
 
             def reached(plan: Plan) -> Position:
-                samples, whole = num_samples // plan.num_ranks, self._samples_at_a_time
+                samples, whole = num_samples // self.num_ranks, self._samples_at_a_time
                 if self.epochs.num_joined > 1 and samples < plan.rows_per_epoch:
                     self._check_whole(samples, whole)
                 return plan.reached(num_samples, from_beginning=from_beginning)
@@ -312,9 +317,9 @@ class OpenedDataset:
             is_within = following is not None or left < (plan.num_batches() or inf)
             if is_within and not is_over:
                 self._check_whole(left, whole)
-            return plan.end() if is_over else plan.reached(left * plan.num_ranks)
+            return plan.end() if is_over else plan.reached(left * self.num_ranks)
 
-        return self._state_at(reached, samples * self.plan().num_ranks, start)
+        return self._state_at(reached, samples * self.num_ranks, start)
 
     def _state_at(
         self,

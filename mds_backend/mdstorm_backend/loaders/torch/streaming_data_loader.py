@@ -290,7 +290,7 @@ class StreamingDataLoader(Described, OwnContext, DataLoader[BatchT]):
         opened = self.dataset._mdstorm
         counted = counted or loader_passes.CountedPass(samples=self.num_samples_yielded)
         if _has_own_states(self.dataset):
-            return self.dataset.state_dict(counted.used * opened.plan().num_ranks, False)
+            return self.dataset.state_dict(counted.used * opened.num_ranks, False)
         check_items_are_samples(self.dataset)
         by_torch: dict[str, Any] = {}
         if not (kept.reads_blocks or _counts_itself(self)):
