@@ -322,7 +322,7 @@ class SampleDataset(Described, ABC):
         order = order.resolved()
         if order.follows_world:
             order = order.share_of(find_world())
-        plan = ExactPlan(order, self.bounds, batch_size, num_epochs)
+        plan = ExactPlan(order, self.bounds, batch_size, num_epochs=num_epochs)
         _ = plan.begin  # raises an error if there are more ranks than rows
         blocks = reader.blocks(plan.samples())
         return (convert(batch) for block in blocks for batch in block.batches())

@@ -172,8 +172,9 @@ class ElasticShare:
 class ElasticPlan(Plan):
     """One rank's batches in the elastic order: a `Plan` up to the end of an epoch.
 
-    A batch's offset is its number, starting at 1. The batches from several worker processes are
-    numbered as PyTorch's loader takes them: from each in turn, skipping workers that have ended.
+    Ids are divided among worker processes as in MosaicML Streaming. A batch's offset is its number,
+    starting at 1. The batches from several workers are numbered as PyTorch's loader takes them:
+    from each in turn, skipping workers that have ended.
 
     Attributes
     ----------
@@ -181,24 +182,15 @@ class ElasticPlan(Plan):
         The order, the world, and at least one stream.
     batch_size : int
         Samples per batch on each rank.
-    num_epochs : int or None
-        Number of epochs in a pass; None for an infinite pass.
     drop_last : bool
         Whether to drop batches that are not full.
-    num_parts : int
-        Number of worker processes, among which ids are divided as in MosaicML Streaming.
-    start : Position
-        Where the plan begins.
     url : str
         URL of the dataset, for messages.
     """
 
     share: ElasticShare
     batch_size: int
-    num_epochs: int | None = 1
     drop_last: bool = False
-    num_parts: int = 1
-    start: Position = Position()  # noqa: RUF009  # frozen
     url: str = ""
 
     @property
@@ -281,12 +273,12 @@ class ElasticPlan(Plan):
             )
         is_over = self.following() is None and offset >= self.num_batches()
         end = consumed if is_over and self.num_epochs is not None else begin.end
-        return replace(begin, consumed=consumed, end=end, skip=0, reason=reason)
+        return begin.advanced(begin.epoch, consumed, end=end, reason=reason)
 
     def end(self) -> Position:
         """Return the position after the last batch, marked as the epoch's end in a finite pass."""
         position = self.position(self.num_batches())
-        return position if self.num_epochs is None else replace(position, end=position.consumed)
+        return position if self.num_epochs is None else position.ended()
 
     def position_of_part(self, part: int, offset: int) -> tuple[Position, int]:
         """Return a worker's position after a batch, counting only samples of the worker's part."""
@@ -388,10 +380,9 @@ class ElasticPlan(Plan):
 
     def following(self) -> ElasticPlan | None:
         """Return the plan of the next epoch of the pass; None after the last one."""
-        first, epoch = self.start.pass_epoch, self.start.epoch + 1
-        if self.num_epochs is not None and epoch >= first + self.num_epochs:
+        if self.last_epoch is not None and self.start.epoch >= self.last_epoch:
             return None
-        return replace(self, start=replace(self.start.beginning_of(epoch), first_epoch=first))
+        return replace(self, start=self.start.advanced(self.start.epoch + 1))
 
 
 def _taken(offset: int, lists: list[int]) -> list[int]:

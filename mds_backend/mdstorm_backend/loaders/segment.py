@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import singledispatch
+from typing import Any
 
 from mdstorm_backend.base import cached_property
 from mdstorm_backend.base.recorder import Recorder
@@ -19,7 +19,6 @@ from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.order import (
     EvenPlan,
-    ExactOrder,
     ExactPlan,
     Plan,
     Position,
@@ -83,73 +82,39 @@ def plan_of(
 def _planned(
     options: ReaderOptions, batching: Batching, start: Position
 ) -> tuple[Plan, Refill | None]:
-    """Return a plan, and the stage that cuts batches from a transform's rows, if needed."""
-    assert not options.order.follows_world, "in_world() has not been called"
-    return _planned_in(options.order, options, batching, start)
-
-
-@singledispatch
-def _planned_in(
-    order: object,
-    options: ReaderOptions,
-    batching: Batching,
-    start: Position,
-) -> tuple[Plan, Refill | None]:
-    """Return the result of `_planned`, with one implementation below for each type of order.
+    """Return a plan, and the stage that cuts batches from a transform's rows, if needed.
 
     This is not a method of the orders, because a transform that may drop rows determines the plan
     together with the stage that cuts its rows. That stage is in `read`, a layer above `order`.
     """
-    raise NotImplementedError(f"no plan is implemented for the order {order!r}")
-
-
-@_planned_in.register
-def _planned_elastic(
-    order: ElasticShare,
-    options: ReaderOptions,
-    batching: Batching,
-    start: Position,
-) -> tuple[Plan, Refill | None]:
-    dataset = options.dataset
-    plan = ElasticPlan(
-        replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),)),
-        batching.batch_size,
-        options.num_epochs,
-        batching.drop_last,
-        max(batching.num_workers, 1),
-        start,
-        dataset.url,
-    )
-    return plan, None
-
-
-@_planned_in.register
-def _planned_exact(
-    order: ExactOrder,
-    options: ReaderOptions,
-    batching: Batching,
-    start: Position,
-) -> tuple[Plan, Refill | None]:
-    dataset, num_epochs = options.dataset, options.num_epochs
+    dataset, order = options.dataset, options.order
+    assert not order.follows_world, "in_world() has not been called"
     size, drop_last = batching.batch_size, batching.drop_last
-    parts = max(batching.num_workers, 1)
+    of_pass: dict[str, Any] = {
+        "num_epochs": options.num_epochs,
+        "num_parts": max(batching.num_workers, 1),
+        "start": start,
+    }
+    if isinstance(order, ElasticShare):
+        share = replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),))
+        return ElasticPlan(share, size, drop_last, dataset.url, **of_pass), None
     if start.seed is not None:
         order = replace(order, seed=start.seed)
+    bounds = dataset.bounds
     if not batching.by_shard and not options.drops_rows:
-        return ExactPlan(order, dataset.bounds, size, num_epochs, drop_last, parts, start), None
-    of_rows = (order, dataset.bounds, num_epochs, parts, start)
+        return ExactPlan(order, bounds, size, drop_last, **of_pass), None
     slices = (options.slices, options.keep)
     if batching.by_shard:
         kind = RefilledPlan if options.drops_rows else RowGroupPlan
-        groups = kind(*of_rows)
+        groups = kind(order, bounds, **of_pass)
         whole = Refill(groups, dataset, None, False, *slices)
         return groups, None if options.transform is None else whole
     # Ranks can have the same number of batches if only the transform's function drops rows, rather
     # than a filter or predicate.
     if order.world_size > 1 and not options.leaves_out_rows:
-        even = EvenPlan(*of_rows, size, drop_last)
+        even = EvenPlan(order, bounds, size, drop_last, **of_pass)
         return even, EvenRefill(even, dataset, size, False, *slices)
-    refilled = RefilledPlan(*of_rows)
+    refilled = RefilledPlan(order, bounds, **of_pass)
     return refilled, Refill(refilled, dataset, size, drop_last, *slices)
 
 

@@ -40,23 +40,14 @@ class ExactPlan(Plan):
         int64, number of each shard's first sample, then the total number of samples.
     batch_size : int
         Number of samples in a rank's batch.
-    num_epochs : int or None
-        Number of epochs in a pass; None for a pass that never ends.
     drop_last : bool
         Whether to drop batches that are not full.
-    num_parts : int
-        Number n of processes that share the batches: part k reads batches k, k + n, …
-    start : Position
-        Where the plan begins.
     """
 
     order: ExactOrder
     bounds: _Numbers
     batch_size: int
-    num_epochs: int | None = 1
     drop_last: bool = False
-    num_parts: int = 1
-    start: Position = Position()  # noqa: RUF009  # frozen
 
     @cached_property
     def num_samples(self) -> int:
@@ -128,7 +119,7 @@ class ExactPlan(Plan):
         if 0 < consumed < num_samples:
             lanes = begin.lanes if epoch == begin.epoch else ()
             lanes = lanes or (self._own_lanes,)
-        return replace(begin, epoch=epoch, consumed=consumed, lanes=lanes, end=None, skip=0)
+        return begin.advanced(epoch, consumed, lanes=lanes)
 
     def position(self, offset: int) -> Position:
         """Return the position after a number of batches on each rank."""
@@ -141,10 +132,7 @@ class ExactPlan(Plan):
 
     def end(self) -> Position:
         """Return the position at the end of the pass; `begin` if it never ends."""
-        if self._stop is None:
-            return self.begin
-        position = self._position_at(self._stop)
-        return replace(position, end=position.consumed)
+        return self.begin if self._stop is None else self._position_at(self._stop).ended()
 
     def _after(self, offset: int) -> int:
         """Return the number of samples consumed after `offset` batches on each rank."""
@@ -219,10 +207,6 @@ class ExactPlan(Plan):
         if parts > 1:
             chunks = cut(chunks, self._sizes(), part, parts)
         return Samples(chunks, islice(self._sizes(), part, None, parts), count(part + 1, parts))
-
-    def after(self, batches: int) -> Samples:
-        """Return the samples and batches after this many batches, which no part changes."""
-        return replace(self, start=self.position(batches), num_parts=1).samples()
 
     def _sizes(self) -> Iterator[int]:
         if self._num_full is None:

@@ -14,13 +14,15 @@ one rank's rows if samples cannot be numbered. For any order, loaders use only t
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.lanes import Lanes
 
 
@@ -86,14 +88,27 @@ class Position:
         has_begun = self.consumed > 0 or self.skip > 0
         return has_begun and not self.is_end and (epoch == self.epoch or epoch in epochs)
 
+    def advanced(
+        self,
+        epoch: int,
+        consumed: int = 0,
+        *,
+        lanes: tuple[Lanes, ...] = (),
+        row: int = 0,
+        end: int | None = None,
+        reason: str = "",
+    ) -> Position:
+        """Return another position in the same pass and order."""
+        order = self.seed, self.num_canonical_nodes, self.initial_physical_nodes
+        return Position(epoch, consumed, self.pass_epoch, lanes, *order, end, row, reason=reason)
+
     def beginning_of(self, epoch: int) -> Position:
         """Return the beginning of a pass that starts with `epoch`, in the same order."""
-        return Position(
-            epoch,
-            seed=self.seed,
-            num_canonical_nodes=self.num_canonical_nodes,
-            initial_physical_nodes=self.initial_physical_nodes,
-        )
+        return replace(self.advanced(epoch), first_epoch=None)
+
+    def ended(self) -> Position:
+        """Return the same position, as the end of its epoch."""
+        return replace(self, end=self.consumed)
 
 
 class Samples(NamedTuple):
@@ -114,7 +129,8 @@ class Samples(NamedTuple):
     offsets: Iterator[int]
 
 
-class Plan(Protocol):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan(ABC):
     """One rank's batches, from a position to the end of the pass or epoch.
 
     A plan is pure and can be pickled. Each batch has an *offset*, an integer that records how far
@@ -123,10 +139,12 @@ class Plan(Protocol):
 
     Attributes
     ----------
-    start : Position
-        Where the plan begins, as given: see `begin`.
+    num_epochs : int or None
+        Number of epochs in a pass; None for a pass that never ends.
     num_parts : int
         Number of worker processes that share the batches.
+    start : Position
+        Where the plan begins, as given: see `begin`.
     has_equal_batches : bool
         Whether all ranks are certain to have the same number of batches.
     numbers_samples : bool
@@ -135,21 +153,25 @@ class Plan(Protocol):
         Why the number of batches may not be known, for error messages.
     """
 
-    start: Position
-    num_parts: int
+    num_epochs: int | None = 1
+    num_parts: int = 1
+    start: Position = Position()
     has_equal_batches: ClassVar[bool] = True
     numbers_samples: ClassVar[bool] = True
     unknown_because: ClassVar[str] = ""
 
     @property
+    @abstractmethod
     def num_samples(self) -> int:
         """Number of samples in an epoch, over all ranks."""
 
     @property
+    @abstractmethod
     def rows_per_epoch(self) -> int:
         """Number of this rank's samples in one epoch; other epochs may differ by one."""
 
     @property
+    @abstractmethod
     def begin(self) -> Position:
         """The position where the plan begins, with missing values filled in for this world.
 
@@ -159,12 +181,20 @@ class Plan(Protocol):
             If a pass cannot resume there.
         """
 
+    @property
+    def last_epoch(self) -> int | None:
+        """The last epoch of the pass; None if it never ends."""
+        return None if self.num_epochs is None else self.start.pass_epoch + self.num_epochs - 1
+
+    @abstractmethod
     def samples(self, part: int = 0) -> Samples:
         """Return the samples and batches of a part."""
 
+    @abstractmethod
     def position(self, offset: int) -> Position:
         """Return the position after the batch with the given offset; for offset 0, `begin`."""
 
+    @abstractmethod
     def end(self) -> Position:
         """Return the position after the end of the pass; `begin` if the pass never ends."""
 
@@ -172,8 +202,16 @@ class Plan(Protocol):
         """Return where a worker process resumes after a batch, and which part it then reads."""
         return self.position(offset), self.num_parts - 1
 
+    @abstractmethod
     def num_batches(self) -> int | None:
         """Return the number of batches in all parts; None if it is not known or infinite."""
+
+    def length(self) -> int | None:
+        """Return the number of batches in a whole pass, for a plan that begins one.
+
+        None if it is not known or infinite.
+        """
+        return self.num_batches()
 
     def offset_after(self, batches: int) -> int | None:
         """Return the offset after this many batches, at least one; None if the plan has fewer.
@@ -191,18 +229,14 @@ class Plan(Protocol):
 
         The offsets are those of a plan that begins there.
         """
+        start = self.position((self.offset_after(batches) if batches else 0) or 0)
+        return replace(self, start=start, num_parts=1).samples()
 
     def places(self, sample: int, most: int) -> Iterator[int]:
         """Yield where a sample comes among the first samples of ``after(0)``, `most` or more."""
         return places_in(self.after(0).chunks, sample, range(most))
 
-    def length(self) -> int | None:
-        """Return the number of batches in a whole pass, for a plan that begins one.
-
-        None if it is not known or infinite.
-        """
-        return self.num_batches()
-
+    @abstractmethod
     def offset_after_epoch(self, epoch: int) -> int:
         """Return the offset at which batches begin to contain samples from after `epoch`."""
 
@@ -217,6 +251,10 @@ class Plan(Protocol):
         StateMismatchError
             If numbers of samples do not determine a position.
         """
+        raise StateMismatchError(
+            f"{self.unknown_because}, so a number of samples does not determine a position in the "
+            "dataset: take the state from a StreamingDataLoader over it, loader.state_dict()"
+        )
 
     def reached_here(self, samples: int) -> Position:
         """Return the position once this rank has read `samples` samples, and the others as many.
@@ -226,6 +264,7 @@ class Plan(Protocol):
         StateMismatchError
             If numbers of samples do not determine a position.
         """
+        return self.reached(samples)
 
     def following(self) -> Plan | None:
         """Return the plan for the next epoch of the pass.

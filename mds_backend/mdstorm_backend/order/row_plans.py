@@ -41,19 +41,10 @@ class RowGroupPlan(Plan):
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
         int64, number of each shard's first sample, then the total number of samples.
-    num_epochs : int or None
-        Number of epochs in a pass; None for a pass that never ends.
-    num_parts : int
-        Number n of processes that share the batches: part k reads batches k, k + n, …
-    start : Position
-        Where the plan begins.
     """
 
     order: ExactOrder
     bounds: npt.NDArray[np.int64]
-    num_epochs: int | None = 1
-    num_parts: int = 1
-    start: Position = Position()  # noqa: RUF009  # frozen
     has_equal_batches: ClassVar[bool] = False
     numbers_samples: ClassVar[bool] = False
     unknown_because: ClassVar[str] = "batches are row groups, which differ in size"
@@ -82,14 +73,8 @@ class RowGroupPlan(Plan):
     @property
     def epochs(self) -> Iterator[int]:
         """The epochs from the beginning of the plan onward."""
-        first = self.begin.epoch
-        return (
-            count(first) if self._last_epoch is None else iter(range(first, self._last_epoch + 1))
-        )
-
-    @cached_property
-    def _last_epoch(self) -> int | None:
-        return None if self.num_epochs is None else self.begin.pass_epoch + self.num_epochs - 1
+        first, last = self.begin.epoch, self.last_epoch
+        return count(first) if last is None else iter(range(first, last + 1))
 
     @staticmethod
     def offset(epoch: int, row: int) -> int:
@@ -103,19 +88,18 @@ class RowGroupPlan(Plan):
         epoch, row = divmod(offset, _MOST_ROWS)
         consumed = row * self.order.world_size
         end = consumed if self._is_over(epoch, row) else None
-        return replace(self.begin, epoch=epoch, consumed=consumed, row=row, end=end, skip=0)
+        return self.begin.advanced(epoch, consumed, row=row, end=end)
 
     def _is_over(self, epoch: int, row: int) -> bool:
         """Whether the last batch has certainly been read, and no rank has batches left."""
         is_alone = self.order.world_size == 1
-        return is_alone and epoch == self._last_epoch and row >= self.rows_per_epoch
+        return is_alone and epoch == self.last_epoch and row >= self.rows_per_epoch
 
     def end(self) -> Position:
         """Return the position at the end of the pass; `begin` if it never ends."""
-        if self._last_epoch is None:
+        if self.last_epoch is None:
             return self.begin
-        position = self.position(self.offset(self._last_epoch, self.rows_per_epoch))
-        return replace(position, end=position.consumed)
+        return self.position(self.offset(self.last_epoch, self.rows_per_epoch)).ended()
 
     def num_batches(self) -> int | None:
         """Return 0 if no batches remain; otherwise None, because their number is not known."""
@@ -132,17 +116,6 @@ class RowGroupPlan(Plan):
         """Return the offset after the first row of the next epoch."""
         return self.offset(epoch + 1, 1)
 
-    def reached(self, samples: int, *, from_beginning: bool = False) -> Position:
-        """Raise StateMismatchError, since numbers of samples do not determine a position."""
-        raise StateMismatchError(
-            f"{self.unknown_because}, so a number of samples does not determine a position in the "
-            "dataset: take the state from a StreamingDataLoader over it, loader.state_dict()"
-        )
-
-    def reached_here(self, samples: int) -> Position:
-        """Raise StateMismatchError, since numbers of samples do not determine a position."""
-        return self.reached(samples)
-
     def samples(self, part: int = 0) -> Samples:
         """Return the row groups of a part, each of which is a batch."""
         chunks, sized, ended = tee(islice(self._groups(), part, None, self.num_parts), 3)
@@ -151,11 +124,6 @@ class RowGroupPlan(Plan):
             (len(chunk) for chunk, _ in sized),
             (offset for _, offset in ended),
         )
-
-    def after(self, batches: int) -> Samples:
-        """Return the row groups after this many, each of which is a batch."""
-        start = self.position((self.offset_after(batches) if batches else 0) or 0)
-        return replace(self, start=start, num_parts=1).samples()
 
     def _groups(self) -> Iterator[tuple[Chunk, int]]:
         """Yield the row groups or windows, each with its offset."""
@@ -208,7 +176,7 @@ class EvenPlan(RowGroupPlan):
         Whether to drop the last batch if it is not full.
     """
 
-    batch_size: int = 1
+    batch_size: int
     drop_last: bool = False
     has_equal_batches: ClassVar[bool] = True
 
@@ -228,7 +196,7 @@ class EvenPlan(RowGroupPlan):
             return False
         rows = self.rows_per_epoch
         dropped = self.num_epochs * rows % self.batch_size if self.drop_last else 0
-        return epoch == self._last_epoch and row >= rows - dropped
+        return epoch == self.last_epoch and row >= rows - dropped
 
     def num_batches(self) -> int | None:
         """Return the number of batches, the same on all ranks; None if the pass never ends."""

@@ -1,5 +1,6 @@
 """Elastic order plans: offsets of worker processes' batches, and positions after them."""
 
+from dataclasses import replace
 from itertools import chain
 
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ def plan_of(
     samples: int, dealt: int, batch_size: int, parts: int, *, drop_last: bool
 ) -> ElasticPlan:
     share = ElasticShare(ElasticOrder(dealt), World(1, 2), (StreamShape((samples,)),))
-    return ElasticPlan(share, batch_size, 2, drop_last, parts)
+    return ElasticPlan(share, batch_size, drop_last, num_epochs=2, num_parts=parts)
 
 
 def in_turns(lists: list[list[int]]) -> list[int]:
@@ -53,7 +54,7 @@ def test_worker_resumes_after_its_own_batches(part: int, taken: int) -> None:
     chunks, sizes, offsets = plan.samples(part)
     numbers, batches = list(chain.from_iterable(chunks)), list(zip(sizes, offsets, strict=True))
     position, same = plan.position_of_part(part, batches[min(taken, len(batches)) - 1][1])
-    rest = ElasticPlan(plan.share, 3, 2, False, 3, position).samples(same)
+    rest = replace(plan, start=position).samples(same)
     skipped = sum(size for size, _ in batches[:taken])
     assert [int(n) for n in chain.from_iterable(rest.chunks)] == [int(n) for n in numbers[skipped:]]
     assert list(zip(rest.sizes, rest.offsets, strict=True)) == batches[taken:]

@@ -205,9 +205,8 @@ class Worlds:
         padded_to = batch_size * self.is_padded
         for rank in range(size):
             order = replace(self.order, rank=rank, world_size=size, padded_to=padded_to)
-            yield ExactPlan(
-                order, self.bounds, batch_size, self.epochs, False, parts, self.position
-            )
+            of_pass: dict[str, Any] = {"num_epochs": self.epochs, "start": self.position}
+            yield ExactPlan(order, self.bounds, batch_size, num_parts=parts, **of_pass)
 
     def advance(self) -> None:
         """Draw a world, and advance the pass by a few of its batches."""
@@ -260,7 +259,7 @@ def test_each_row_is_read_once_per_epoch_in_any_chain_of_worlds(seeds: range) ->
 @pytest.mark.parametrize("rank", range(4))
 def test_rank_in_an_unchanged_world_reads_each_epoch_in_one_run(rank: int) -> None:
     order = ExactOrder(rank=rank, world_size=4)
-    chunks = list(ExactPlan(order, np.array([0, 40, 101]), 8, 3).samples().chunks)
+    chunks = list(ExactPlan(order, np.array([0, 40, 101]), 8, num_epochs=3).samples().chunks)
     assert len(chunks) == 3
     assert all(isinstance(chunk, range) for chunk in chunks)
     assert max(abs(chunk.start - 101 * rank // 4) for chunk in chunks) <= 1
@@ -364,7 +363,7 @@ def test_position_after_all_samples_is_end_and_next_epoch_keeps_seed() -> None:
 
 
 def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_the_rest() -> None:
-    plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, 4, drop_last=True)
+    plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, True, num_epochs=4)
     assert plan.num_batches() == 2  # the batches end at the end of the third of four epochs
     assert plan.position(1) == replace(plan.begin, epoch=1, consumed=10, lanes=(Lanes(0, 1),))
     assert (

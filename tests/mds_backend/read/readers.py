@@ -34,7 +34,10 @@ def exact(
     """Return a rank's blocks in exact order, for part `part[0]` out of `part[1]` parts."""
     number, parts = part
     plan = ExactPlan(
-        order.resolved(), dataset.bounds, batch_size, num_epochs, drop_last, parts, place
+        *(order.resolved(), dataset.bounds, batch_size, drop_last),
+        num_epochs=num_epochs,
+        num_parts=parts,
+        start=place,
     )
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return (reader.planned if unread else reader.blocks)(plan.samples(number))
@@ -65,7 +68,8 @@ def pieces(
     **options: Any,
 ) -> Iterator[Block]:
     """Return blocks of results from a transform that gets a rank's rows shard by shard."""
-    plan = RefilledPlan(order.resolved(), dataset.bounds, num_epochs, part[1], start)
+    of_pass: dict[str, Any] = {"num_epochs": num_epochs, "num_parts": part[1], "start": start}
+    plan = RefilledPlan(order.resolved(), dataset.bounds, **of_pass)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
     return reader.refilled(Refill(plan, dataset, batch_size, slices=slices), part[0])
 

@@ -65,7 +65,8 @@ def test_each_row_is_read_once_per_epoch_and_ranks_have_equal_batch_counts(
     for rank in range(world_size):
         order = ExactOrder(**shuffle, rank=rank, world_size=world_size)
         found = values(exact(dataset, order, batch_size, epochs, **options))
-        assert len(found) == ExactPlan(order, dataset.bounds, batch_size, epochs).length()
+        plan = ExactPlan(order, dataset.bounds, batch_size, num_epochs=epochs)
+        assert len(found) == plan.length()
         assert all(len(batch) <= batch_size for batch in found)
         rows = [n for batch in found for n in batch]
         for epoch, counted in enumerate(per_epoch):

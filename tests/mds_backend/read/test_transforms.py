@@ -91,7 +91,7 @@ def test_pass_from_a_position_yields_the_remaining_batches(
             for offset, batch in zip(b.offsets, values([b]), strict=True)
         ]
 
-    plan = RefilledPlan(order, dataset.bounds, 2)
+    plan = RefilledPlan(order, dataset.bounds, num_epochs=2)
     whole = read()
     for done, (offset, _) in enumerate(whole, 1):
         assert read(start=plan.position(offset)) == whole[done:]
