@@ -182,15 +182,12 @@ class ElasticPlan(Plan):
         The order, the world, and at least one stream.
     batch_size : int
         Samples per batch on each rank.
-    drop_last : bool
-        Whether to drop batches that are not full.
     url : str
         URL of the dataset, for messages.
     """
 
     share: ElasticShare
     batch_size: int
-    drop_last: bool = False
     url: str = ""
 
     @property

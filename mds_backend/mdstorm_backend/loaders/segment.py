@@ -75,47 +75,30 @@ def plan_of(
     start : Position, optional
         Where reading begins or resumes. Its seed takes precedence over the order's.
     """
-    plan, _ = _planned(options, batching, start)
-    return plan
-
-
-def _planned(
-    options: ReaderOptions, batching: Batching, start: Position
-) -> tuple[Plan, Refill | None]:
-    """Return a plan, and the stage that cuts batches from a transform's rows, if needed.
-
-    This is not a method of the orders, because a transform that may drop rows determines the plan
-    together with the stage that cuts its rows. That stage is in `read`, a layer above `order`.
-    """
     dataset, order = options.dataset, options.order
     assert not order.follows_world, "in_world() has not been called"
-    size, drop_last = batching.batch_size, batching.drop_last
+    size = batching.batch_size
     of_pass: dict[str, Any] = {
+        "drop_last": batching.drop_last,
         "num_epochs": options.num_epochs,
         "num_parts": max(batching.num_workers, 1),
         "start": start,
     }
     if isinstance(order, ElasticShare):
         share = replace(order, streams=order.streams or (StreamShape(dataset.shard_sizes),))
-        return ElasticPlan(share, size, drop_last, dataset.url, **of_pass), None
+        return ElasticPlan(share, size, url=dataset.url, **of_pass)
     if start.seed is not None:
         order = replace(order, seed=start.seed)
-    bounds = dataset.bounds
-    if not batching.by_shard and not options.drops_rows:
-        return ExactPlan(order, bounds, size, drop_last, **of_pass), None
-    slices = (options.slices, options.keep)
     if batching.by_shard:
-        kind = RefilledPlan if options.drops_rows else RowGroupPlan
-        groups = kind(order, bounds, **of_pass)
-        whole = Refill(groups, dataset, None, False, *slices)
-        return groups, None if options.transform is None else whole
+        groups = RefilledPlan if options.drops_rows else RowGroupPlan
+        return groups(order, dataset.bounds, None, **of_pass)
+    if not options.drops_rows:
+        return ExactPlan(order, dataset.bounds, size, **of_pass)
     # Ranks can have the same number of batches if only the transform's function drops rows, rather
     # than a filter or predicate.
-    if order.world_size > 1 and not options.leaves_out_rows:
-        even = EvenPlan(order, bounds, size, drop_last, **of_pass)
-        return even, EvenRefill(even, dataset, size, False, *slices)
-    refilled = RefilledPlan(order, bounds, **of_pass)
-    return refilled, Refill(refilled, dataset, size, drop_last, *slices)
+    is_even = order.world_size > 1 and not options.leaves_out_rows
+    refilled = EvenPlan if is_even else RefilledPlan
+    return refilled(order, dataset.bounds, size, **of_pass)
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,13 +121,9 @@ class Segment:
     recorder: Recorder | None = None
 
     @cached_property
-    def _planned(self) -> tuple[Plan, Refill | None]:
-        return _planned(self.options, self.batching, self.start)
-
-    @property
     def plan(self) -> Plan:
         """The batches of the segment."""
-        return self._planned[0]
+        return plan_of(self.options, self.batching, self.start)
 
     @property
     def position(self) -> Position:
@@ -157,14 +136,23 @@ class Segment:
 
         Batches that lose damaged samples are yielded, since all ranks need the same number.
         """
-        is_cut = self._planned[1] is not None or self.options.on_corrupt == "skip"
+        is_cut = self._refill is not None or self.options.on_corrupt == "skip"
         return self.batching.batch_size if self.batching.drop_last and not is_cut else 0
+
+    @property
+    def _refill(self) -> Refill | None:
+        """The stage that cuts batches from a transform's rows, if the plan does not number them."""
+        options, plan = self.options, self.plan
+        if options.transform is None or not isinstance(plan, RowGroupPlan):
+            return None
+        source = (options.dataset, options.slices, options.keep)
+        return EvenRefill(plan, *source) if isinstance(plan, EvenPlan) else Refill(plan, *source)
 
     def blocks(
         self, part: int = 0, *, block_rows: int | None = None, unread: bool = False
     ) -> Iterator[Block]:
         """Read the batches of a part, or only plan them if `unread`: see `Reader.planned`."""
-        (plan, refill), options = self._planned, self.options
+        plan, options = self.plan, self.options
         size = self.batching.batch_size
         arguments = options.read_arguments(block_rows)
         most = _EPOCHS_PER_BLOCK * max(plan.rows_per_epoch, 1)
@@ -180,8 +168,8 @@ class Segment:
             recorder=self.recorder,
             **arguments,
         )
-        if refill is not None:
-            return blocks.refilled(refill, part)
+        if self._refill is not None:
+            return blocks.refilled(self._refill, part)
         samples = plan.samples(part)
         return blocks.planned(samples) if unread else blocks.blocks(samples)
 

@@ -40,14 +40,11 @@ class ExactPlan(Plan):
         int64, number of each shard's first sample, then the total number of samples.
     batch_size : int
         Number of samples in a rank's batch.
-    drop_last : bool
-        Whether to drop batches that are not full.
     """
 
     order: ExactOrder
     bounds: _Numbers
     batch_size: int
-    drop_last: bool = False
 
     @cached_property
     def num_samples(self) -> int:

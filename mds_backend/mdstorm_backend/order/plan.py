@@ -141,6 +141,8 @@ class Plan(ABC):
     ----------
     num_epochs : int or None
         Number of epochs in a pass; None for a pass that never ends.
+    drop_last : bool
+        Whether to drop batches that are not full.
     num_parts : int
         Number of worker processes that share the batches.
     start : Position
@@ -154,6 +156,7 @@ class Plan(ABC):
     """
 
     num_epochs: int | None = 1
+    drop_last: bool = False
     num_parts: int = 1
     start: Position = Position()
     has_equal_batches: ClassVar[bool] = True

@@ -41,10 +41,14 @@ class RowGroupPlan(Plan):
         The order, with a fixed seed, and the rank.
     bounds : numpy.ndarray
         int64, number of each shard's first sample, then the total number of samples.
+    batch_size : int or None
+        Number of rows per batch, counted in the plan's rows if it is an `EvenPlan`, or else as a
+        transform returns them; None if each row group or window is a batch.
     """
 
     order: ExactOrder
     bounds: npt.NDArray[np.int64]
+    batch_size: int | None = None
     has_equal_batches: ClassVar[bool] = False
     numbers_samples: ClassVar[bool] = False
     unknown_because: ClassVar[str] = "batches are row groups, which differ in size"
@@ -167,17 +171,9 @@ class EvenPlan(RowGroupPlan):
     """A `Plan` with a known number of batches, over which a transform's rows are spread.
 
     It counts the transform's input rows: each batch ends after `batch_size` of them.
-
-    Attributes
-    ----------
-    batch_size : int
-        Number of input rows per batch.
-    drop_last : bool
-        Whether to drop the last batch if it is not full.
     """
 
     batch_size: int
-    drop_last: bool = False
     has_equal_batches: ClassVar[bool] = True
 
     @property

@@ -55,10 +55,6 @@ class Refill:
         The plan that is read; its beginning may be the position of an earlier batch.
     dataset : SampleSource
         The dataset.
-    batch_size : int or None
-        Rows of a batch; None to make each window a batch.
-    drop_last : bool
-        Leave out the last batch if it is not full.
     slices : bool
         Call the transform with slices of about 4 MiB: threads share a shard, and the first batch
         is ready with the first slice. Slices do not depend on the batch size, so a state can be
@@ -70,14 +66,12 @@ class Refill:
 
     plan: RowGroupPlan
     dataset: SampleSource
-    batch_size: int | None
-    drop_last: bool = False
     slices: bool = False
     keep: Keep | None = None
 
     def blocks(self, transformed: Transformed, part: int, most: int) -> Iterator[Block]:
         """Yield one part's batches in blocks of 1, 2, 4 … batches, at most `most`."""
-        batches, largest = 1, most if self.batch_size is not None else 1
+        batches, largest = 1, most if self.plan.batch_size is not None else 1
         mine = islice(self._batches(transformed), part, None, self.plan.num_parts)
         while found := list(islice(mine, min(batches, largest))):
             sizes = [sum(map(len, located)) for located, _ in found]
@@ -88,7 +82,7 @@ class Refill:
     def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
         """Cut the rows into batches, which may span windows and epochs."""
         parts: list[Located] = []
-        begin, size = self.plan.begin, self.batch_size
+        begin, size = self.plan.begin, self.plan.batch_size
         missing, offset = size, 0
         for window, epoch, first, row in _after(self._windows(transformed), begin.epoch, begin.row):
             rows = len(window.chosen)
@@ -100,7 +94,7 @@ class Refill:
                 if not missing:
                     yield parts, offset
                     parts, missing = [], size
-        if parts and not self.drop_last:
+        if parts and not self.plan.drop_last:
             yield parts, offset
 
     def _windows(self, transformed: Transformed) -> Iterator[tuple[int, TransformedWindow]]:

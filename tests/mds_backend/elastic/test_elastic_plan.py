@@ -14,7 +14,7 @@ def plan_of(
     samples: int, dealt: int, batch_size: int, parts: int, *, drop_last: bool
 ) -> ElasticPlan:
     share = ElasticShare(ElasticOrder(dealt), World(1, 2), (StreamShape((samples,)),))
-    return ElasticPlan(share, batch_size, drop_last, num_epochs=2, num_parts=parts)
+    return ElasticPlan(share, batch_size, drop_last=drop_last, num_epochs=2, num_parts=parts)
 
 
 def in_turns(lists: list[list[int]]) -> list[int]:

@@ -4,11 +4,13 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.mds_backend.loaders.loaders import Repeat, Same, Where, column, rows, taken, torch_loader
+from tests.mds_backend.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError, TransformError
@@ -95,6 +97,14 @@ def test_transform_that_drops_too_many_rows_raises_error(numbers: Dataset) -> No
         TransformError, match=r"returned \d+ rows for \d+, .* To leave out rows, pass"
     ):
         list(loader)
+
+
+@pytest.mark.filterwarnings("ignore:No matching data")
+@pytest.mark.parametrize("transform", [None, Same()], ids=["none", "same"])
+def test_loader_of_an_empty_dataset_has_no_batches(tmp_path: Path, transform: Any) -> None:
+    for rank in range(2):
+        loader = loader_of(write_numbers(tmp_path / f"{rank}", 0), rank, 2, transform=transform)
+        assert [len(loader), *loader] == [0]
 
 
 def test_batches_on_a_single_rank_are_full_after_a_transform_drops_rows(numbers: Dataset) -> None:

@@ -363,7 +363,7 @@ def test_position_after_all_samples_is_end_and_next_epoch_keeps_seed() -> None:
 
 
 def test_position_after_last_batch_is_end_of_pass_if_drop_last_drops_the_rest() -> None:
-    plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, True, num_epochs=4)
+    plan = ExactPlan(ExactOrder(seed=1), np.array([0, 20]), 30, num_epochs=4, drop_last=True)
     assert plan.num_batches() == 2  # the batches end at the end of the third of four epochs
     assert plan.position(1) == replace(plan.begin, epoch=1, consumed=10, lanes=(Lanes(0, 1),))
     assert (

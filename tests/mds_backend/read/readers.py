@@ -34,7 +34,8 @@ def exact(
     """Return a rank's blocks in exact order, for part `part[0]` out of `part[1]` parts."""
     number, parts = part
     plan = ExactPlan(
-        *(order.resolved(), dataset.bounds, batch_size, drop_last),
+        *(order.resolved(), dataset.bounds, batch_size),
+        drop_last=drop_last,
         num_epochs=num_epochs,
         num_parts=parts,
         start=place,
@@ -69,9 +70,9 @@ def pieces(
 ) -> Iterator[Block]:
     """Return blocks of results from a transform that gets a rank's rows shard by shard."""
     of_pass: dict[str, Any] = {"num_epochs": num_epochs, "num_parts": part[1], "start": start}
-    plan = RefilledPlan(order.resolved(), dataset.bounds, **of_pass)
+    plan = RefilledPlan(order.resolved(), dataset.bounds, batch_size, **of_pass)
     reader = Reader(dataset=dataset, batch_size=batch_size, **options)
-    return reader.refilled(Refill(plan, dataset, batch_size, slices=slices), part[0])
+    return reader.refilled(Refill(plan, dataset, slices), part[0])
 
 
 def batches(blocks: Iterable[Block]) -> Iterator[Batch]:
