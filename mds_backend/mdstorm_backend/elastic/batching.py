@@ -1,23 +1,27 @@
 """Batching methods, which combine samples from several streams into batches.
 
-A *global batch* is one batch from every rank. Each batching method has a class: its ``numbers`` are
-the range of an epoch's remaining global batches, and ``batches(numbers)`` returns the ids in the
-rank's share of some of them, with shape (numbers, batch size). `rank_work` collects all of them.
-Ids number the samples of all streams in sequence; -1 is padding.
+A *global batch* is one batch from every rank. Each batching method is a function that returns the
+numbers of an epoch's remaining global batches, and how to get the ids in the rank's share of some
+of them, with shape (numbers, batch size). `rank_work` collects all of them. Ids number the samples
+of all streams in sequence; -1 is padding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 
-from mdstorm_backend.base import cached_property
 from mdstorm_backend.elastic.elastic_order import ElasticOrder, Epoch, StreamIds
 from mdstorm_backend.elastic.partitions import Cells, Partition
 from mdstorm_backend.elastic.sampling import CHUNK, Ids, IntArray, StreamShape, as_integer, chunks
 from mdstorm_backend.errors import InvalidArgumentError
 from mdstorm_backend.order import World, ceil_div
+
+#: The numbers of an epoch's remaining global batches, and the rank's ids in some of them.
+_Batches: TypeAlias = tuple[range, Callable[[Ids], Ids]]
 
 
 def rank_work(
@@ -73,144 +77,130 @@ def rank_work(
         sample_in_epoch=as_integer("sample_in_epoch", sample_in_epoch, 0),
         initial_physical_nodes=initial_physical_nodes,
     )
-    methods: dict[str, type[_Random | _PerStream | _Stratified | _DevicePerStream]] = {
-        "random": _Random,
-        "per_stream": _PerStream,
-        "stratified": _Stratified,
-        "device_per_stream": _DevicePerStream,
+    methods: dict[str, Callable[[Epoch], _Batches]] = {
+        "random": _random,
+        "per_stream": _per_stream,
+        "stratified": _stratified,
+        "device_per_stream": _device_per_stream,
     }
     has_samples = any(stream.counts.any() for stream in rest.streams)
-    plan = methods[order.batching_method if has_samples else "random"](rest)
-    first, count = plan.numbers.start, len(plan.numbers)
+    remaining, batches = methods[order.batching_method if has_samples else "random"](rest)
+    first, count = remaining.start, len(remaining)
     as_integer("num_workers", num_workers, 1)
     ids = np.empty((num_workers, ceil_div(count, num_workers), order.batch_size), np.int64)
     for worker, of_worker in enumerate(ids):
         own = len(range(worker, count, num_workers))
         for part in chunks(own, CHUNK // order.batch_size):  # chunks limit the temporary memory
             numbers = first + worker + num_workers * np.arange(part.start, part.stop)
-            of_worker[part] = plan.batches(numbers)
+            of_worker[part] = batches(numbers)
         of_worker[own:] = -1
     return ids
 
 
-class _Random:
-    """Batches that mix samples from all streams at random."""
+def _random(epoch: Epoch) -> _Batches:
+    """Mix samples from all streams at random."""
+    size, rank = sum(int(stream.counts.sum()) for stream in epoch.streams), epoch.world.rank
+    partition = _partition(epoch, size, epoch.sample_in_epoch)
 
-    def __init__(self, epoch: Epoch) -> None:
-        size = sum(int(stream.counts.sum()) for stream in epoch.streams)
-        self._partition = _partition(epoch, size, epoch.sample_in_epoch)
-        self.numbers = range(self._partition.num_batches)
-        self._epoch = epoch
+    @cache
+    def ids() -> StreamIds:
+        return epoch.ids(epoch.streams, wanted=partition.canonical_nodes(rank))
 
-    @cached_property
-    def _ids(self) -> StreamIds:
-        wanted = self._partition.canonical_nodes(self._epoch.world.rank)
-        return self._epoch.ids(self._epoch.streams, wanted=wanted)
-
-    def batches(self, numbers: Ids) -> Ids:
-        return self._ids(self._partition.batches(numbers, self._epoch.world.rank))
+    return range(partition.num_batches), lambda numbers: ids()(partition.batches(numbers, rank))
 
 
-class _PerStream:
-    """Global batches that each hold samples from a single stream, with streams in random order."""
+def _per_stream(epoch: Epoch) -> _Batches:
+    """Fill each global batch from a single stream, with streams in random order."""
+    sizes = [int(stream.counts.sum()) for stream in epoch.streams]
+    partitions = [_partition(epoch, size, 0) for size in sizes]
+    rank, batch_size = epoch.world.rank, epoch.order.batch_size
+    of_streams = _ids_per_stream(epoch, [one.canonical_nodes(rank) for one in partitions])
+    counts = [partition.num_full_batches for partition in partitions]
+    _require_batches(counts, "per_stream", f"global batch of {epoch.global_batch_size}")
+    origins, numbers_of = _interleaved(epoch, counts)
 
-    def __init__(self, epoch: Epoch) -> None:
-        sizes = [int(stream.counts.sum()) for stream in epoch.streams]
-        self._partitions = [_partition(epoch, size, 0) for size in sizes]
-        self._rank, self._batch_size = epoch.world.rank, epoch.order.batch_size
-        wanted = [partition.canonical_nodes(self._rank) for partition in self._partitions]
-        self._ids = _ids_per_stream(epoch, wanted)
-        counts = [partition.num_full_batches for partition in self._partitions]
-        _require_batches(counts, "per_stream", f"global batch of {epoch.global_batch_size}")
-        self._origins, self._numbers = _interleaved(epoch, counts)
-        self.numbers = range(epoch.first_batch, sum(counts))
-
-    def batches(self, numbers: Ids) -> Ids:
-        found = np.empty((len(numbers), self._batch_size), np.int64)
-        origins, of_stream = self._origins[numbers], self._numbers[numbers]
-        for stream, (ids, partition) in enumerate(zip(self._ids, self._partitions, strict=True)):
-            here = origins == stream
-            found[here] = ids(partition.batches(of_stream[here], self._rank))
+    def batches(numbers: Ids) -> Ids:
+        found = np.empty((len(numbers), batch_size), np.int64)
+        streams, of_stream = origins[numbers], numbers_of[numbers]
+        for stream, (ids, partition) in enumerate(zip(of_streams, partitions, strict=True)):
+            here = streams == stream
+            found[here] = ids(partition.batches(of_stream[here], rank))
         return found
 
+    return range(epoch.first_batch, sum(counts)), batches
 
-class _Stratified:
-    """Global batches that all have the same number of samples from each stream."""
 
-    def __init__(self, epoch: Epoch) -> None:
-        self._shares = _shares(epoch.proportions, epoch.global_batch_size)
-        self._ids = _ids_per_stream(epoch, [None] * len(epoch.streams))
-        self._cells = [
-            Cells(ids.samples.num_samples, epoch.canonical_nodes, 1, epoch.world.local_size)
-            for ids in self._ids
-        ]
-        counts = [
-            cells.rank_entries * epoch.world.local_size // share
-            for cells, share in zip(self._cells, self._shares, strict=True)
-        ]
-        self.numbers = range(epoch.first_batch, min(counts))
-        self._rank, self._batch_size = epoch.world.rank, epoch.order.batch_size
+def _stratified(epoch: Epoch) -> _Batches:
+    """Give all global batches the same number of samples from each stream."""
+    shares, ranks = _shares(epoch.proportions, epoch.global_batch_size), epoch.world.local_size
+    rank, batch_size = epoch.world.rank, epoch.order.batch_size
+    of_streams = _ids_per_stream(epoch, [None] * len(epoch.streams))
+    of_cells = [
+        Cells(ids.samples.num_samples, epoch.canonical_nodes, 1, ranks) for ids in of_streams
+    ]
+    counts = [
+        cells.rank_entries * ranks // share for cells, share in zip(of_cells, shares, strict=True)
+    ]
 
-    def batches(self, numbers: Ids) -> Ids:
-        found = np.empty((len(numbers), self._batch_size), np.int64)
+    def batches(numbers: Ids) -> Ids:
+        found = np.empty((len(numbers), batch_size), np.int64)
         # Where the stream's share of a global batch begins, relative to the rank's own batch.
-        begin = -self._rank * self._batch_size
-        for ids, cells, share in zip(self._ids, self._cells, self._shares, strict=True):
-            columns = np.arange(max(begin, 0), min(begin + share, self._batch_size))
+        begin = -rank * batch_size
+        for ids, cells, share in zip(of_streams, of_cells, shares, strict=True):
+            columns = np.arange(max(begin, 0), min(begin + share, batch_size))
             if len(columns):
                 positions = numbers[:, None] * share + (columns - begin)
                 found[:, columns] = ids(cells.entries(0, positions))
             begin += share
         return found
 
+    return range(epoch.first_batch, min(counts)), batches
 
-class _DevicePerStream:
-    """Batches of a rank that each hold one stream's samples; each node orders streams at random.
+
+def _device_per_stream(epoch: Epoch) -> _Batches:
+    """Fill each rank's batch from a single stream; each node orders streams at random.
 
     Like MosaicML Streaming, it deals the nodes' batches to the ranks of all nodes in turn.
     Ranks can differ by one batch at the end of the epoch.
     """
+    nodes, ranks = epoch.world.num_nodes, epoch.world.local_size
+    num_canonical, batch_size = epoch.canonical_nodes, epoch.order.batch_size
+    if num_canonical % nodes:
+        raise InvalidArgumentError(
+            f"batching_method='device_per_stream' needs a number of canonical nodes that is a "
+            f"multiple of the {nodes} physical nodes, found num_canonical_nodes={num_canonical}"
+        )
+    per_node = num_canonical // nodes
+    own_turn, node = divmod(epoch.world.rank, nodes)
+    sizes = [int(stream.counts.sum()) for stream in epoch.streams]
+    of_cells = [Cells(size, num_canonical, num_canonical, ranks) for size in sizes]
+    of_node = range(node * per_node, (node + 1) * per_node)
+    of_streams = _ids_per_stream(epoch, [cells.canonical(of_node) for cells in of_cells])
+    counts = [cells.rank_entries * ranks * per_node // batch_size for cells in of_cells]
+    _require_batches(counts, "device_per_stream", f"batch of {batch_size}")
+    origins, numbers_of = _interleaved(epoch, counts, node)
+    first, total, size = epoch.first_batch, sum(counts), epoch.world.size
+    # MosaicML Streaming always appends padding. If only padding remains, the epoch is over.
+    stop = (total + size - total % size) // ranks if first * ranks < total else first
 
-    def __init__(self, epoch: Epoch) -> None:
-        nodes, ranks = epoch.world.num_nodes, epoch.world.local_size
-        canonical, self._batch_size = epoch.canonical_nodes, epoch.order.batch_size
-        if canonical % nodes:
-            raise InvalidArgumentError(
-                f"batching_method='device_per_stream' needs a number of canonical nodes that is a "
-                f"multiple of the {nodes} physical nodes, found num_canonical_nodes={canonical}"
-            )
-        self._ranks, self._per_node = ranks, canonical // nodes
-        self._turn, self._node = divmod(epoch.world.rank, nodes)
-        sizes = [int(stream.counts.sum()) for stream in epoch.streams]
-        self._cells = [Cells(size, canonical, canonical, ranks) for size in sizes]
-        node = range(self._node * self._per_node, (self._node + 1) * self._per_node)
-        self._ids = _ids_per_stream(epoch, [cells.canonical(node) for cells in self._cells])
-        counts = [
-            cells.rank_entries * ranks * self._per_node // self._batch_size for cells in self._cells
-        ]
-        _require_batches(counts, "device_per_stream", f"batch of {self._batch_size}")
-        self._origins, self._numbers = _interleaved(epoch, counts, self._node)
-        first, rows, world = epoch.first_batch, sum(counts), epoch.world.size
-        # MosaicML Streaming always appends padding. If only padding remains, the epoch is over.
-        stop = (rows + world - rows % world) // ranks if first * ranks < rows else first
-        self.numbers = range(first, stop)
+    def entries(cells: Cells, places: Ids) -> Ids:
+        """Return the node's ids at `places`: one per rank from each canonical node in turn."""
+        turn, rank = np.divmod(places, ranks)
+        index, canonical = np.divmod(turn, per_node)
+        return cells.entries(canonical + node * per_node, index * ranks + rank)
 
-    def batches(self, numbers: Ids) -> Ids:
-        rows = numbers * self._ranks + self._turn
-        found = np.full((len(numbers), self._batch_size), -1, np.int64)
-        within = np.flatnonzero(rows < len(self._origins))
-        streams, row_numbers = self._origins[rows[within]], self._numbers[rows[within]]
-        for stream, (ids, cells) in enumerate(zip(self._ids, self._cells, strict=True)):
+    def batches(numbers: Ids) -> Ids:
+        rows = numbers * ranks + own_turn
+        found = np.full((len(numbers), batch_size), -1, np.int64)
+        within = np.flatnonzero(rows < total)
+        streams, row_numbers = origins[rows[within]], numbers_of[rows[within]]
+        for stream, (ids, cells) in enumerate(zip(of_streams, of_cells, strict=True)):
             here = streams == stream
-            places = row_numbers[here][:, None] * self._batch_size + np.arange(self._batch_size)
-            found[within[here]] = ids(self._entries(cells, places))
+            places = row_numbers[here][:, None] * batch_size + np.arange(batch_size)
+            found[within[here]] = ids(entries(cells, places))
         return found
 
-    def _entries(self, cells: Cells, places: Ids) -> Ids:
-        """Return the node's ids at `places`: one per rank from each canonical node in turn."""
-        turn, rank = np.divmod(places, self._ranks)
-        index, canonical = np.divmod(turn, self._per_node)
-        return cells.entries(canonical + self._node * self._per_node, index * self._ranks + rank)
+    return range(first, stop), batches
 
 
 def _partition(epoch: Epoch, num_samples: int, drop_first: int) -> Partition:
