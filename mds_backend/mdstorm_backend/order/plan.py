@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base import cached_property
 from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.order.lanes import Lanes
 
@@ -303,11 +304,35 @@ class ShardRows:
     owners: npt.NDArray[np.integer[Any]]
     rows: npt.NDArray[np.int64]
 
+    def __getitem__(self, chosen: slice) -> ShardRows:
+        return replace(self, owners=self.owners[chosen], rows=self.rows[chosen])
+
     @property
     def numbers(self) -> npt.NDArray[np.int64]:
         """The sample numbers in the dataset, int64."""
         found: npt.NDArray[np.int64] = self.firsts[self.owners] + self.rows
         return found
+
+    @cached_property
+    def is_sorted(self) -> bool:
+        """Whether samples are grouped by shard."""
+        return bool((self.owners[1:] >= self.owners[:-1]).all())
+
+    @cached_property
+    def places(self) -> npt.NDArray[np.int64]:
+        """Indices that stably sort the samples by shard."""
+        return np.argsort(self.owners, kind="stable")
+
+    @cached_property
+    def groups(self) -> list[tuple[int, int, int]]:
+        """Each owner of samples, with their range (start, stop) when sorted by shard."""
+        if len(self.shards) == 1 and len(self.rows):
+            return [(0, 0, len(self.rows))]
+        counts = np.bincount(self.owners, minlength=1)
+        present = np.flatnonzero(counts)
+        ends = np.cumsum(counts[present])
+        spans = (present.tolist(), (ends - counts[present]).tolist(), ends.tolist())
+        return list(zip(*spans, strict=True))
 
 
 def short_type(count: int) -> np.dtype[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -137,6 +138,7 @@ class Located:
         self.shards: Sequence[Shard | Future[Any]] = ()
         self.take: Callable[[Future[Any]], Any] = Future.result
         self._is_first = is_first
+        self._has_arrived = False
         self._found: ShardRows | None = None
         if isinstance(chunk, range):
             first = int(np.searchsorted(bounds, chunk.start, side="right")) - 1
@@ -185,17 +187,31 @@ class Located:
         dtypes = {s.record_dtype if isinstance(s, MDSShard) else None for s in self.opened}
         return dtypes.pop() if len(dtypes) == 1 else None
 
-    def selections(self, start: int, stop: int, position: int) -> Iterator[Selection]:
-        """Yield selections of samples `start` to `stop`, which fill a block from `position` onward.
+    def __getitem__(self, chosen: slice) -> Located:
+        """Return some of the samples, which share the shards."""
+        other = copy(self)
+        other.chunk, other.numbered = self.chunk[chosen], self.numbered[chosen]
+        other._found = None if self._found is None else self._found[chosen]
+        return other
+
+    def selections(self, position: int) -> Iterator[Selection]:
+        """Yield selections of the samples, which fill a block from `position` onward.
 
         Either all selections have slices as positions, or all have arrays.
         """
-        scattered = self.scattered(start, stop)
-        if scattered is not None:
-            yield from scattered.selections(position)
+        found = self.scattered()
+        if found is not None:
+            for owner, start, stop in found.groups:
+                if found.is_sorted:
+                    rows = _as_slice(found.rows[start:stop])
+                    filled = slice(position + start, position + stop)
+                    yield Selection(self.opened[owner], rows, filled)
+                else:
+                    chosen = found.places[start:stop]
+                    yield Selection(self.opened[owner], found.rows[chosen], chosen + position)
             return
         assert isinstance(self.chunk, range)
-        low, high = self.chunk.start + start, self.chunk.start + stop
+        low, high = self.chunk.start, self.chunk.stop
         for number, shard in enumerate(self.opened):
             first = int(self._firsts[number])
             begin, end = max(low, first), min(high, int(self._firsts[number + 1]))
@@ -204,14 +220,13 @@ class Located:
                 filled = slice(position + begin - low, position + end - low)
                 yield Selection(shard, slice(begin - first, end - first), filled)
 
-    def scattered(self, start: int, stop: int) -> Scattered | None:
-        """Return the shards and rows of samples `start` to `stop`; None if in stored order."""
-        if self._found is None:
-            return None
-        owners, rows = self._found.owners[start:stop], self._found.rows[start:stop]
-        if self._arriving:
-            self._wait_for(owners, rows)
-        return Scattered(self.opened, owners, rows)
+    def scattered(self) -> ShardRows | None:
+        """Return the rows once they have arrived, by owner in `opened`; None if in stored order."""
+        if self._found is not None and not self._has_arrived:
+            if self._arriving:
+                self._wait_for(self._found.owners, self._found.rows)
+            self._has_arrived = True
+        return self._found
 
     def _wait_for(self, owners: npt.NDArray[np.integer[Any]], rows: npt.NDArray[np.int64]) -> None:
         """Wait until rows have arrived; request those of the first samples ahead of other rows."""
@@ -228,65 +243,6 @@ class Located:
     @cached_property
     def _arriving(self) -> list[tuple[int, Shard]]:
         return [(number, shard) for number, shard in enumerate(self.opened) if shard.arrival]
-
-
-@dataclass(frozen=True)
-class Scattered:
-    """The shard and row of each sample, in arbitrary order.
-
-    Attributes
-    ----------
-    shards : sequence of Shard
-        Shards by number.
-    owners : numpy.ndarray
-        Number of the shard that holds each sample; a short unsigned type where that suffices,
-        because its stable sort is a radix sort.
-    rows : numpy.ndarray
-        int64, the row of each sample in its shard.
-    """
-
-    shards: Sequence[Shard]
-    owners: npt.NDArray[np.integer[Any]]
-    rows: npt.NDArray[np.int64]
-
-    @cached_property
-    def is_sorted(self) -> bool:
-        """Whether samples are grouped by shard, so that each shard fills consecutive positions."""
-        return bool((self.owners[1:] >= self.owners[:-1]).all())
-
-    @cached_property
-    def places(self) -> npt.NDArray[np.int64]:
-        """Indices that stably sort the samples by shard."""
-        return np.argsort(self.owners, kind="stable")
-
-    @cached_property
-    def groups(self) -> list[tuple[Shard, int, int]]:
-        """Each shard that holds samples, with their range (start, stop) when sorted by shard."""
-        if len(self.shards) == 1 and len(self.rows):
-            return [(self.shards[0], 0, len(self.rows))]
-        counts = np.bincount(self.owners, minlength=1)
-        present = np.flatnonzero(counts)
-        ends = np.cumsum(counts[present])
-        spans = zip(present.tolist(), (ends - counts[present]).tolist(), ends.tolist(), strict=True)
-        return [(self.shards[number], first, last) for number, first, last in spans]
-
-    @property
-    def by_shard(self) -> Iterator[tuple[Shard, npt.NDArray[np.int64]]] | None:
-        """Each shard with the indices of its samples; None if there are many shards."""
-        if len(self.shards) > FEW_SHARDS:
-            return None
-        found = (np.flatnonzero(self.owners == number) for number in range(len(self.shards)))
-        return zip(self.shards, found, strict=True)
-
-    def selections(self, position: int) -> Iterator[Selection]:
-        """Yield one selection per shard; together they fill a block from `position` onward."""
-        for shard, first, last in self.groups:
-            if self.is_sorted:
-                filled = slice(position + first, position + last)
-                yield Selection(shard, _as_slice(self.rows[first:last]), filled)
-            else:
-                chosen = self.places[first:last]
-                yield Selection(shard, self.rows[chosen], chosen + position)
 
 
 def _found(numbers: npt.NDArray[np.int64], bounds: npt.NDArray[np.int64]) -> ShardRows:

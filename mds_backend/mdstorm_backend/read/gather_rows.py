@@ -102,7 +102,7 @@ def gather_columns(
     selections: list[Selection] = []
     total = 0
     for part in parts:
-        selections += part.selections(0, len(part), total)
+        selections += part.selections(total)
         total += len(part)
     decoded: list[Batch] = []
     for selection in selections:

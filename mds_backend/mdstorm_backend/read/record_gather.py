@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.format import Batch, Column, Schema
-from mdstorm_backend.read.block import Located, Scattered, Selection
+from mdstorm_backend.order.plan import ShardRows
+from mdstorm_backend.read.block import FEW_SHARDS, Located, Selection
 from mdstorm_backend.read.logical import to_logical, view_dtype
 from mdstorm_backend.read.matrices import Matrix, Strip, matrices_of, record_view, strips_of
 from mdstorm_backend.read.mds_shard import MDSShard
@@ -88,12 +89,12 @@ class RecordGatherer:
         position = 0
         for part in parts:
             for start in range(0, len(part), self._chunk_rows):
-                stop = min(start + self._chunk_rows, len(part))
-                for records, places in self._found(part, start, stop, position, strips, masks):
+                chosen = part[start : start + self._chunk_rows]
+                for records, places in self._found(chosen, position, strips, masks):
                     viewed = records.view(self._view)
                     for strip, memory in strips:
                         strip.fill(memory, places, viewed)
-                position += stop - start
+                position += len(chosen)
         for column in self._converted:
             valid, elements = masks[column.name].found if column.name in masks else (None, None)
             batch[column.name] = to_logical(
@@ -104,23 +105,17 @@ class RecordGatherer:
     def _found(
         self,
         part: Located,
-        start: int,
-        stop: int,
         position: int,
         strips: Sequence[tuple[Strip | Matrix, npt.NDArray[Any]]],
         masks: Mapping[str, _Masks],
     ) -> Iterator[tuple[npt.NDArray[np.void], slice]]:
-        """Yield records of the samples `start` to `stop` of a part, and their places in a block.
+        """Yield records of the samples in a part, and their places in a block.
 
         Masks, and rows that are whole records, are copied to their places here.
         """
-        scattered = part.scattered(start, stop)
+        scattered = part.scattered()
         if scattered is None or scattered.is_sorted:
-            selections = list(
-                part.selections(start, stop, position)
-                if scattered is None
-                else scattered.selections(position)
-            )
+            selections = list(part.selections(position))
             for selection in selections:
                 records, places = _records_of(selection.shard), selection.positions
                 assert isinstance(places, slice)
@@ -131,32 +126,36 @@ class RecordGatherer:
                 else:
                     yield records.take(selection.rows, mode="clip"), places
         else:
-            filled = slice(position, position + stop - start)
+            filled, shards = slice(position, position + len(part)), part.opened
             if self._is_whole:
-                self._gather(scattered, strips[0][1][filled])
+                self._gather(shards, scattered, strips[0][1][filled])
             else:
-                records = np.empty(len(scattered.rows), self._opaque)
-                yield self._gather(scattered, records), filled
-            selections = list(scattered.selections(position)) if masks else []
+                records = np.empty(len(part), self._opaque)
+                yield self._gather(shards, scattered, records), filled
+            selections = list(part.selections(position)) if masks else []
         for mask in masks.values():
             mask.fill(selections)
 
-    def _gather(self, scattered: Scattered, records: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    def _gather(
+        self, shards: Sequence[Shard], scattered: ShardRows, records: npt.NDArray[np.void]
+    ) -> npt.NDArray[np.void]:
         """Copy records in arbitrary order to `records`, shard by shard, and return `records`.
 
         With many shards, all records are put in place by one call, because a block may take a
         record or two from each of thousands of shards.
         """
-        few = scattered.by_shard
-        if few is not None:
-            for shard, places in few:
+        if len(shards) <= FEW_SHARDS:
+            for owner, shard in enumerate(shards):
+                places = np.flatnonzero(scattered.owners == owner)
                 chosen = _records_of(shard).take(scattered.rows[places], mode="clip")
                 np.put(records, places, chosen, mode="clip")
             return records
         in_sequence = np.empty_like(records)
         rows = scattered.rows[scattered.places]
-        for shard, first, last in scattered.groups:
-            _records_of(shard).take(rows[first:last], out=in_sequence[first:last], mode="clip")
+        for owner, first, last in scattered.groups:
+            _records_of(shards[owner]).take(
+                rows[first:last], out=in_sequence[first:last], mode="clip"
+            )
         np.put(records, scattered.places, in_sequence, mode="clip")
         return records
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
-from typing import NamedTuple, TypeAlias
+from itertools import chain, count, islice
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from mdstorm_backend.errors import TransformError
 from mdstorm_backend.format import Batch, slice_batch
-from mdstorm_backend.order import Chunk, EvenPlan, RowGroupPlan, ceil_div
+from mdstorm_backend.order import EvenPlan, RowGroupPlan, ceil_div
 from mdstorm_backend.read.block import Block, Located
 from mdstorm_backend.read.gather_rows import gather_columns
 from mdstorm_backend.read.sample_source import SampleSource
@@ -33,16 +32,9 @@ SLICE_BYTES = 4 << 20
 Keep: TypeAlias = Callable[[str, Callable[[], Batch]], Batch]
 #: Reads and transforms slices ahead of use.
 Transformed: TypeAlias = Callable[[Iterable[range]], Iterator[MemoryShard]]
-#: The rows of a batch and its offset in the plan.
-_Batch: TypeAlias = tuple[list[Located], int]
-
-
-class TransformedWindow(NamedTuple):
-    """Rows returned by a transform that are shuffled together; `chosen` is their order."""
-
-    shards: list[MemoryShard]
-    bounds: npt.NDArray[np.int64]
-    chosen: Chunk
+#: The rows of a batch, their number, and the batch's offset in the plan. An empty batch has a row
+#: that provides the types.
+_Batch: TypeAlias = tuple[list[Located], int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,9 +66,10 @@ class Refill:
         batches, largest = 1, most if self.plan.batch_size is not None else 1
         mine = islice(self._batches(transformed), part, None, self.plan.num_parts)
         while found := list(islice(mine, min(batches, largest))):
-            sizes = [sum(map(len, located)) for located, _ in found]
-            offsets = [offset for _, offset in found]
-            yield Block(sizes, offsets, [one for located, _ in found for one in located])
+            sizes, offsets = [size for _, size, _ in found], [offset for _, _, offset in found]
+            has_rows = any(sizes)
+            used = (parts for parts, size, _ in found if size or not has_rows)
+            yield Block(sizes, offsets, list(chain.from_iterable(used)))
             batches *= 2
 
     def _batches(self, transformed: Transformed) -> Iterator[_Batch]:
@@ -85,19 +78,19 @@ class Refill:
         begin, size = self.plan.begin, self.plan.batch_size
         missing, offset = size, 0
         for window, epoch, first, row in _after(self._windows(transformed), begin.epoch, begin.row):
-            rows = len(window.chosen)
+            rows = len(window)
             while first < rows:
                 stop = rows if missing is None else min(first + missing, rows)
-                parts.append(_located(window, first, stop))
+                parts.append(window[first:stop])
                 missing = None if missing is None else missing - stop + first
                 first, offset = stop, self.plan.offset(epoch, row - rows + stop)
                 if not missing:
-                    yield parts, offset
+                    yield parts, sum(map(len, parts)), offset
                     parts, missing = [], size
         if parts and not self.plan.drop_last:
-            yield parts, offset
+            yield parts, sum(map(len, parts)), offset
 
-    def _windows(self, transformed: Transformed) -> Iterator[tuple[int, TransformedWindow]]:
+    def _windows(self, transformed: Transformed) -> Iterator[tuple[int, Located]]:
         """Yield the windows of each epoch; stop with a warning after an epoch without rows."""
         for epoch in self.plan.epochs:
             pieces = [self._cut(piece) for piece in self._pieces(epoch)]
@@ -105,7 +98,7 @@ class Refill:
             rows = 0
             for number, shards in enumerate(self._joined(map(len, pieces), made)):
                 window = self._window(shards, epoch, number)
-                rows += len(window.chosen)
+                rows += len(window)
                 yield epoch, window
             if not rows:
                 warn_no_data(self.dataset.url, transformed=True)
@@ -139,11 +132,15 @@ class Refill:
         if group:
             yield group
 
-    def _window(self, shards: list[MemoryShard], epoch: int, number: int) -> TransformedWindow:
+    def _window(self, shards: list[MemoryShard], epoch: int, number: int) -> Located:
+        """Return the rows of transformed slices, in the order in which they are read."""
         bounds, order = np.cumsum([0] + [shard.num_samples for shard in shards]), self.plan.order
         size = int(bounds[-1])
-        chosen = order.permutation(size, epoch, number) if order.shuffles else range(size)
-        return TransformedWindow(shards, bounds, chosen)
+        is_shuffled = order.shuffles and size > 0
+        chosen = order.permutation(size, epoch, number) if is_shuffled else range(size)
+        window = Located(chosen, bounds)
+        window.shards = shards
+        return window
 
 
 @dataclass
@@ -186,9 +183,9 @@ class EvenRefill(Refill):
                 shards += islice(made, len(window) - len(shards))
                 windows.append(self._window([s for s in shards if s.num_samples], epoch, number))
                 shards = []
-            for parts, end in zip(_evenly(windows, group), group.ends, strict=True):
+            for (parts, size), end in zip(_evenly(windows, group), group.ends, strict=True):
                 if end > done:
-                    yield parts, self.plan.offset_of_row(end)
+                    yield parts, size, self.plan.offset_of_row(end)
 
     def _groups(self, done: int) -> Iterator[_WindowGroup]:
         """Yield the groups that have batches ending after `done` rows of the pass.
@@ -230,24 +227,13 @@ class EvenRefill(Refill):
 
 def joined(block: Block, names: Sequence[str]) -> Batch:
     """Return the transformed rows of a block, whose parts were cut by a `Refill`."""
-    if sum(block.sizes):
-        return gather_columns(block.parts, names)
-    # The types are known only if there is a row.
-    rows = [part.row for part in block.parts if isinstance(part, _NoRows)]
-    return slice_batch(gather_columns(rows, names), 0, 0)
+    batch = gather_columns(block.parts, names)
+    return batch if any(block.sizes) else slice_batch(batch, 0, 0)
 
 
-class _NoRows(Located):
-    """The rows of an empty batch, and a row that provides the types."""
-
-    def __init__(self, window: TransformedWindow, row: Located) -> None:
-        super().__init__(range(0), window.bounds)
-        self.row = row
-
-
-def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[list[Located]]:
-    """Yield the rows of each batch in a group, in window order."""
-    rows, batches = sum(len(window.chosen) for window in windows), len(group.ends)
+def _evenly(windows: list[Located], group: _WindowGroup) -> Iterator[tuple[list[Located], int]]:
+    """Yield the rows of each batch in a group, in window order, and their number."""
+    rows, batches = sum(map(len, windows)), len(group.ends)
     read = sum(len(one) for _, _, slices in group.windows for one in slices)
     if rows < min(batches, read):  # with batches of one row, a rank may have one row fewer
         raise TransformError(
@@ -260,21 +246,21 @@ def _evenly(windows: list[TransformedWindow], group: _WindowGroup) -> Iterator[l
     left, first = iter(windows), 0
     window = next(left)
     for number in range(batches):
-        missing = ceil_div(rows * (number + 1), batches) - ceil_div(rows * number, batches)
-        parts = []
+        size = ceil_div(rows * (number + 1), batches) - ceil_div(rows * number, batches)
+        missing, parts = size, []
         while missing:
-            if first == len(window.chosen):
+            if first == len(window):
                 window, first = next(left), 0
                 continue
-            stop = min(first + missing, len(window.chosen))
-            parts.append(_located(window, first, stop))
+            stop = min(first + missing, len(window))
+            parts.append(window[first:stop])
             missing, first = missing - stop + first, stop
-        yield parts or [_NoRows(window, _located(window, first - 1, first))]
+        yield parts or [window[first - 1 : first]], size
 
 
 def _after(
-    windows: Iterator[tuple[int, TransformedWindow]], begun: int, skipped: int
-) -> Iterator[tuple[TransformedWindow, int, int, int]]:
+    windows: Iterator[tuple[int, Located]], begun: int, skipped: int
+) -> Iterator[tuple[Located, int, int, int]]:
     """Yield the windows after the first `skipped` rows of the epoch `begun`.
 
     Each is yielded with its epoch, its first row to use, and the rows of the epoch up to its end.
@@ -282,14 +268,8 @@ def _after(
     epoch, row = begun, 0
     for number, window in windows:
         row = row if number == epoch else 0
-        epoch, rows = number, len(window.chosen)
+        epoch, rows = number, len(window)
         skip = skipped if epoch == begun else 0
         if row + rows > skip:
             yield window, epoch, max(skip - row, 0), row + rows
         row += rows
-
-
-def _located(window: TransformedWindow, first: int, stop: int) -> Located:
-    located = Located(window.chosen[first:stop], window.bounds)
-    located.shards = [window.shards[number] for number in located.shard_numbers]
-    return located
