@@ -167,7 +167,7 @@ class RefilledPlan(RowGroupPlan):
 
 
 @dataclass(frozen=True, eq=False)
-class EvenPlan(RowGroupPlan):
+class EvenPlan(RefilledPlan):
     """A `Plan` with a known number of batches, over which a transform's rows are spread.
 
     It counts the transform's input rows: each batch ends after `batch_size` of them.

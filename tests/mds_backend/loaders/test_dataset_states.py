@@ -497,6 +497,14 @@ def test_dataset_state_with_row_dropping_transform_requires_a_loader(
             reading.state_dict()
 
 
+@pytest.mark.filterwarnings("ignore:some ranks read")
+def test_dataset_state_of_one_of_two_ranks_with_a_transform_requires_a_loader(url: str) -> None:
+    reading = dataset_of(url, "exact", World(0, 2), transform=Where(lambda number: number >= 0))
+    samples(reading, 5)
+    with pytest.raises(StateMismatchError, match="may change the number of rows"):
+        reading.state_dict()
+
+
 @in_either_order
 def test_state_loaded_into_dataset_replaces_its_loaders_state(url: str, order: str) -> None:
     dataset = dataset_of(url, order)
