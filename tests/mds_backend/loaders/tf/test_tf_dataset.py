@@ -317,6 +317,10 @@ def made_in(order: str, dataset: Dataset, **options: Any) -> Any:
     return make_tf_dataset(lambda: read, batch_size=BATCH)
 
 
+def test_cardinality_in_the_elastic_order_is_unknown(numbers: Dataset) -> None:
+    assert int(made_in("elastic", numbers).cardinality()) == tf.data.UNKNOWN_CARDINALITY
+
+
 def resumed(dataset: Dataset, done: int, order: str = "exact", **options: Any) -> Any:
     """Make a dataset that resumes after `done` batches."""
     first, second = (made_in(order, dataset, **options) for _ in range(2))
