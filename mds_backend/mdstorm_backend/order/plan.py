@@ -145,7 +145,8 @@ class Plan(ABC):
     drop_last : bool
         Whether to drop batches that are not full.
     num_parts : int
-        Number of worker processes that share the batches.
+        Number n of worker processes that share the batches. Unless the plan is elastic, part k has
+        the batches k, k + n, …
     start : Position
         Where the plan begins, as given: see `begin`.
     has_equal_batches : bool
