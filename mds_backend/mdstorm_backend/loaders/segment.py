@@ -168,8 +168,8 @@ class Segment:
             recorder=self.recorder,
             **arguments,
         )
-        if self._refill is not None:
-            return blocks.refilled(self._refill, part)
+        if (refill := self._refill) is not None:
+            return blocks.refilled(refill, part)
         samples = plan.samples(part)
         return blocks.planned(samples) if unread else blocks.blocks(samples)
 
