@@ -52,8 +52,16 @@ def test_manual_mentions_all_pre_commit_hooks() -> None:
 
 
 @pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
+def test_examples_are_at_end_of_rule_page(rule: Rule) -> None:
+    end = rule.explain().removeprefix(rule.prose)
+    for example in rule.examples.values():
+        end = end.replace(example.code, "", 1)
+    assert not [line for line in end.splitlines() if line and not line.startswith("```")]
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.code)
 def test_examples_on_rule_page_match_rule(rule: Rule) -> None:
-    examples = rule.examples()
+    examples = rule.examples
     if rule.code == "PM115":  # the example of PM115 needs two files
         return
     before = examples["before"]

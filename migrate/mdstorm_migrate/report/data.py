@@ -14,7 +14,7 @@ from mdstorm_migrate.audit import MINUTES, Audit, FileAudit
 from mdstorm_migrate.base.edits import Class, Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
-from mdstorm_migrate.rules import Rule, all_rules, recipe_of
+from mdstorm_migrate.rules import Rule, all_rules, find_rule
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
 
@@ -107,7 +107,7 @@ def _is_left(found: Edit | Finding) -> bool:
 
 
 def _work(file: FileReport, item: Item) -> dict[str, Any]:
-    found = item.found
+    found, rule = item.found, find_rule(item.found.rule)
     return {
         "file": file.path,
         "cell": found.cell,
@@ -115,7 +115,7 @@ def _work(file: FileReport, item: Item) -> dict[str, Any]:
         "rule": found.rule,
         "class": found.cls,
         "why": item.text,
-        "recipe": recipe_of(found.rule),
+        "recipe": rule and rule.recipe,
     }
 
 
@@ -237,12 +237,12 @@ def _level(cls: Class) -> str:
 
 def _rule(rule: Rule) -> dict[str, Any]:
     page = rule.explain()
-    paragraph = page.split("\n\n")[2].replace("\n", " ")
+    _, _, paragraph, *_ = rule.prose.split("\n\n")
     return {
         "id": rule.code,
         "name": re.sub(r"\W", "", rule.title.title()),
         "shortDescription": {"text": rule.title},
-        "fullDescription": {"text": paragraph.strip()},
+        "fullDescription": {"text": paragraph.replace("\n", " ")},
         "help": {"text": page, "markdown": page},
         "defaultConfiguration": {"level": _level(rule.cls)},
         "properties": {"class": rule.cls},

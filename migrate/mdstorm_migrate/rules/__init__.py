@@ -39,7 +39,7 @@ from functools import cache
 
 from mdstorm_migrate.rules.rule import RULES, Rule
 
-__all__ = ["Rule", "all_rules", "find_rule", "recipe_of"]
+__all__ = ["Rule", "all_rules", "find_rule"]
 
 
 @cache
@@ -53,13 +53,3 @@ def all_rules() -> Sequence[Rule]:
 def find_rule(code: str) -> Rule | None:
     """Return the rule with the given code, in upper or lower case, or None if there is none."""
     return next((rule for rule in all_rules() if rule.code == code.upper()), None)
-
-
-@cache
-def recipe_of(code: str) -> dict[str, str] | None:
-    """Return code that a rule reports, and code that does the same with mdstorm, if known."""
-    found = find_rule(code)
-    blocks = {} if found is None else found.examples()
-    if "by hand" not in blocks:
-        return None
-    return {"before": blocks["before"].code, "after": blocks["by hand"].code}

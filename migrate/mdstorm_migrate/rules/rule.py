@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import Any, NamedTuple, TypeAlias
 
@@ -26,8 +27,9 @@ _EXAMPLE = re.compile(
 class Example(NamedTuple):
     """A code block on a rule's page, with the name of its file, if the name matters."""
 
-    code: str
+    language: str
     path: str | None
+    code: str
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,24 @@ class Rule:
         text = (resources.files(__package__) / "docs" / f"{self.code}.md").read_text("utf-8")
         return f"# {self.code} {self.title}\n\nClass: `{self.cls}`.\n\n{text}"
 
+    @property
+    def prose(self) -> str:
+        """The page without the examples at its end."""
+        return _EXAMPLE.split(self.explain(), maxsplit=1)[0].rstrip()
+
+    @cached_property
     def examples(self) -> dict[str, Example]:
-        """Return the page's examples: ``before``, and ``after`` and ``by hand`` if it has them."""
+        """The page's examples: ``before``, and ``after`` and ``by hand`` if it has them."""
         found = _EXAMPLE.finditer(self.explain())
-        return {one["which"]: Example(one["code"], one["path"]) for one in found}
+        return {one["which"]: Example(*one.group("language", "path", "code")) for one in found}
+
+    @property
+    def recipe(self) -> dict[str, str] | None:
+        """Code that the rule reports, and code that does the same with mdstorm, if known."""
+        found = self.examples
+        if "by hand" not in found:
+            return None
+        return {"before": found["before"].code, "after": found["by hand"].code}
 
 
 #: The rules that have been declared, by code.

@@ -11,16 +11,15 @@ from tests.migrate.checks import invoke, write_files
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.cli.migrate import migrate as command
-from mdstorm_migrate.rules import all_rules, recipe_of
+from mdstorm_migrate.rules import all_rules
 
 ROOT = Path(__file__).parents[3]
-RECIPES = [rule.code for rule in all_rules() if recipe_of(rule.code) is not None]
+RECIPES = {rule.code: rule.recipe for rule in all_rules() if rule.recipe is not None}
 SKILL = ROOT / "skills" / "mdstorm-migration" / "SKILL.md"
 
 
 def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
-    recipe = recipe_of("PM114")
-    assert recipe is not None
+    recipe = RECIPES["PM114"]
     text = f"from petastorm import make_reader\n\n{recipe['before']}"
     write_files(tmp_path, {"a.py": text, "b.py": 'NAMES = ["petastorm"]\n'})
     result = invoke(command, "-w", "--format", "json", tmp_path)
@@ -38,8 +37,7 @@ def test_work_list_has_remaining_findings_after_write(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", RECIPES)
 def test_recipe_turns_reported_code_into_code_that_runs(code: str, tmp_path: Path) -> None:
-    recipe = recipe_of(code)
-    assert recipe is not None
+    recipe = RECIPES[code]
     assert code in {one.rule for one in migrate(recipe["before"]).findings}
     assert migrate(recipe["after"]).findings == ()
     pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), tmp_path / "rows.parquet")
