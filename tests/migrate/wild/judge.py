@@ -1,15 +1,9 @@
-"""Compare the tool's result for each file with the expected one, and count differences.
-
-``python -m tests.migrate.wild.judge`` prints the last column of the guide's table. With the names
-of folders, ``wild`` or ``wild2``, only these are judged.
-"""
+"""Compare the tool's result for each file with the expected one."""
 
 from __future__ import annotations
 
 import ast
-import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from tests.migrate.wild2.expected import EXPECTED as EXPECTED_OF_WILD2
@@ -55,7 +49,6 @@ def migrated(name: str, data: bytes | None = None) -> Outcome:
     return migrate_alone(data, path, source, Settings(unsafe=expected_of(name).unsafe))
 
 
-@cache
 def faults(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the wrong edits of a file, and the lines that are missed or reported wrongly."""
     expected, outcome = expected_of(name), migrated(name)
@@ -143,24 +136,3 @@ def _todos(text: str) -> Iterator[tuple[str, str]]:
         if number > start:
             yield lines[number], " ".join(lines[start:number])
         number += 1
-
-
-def column(files: list[str] = FILES) -> str:
-    """Return the last column of the guide's table: the number of files and each result's share."""
-    judged = {name: faults(name) for name in files}
-    right = [name for name, faults in judged.items() if not any(faults)]
-    wrong = sum(bool(wrong) for wrong, _ in judged.values())
-    done = sum(not expected_of(name).todo for name in right)
-    count = (done, len(right) - done, len(files) - len(right) - wrong, wrong)
-    return "\n".join([str(len(files)), *(f"{n / len(files):.0%}" for n in count)])
-
-
-if __name__ == "__main__":
-    folders = sys.argv[1:]
-    chosen = [
-        one for one in FILES if not folders or path_of(one).parts[len(WILD.parts) - 1] in folders
-    ]
-    print(column(chosen))
-    for one in chosen:
-        for fault in (*faults(one)[0], *faults(one)[1]):
-            print(f"{one}: {fault}")
