@@ -1,7 +1,9 @@
 """Check that a rule rewrites source, leaves it unchanged, or reports it."""
 
 import inspect
+import json
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,3 +85,10 @@ def invoke(command: click.Command, *arguments: object, **options: Any) -> click.
     separate = "mix_stderr" in inspect.signature(CliRunner).parameters
     runner = CliRunner(**{"mix_stderr": False} if separate else {})  # type: ignore[arg-type]
     return runner.invoke(command, [str(one) for one in arguments], **options)
+
+
+def schema_of(report: str) -> dict[str, Any]:
+    """Return the JSON schema of a ``report`` of the migration, or of an ``audit``."""
+    file = resources.files("mdstorm_migrate.report") / "assets" / f"{report}.schema.json"
+    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    return found

@@ -13,7 +13,7 @@ from mdstorm_migrate.audit import Audit, Effort
 from mdstorm_migrate.audit import audit as audit_files
 from mdstorm_migrate.cli import common
 from mdstorm_migrate.report.data import audit_to_json
-from mdstorm_migrate.report.formats import check_reports, write_reports
+from mdstorm_migrate.report.formats import find_reports, write_reports
 from mdstorm_migrate.report.text import audit_to_text
 from mdstorm_migrate.run.discover import project_of
 from mdstorm_migrate.run.outcome import Settings
@@ -56,20 +56,18 @@ def audit(ctx: click.Context, /, paths: tuple[Path, ...], **options: Any) -> Non
     Exit codes: 0 success, 1 something is left (with --fail-on), 2 usage or configuration error, 3 a
     file could not be read or parsed, 130 interrupted.
     """
-    check_reports(options["reports"], options["format_"], list(_RENDERERS))
     ctx.exit(common.exit_code(partial(_audit, paths or (Path(),), options), "interrupted"))
 
 
 def _audit(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Run the audit, write the reports and return the exit code."""
+    asked = options["format_"] or (None if options["reports"] else "text")
+    reports = find_reports(options["reports"], asked, _RENDERERS)
     config = common.find_config(roots)
     settings = Settings(select=config.select, ignore=config.ignore)
     found = common.found_files(roots, config, options)
     result = audit_files(found, settings, common.jobs_of(options), project_of(roots))
-    asked = options["format_"] or (None if options["reports"] else "text")
-    written = write_reports(
-        options["reports"], asked, lambda format_: _RENDERERS[format_](result), list(_RENDERERS)
-    )
+    written = write_reports(reports, lambda format_: _RENDERERS[format_](result))
     efforts = result.efforts()
     if efforts["problem"] or not written:
         return common.FAILED

@@ -13,7 +13,7 @@ import click
 from mdstorm_migrate.base.needs import RequirementError, Wanted
 from mdstorm_migrate.cli import common
 from mdstorm_migrate.report.content import FileReport, Report
-from mdstorm_migrate.report.formats import FORMATS, check_reports, render, write_reports
+from mdstorm_migrate.report.formats import FORMATS, find_reports, write_reports
 from mdstorm_migrate.report.text import Printer
 from mdstorm_migrate.rules import all_rules, find_rule
 from mdstorm_migrate.run.before import before_running, streaming_uses
@@ -120,7 +120,7 @@ def _requirement(ctx: click.Context, parameter: click.Parameter, value: str | No
     help="Keep a copy of each changed file, as its name plus SUFFIX; by default none.",
 )
 @common.files_and_reports(
-    FORMATS,
+    list(FORMATS),
     report_help="Also write a report; the extension determines the format.",
     format_help="Format of the report, by default text; without --report, print it instead of the "
     "diff.",
@@ -170,7 +170,6 @@ def _check_usage(roots: Sequence[Path], options: dict[str, Any]) -> None:
         raise click.BadParameter(
             f"the suffix must not be empty or contain {os.sep!r}", param_hint="--backup"
         )
-    check_reports(options["reports"], options["format_"])
 
 
 def _settings(config: common.Config, options: dict[str, Any]) -> Settings:
@@ -193,39 +192,37 @@ def _settings(config: common.Config, options: dict[str, Any]) -> Settings:
 
 def _migrate(roots: Sequence[Path], options: dict[str, Any]) -> int:
     """Run the migration, write the reports and return the exit code."""
+    reports = find_reports(options["reports"], options["format_"], FORMATS)
+    # On standard output, a report replaces the diff; in text, it is what is printed anyway.
+    reports = [one for one in reports if one != (None, "text")]
+    diff = options["diff"] and not any(path is None for path, _ in reports)
     config = common.find_config(roots)
     settings = _settings(config, options)
     found = list(common.found_files(roots, config, options))
-    write, backup, jobs = options["write"], options["backup"], common.jobs_of(options)
-    report = Report(settings, write)
-    # The format of a report that is printed instead of the diff.
-    printed = None if options["reports"] or options["format_"] == "text" else options["format_"]
-    printer = Printer(options["diff"] and not printed, options["quiet"], options["verbose"], write)
-    for one in found:
-        if isinstance(one, Skipped):
-            printer.skipped(one)
-            report.skipped.append(one)
-    totals = report.totals
-    totals.failed += sum(one.is_error for one in report.skipped)
-    outcomes = []
+    skipped = [one for one in found if isinstance(one, Skipped)]
+    report = Report(settings, options["write"], skipped=skipped)
+    printer = Printer(diff, options["quiet"], options["verbose"])
+    for one in skipped:
+        printer.skipped(one)
     around = project_of(roots)
-    for outcome in run(found, settings, write=write, backup=backup, jobs=jobs, others=around):
-        outcomes.append(outcome)
-        totals.add(outcome)
+    for outcome in run(
+        found,
+        settings,
+        write=report.write,
+        backup=options["backup"],
+        jobs=common.jobs_of(options),
+        others=around,
+    ):
         printer.file(outcome)
-        if options["reports"] or printed:
-            report.files.append(FileReport(outcome))
+        report.files.append(FileReport(outcome))
     paths = [one for one in found if isinstance(one, Path)]
     report.conditions = [
-        *before_running(outcomes, [*paths, *around], settings),
+        *before_running([file.outcome for file in report.files], [*paths, *around], settings),
         *streaming_uses(paths, settings),
     ]
     printer.summary(report)
-    written = write_reports(
-        options["reports"],
-        options["format_"] if options["reports"] else printed,
-        partial(render, report),
-    )
+    written = write_reports(reports, lambda format_: FORMATS[format_](report))
+    totals = report.totals
     if totals.failed or not written:
         return common.FAILED
     is_left = bool(totals.changed or totals.pending or totals.manual)

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from mdstorm_migrate.base.edits import CLASSES, Edit, Finding, Lines
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.petastorm.names import NEW_ROOT, OLD_ROOT
+from mdstorm_migrate.rules import Rule, all_rules
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import FileOutcome, Problem, Settings, Totals
 from mdstorm_migrate.sources.notebook import code_cells
@@ -64,9 +65,14 @@ class Item:
 
     @property
     def place(self) -> str:
-        """The position as ``cell 3:1:5`` or ``1:5``: line and column, both from 1."""
-        cell = "" if self.found.cell is None else f"cell {self.found.cell}:"
-        return f"{cell}{self.found.line}:{self.found.column}"
+        """The position, as `place_of` returns it."""
+        return place_of(self.found)
+
+
+def place_of(found: Edit | Finding) -> str:
+    """Return a position as ``cell 3:1:5`` or ``1:5``: line and column, both from 1."""
+    cell = "" if found.cell is None else f"cell {found.cell}:"
+    return f"{cell}{found.line}:{found.column}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +183,6 @@ class Report:
         In the order of the run.
     skipped : list of Skipped
         The skipped paths, with the reasons.
-    totals : Totals
     conditions : list of Condition
         Conditions to meet before the code runs.
     """
@@ -186,12 +191,19 @@ class Report:
     write: bool
     files: list[FileReport] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    totals: Totals = field(default_factory=Totals)
     conditions: list[Condition] = field(default_factory=list)
 
     def items(self) -> list[tuple[FileReport, Item]]:
         """Return all items with their files."""
         return [(file, item) for file in self.files for item in file.items]
+
+    @property
+    def totals(self) -> Totals:
+        """Counts over all files."""
+        totals = Totals(failed=sum(one.is_error for one in self.skipped))
+        for file in self.files:
+            totals.add(file.outcome)
+        return totals
 
     def counts(self) -> list[tuple[str, int, str]]:
         """Return the number of changed files, and other totals that are not zero.
@@ -199,53 +211,31 @@ class Report:
         Each has a class, which is empty for changed files, and a label.
         """
         totals, what = self.totals, "changed" if self.write else "would change"
-        changed = totals.written if self.write else totals.changed
         table = (
-            ("", changed, f"file {what}", f"files {what}"),
-            ("exact", totals.exact, "exact edit", "exact edits"),
-            ("review", totals.review, "edit to review", "edits to review"),
-            (
-                "review",
-                totals.pending,
-                "edit to review, which --unsafe applies",
-                "edits to review, which --unsafe applies",
-            ),
-            (
-                "manual",
-                totals.manual,
-                "place that needs manual review",
-                "places that need manual review",
-            ),
-            ("note", totals.note - totals.mentions, "note", "notes"),
-            (
-                "note",
-                totals.mentions,
-                "other line that still mentions Petastorm",
-                "other lines that still mention Petastorm",
-            ),
-            (
-                "problem",
-                totals.failed,
-                "file that could not be fully migrated",
-                "files that could not be fully migrated",
-            ),
+            ("", totals.written if self.write else totals.changed, f"file{{s}} {what}"),
+            ("exact", totals.exact, "exact edit{s}"),
+            ("review", totals.review, "edit{s} to review"),
+            ("review", totals.pending, "edit{s} to review, which --unsafe applies"),
+            ("manual", totals.manual, "place{s} that need{verb} manual review"),
+            ("note", totals.note - totals.mentions, "note{s}"),
+            ("note", totals.mentions, "other line{s} that still mention{verb} Petastorm"),
+            ("problem", totals.failed, "file{s} that could not be fully migrated"),
             (
                 "manual",
                 totals.kept,
-                "file that still imports petastorm, which must stay installed",
-                "files that still import petastorm, which must stay installed",
+                "file{s} that still import{verb} petastorm, which must stay installed",
             ),
         )
         return [
-            (cls, count, one if count == 1 else many)
-            for cls, count, one, many in table
+            (cls, count, label.format(s="s" * (count != 1), verb="s" * (count == 1)))
+            for cls, count, label in table
             if count or not cls
         ]
 
-    def rules(self) -> Counter[str]:
-        """Return the number of items for each rule that has any, sorted by rule code."""
+    def rules(self) -> list[tuple[Rule, int]]:
+        """Return the rules that have items, by code, and the number of items."""
         counts = Counter(item.found.rule for _, item in self.items())
-        return Counter(dict(sorted(counts.items())))
+        return [(rule, counts[rule.code]) for rule in all_rules() if rule.code in counts]
 
 
 def tool_version() -> str:

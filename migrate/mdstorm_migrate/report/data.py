@@ -6,15 +6,15 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from importlib import resources
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from mdstorm_migrate.audit import MINUTES, Audit, FileAudit
 from mdstorm_migrate.base.edits import Class, Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
-from mdstorm_migrate.rules import Rule, all_rules, find_rule
+from mdstorm_migrate.rules import Rule, find_rule
 from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
 
@@ -24,7 +24,6 @@ _VERSION = 1
 
 def to_json(report: Report) -> str:
     """Return the report on a run as JSON."""
-    counts = report.rules()
     return write_report(
         "mdstorm migrate",
         report.skipped,
@@ -32,14 +31,8 @@ def to_json(report: Report) -> str:
         write=report.write,
         totals=asdict(report.totals),
         rules=[
-            {
-                "code": rule.code,
-                "title": rule.title,
-                "class": rule.cls,
-                "items": counts[rule.code],
-            }
-            for rule in all_rules()
-            if rule.code in counts
+            {"code": rule.code, "title": rule.title, "class": rule.cls, "items": count}
+            for rule, count in report.rules()
         ],
         files=[_file(file) for file in report.files],
         work=[_work(file, item) for file, item in report.items() if _is_left(item.found)],
@@ -64,28 +57,12 @@ def write_report(command: str, skipped: Iterable[Skipped], **content: object) ->
 
 def conditions_in_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
     """Return conditions as JSON values."""
-    return [
-        {
-            "subject": one.subject,
-            "message": one.message,
-            "path": None if one.path is None else one.path.as_posix(),
-            "line": one.line,
-            "cell": one.cell,
-        }
-        for one in conditions
-    ]
+    return [{**asdict(one), "path": one.path and one.path.as_posix()} for one in conditions]
 
 
 def write_json(value: object) -> str:
     """Return JSON that is indented for readability."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-
-
-def schema(name: str = "report") -> dict[str, Any]:
-    """Return the JSON schema of a migration report, or of an ``"audit"``."""
-    file = resources.files(__package__ or "") / "assets" / f"{name}.schema.json"
-    found: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    return found
 
 
 def _file(file: FileReport) -> dict[str, Any]:
@@ -154,20 +131,11 @@ _BASE = "SRCROOT"
 
 def to_sarif(report: Report) -> str:
     """Return the report on a run as a SARIF log with one run."""
-    rules = [rule for rule in all_rules() if rule.code in report.rules()]
-    log = _Log({rule.code: number for number, rule in enumerate(rules)})
-    failures = [
-        _notification(log.location(file), str(problem))
-        for file in report.files
-        for problem in file.problems
-    ]
-    failures += [
-        _notification(
-            {"physicalLocation": {"artifactLocation": _artifact(uri(one.path))}}, one.reason
-        )
-        for one in report.skipped
-        if one.is_error
-    ]
+    rules = [rule for rule, _ in report.rules()]
+    codes = [rule.code for rule in rules]
+    failed = [(file.outcome.path, str(one)) for file in report.files for one in file.problems]
+    failed += [(one.path, one.reason) for one in report.skipped if one.is_error]
+    failures = [_notification("error", reason, _location(path)) for path, reason in failed]
     run = {
         "tool": {
             "driver": {
@@ -184,7 +152,9 @@ def to_sarif(report: Report) -> str:
                 "toolExecutionNotifications": [*failures, *map(_condition, report.conditions)],
             }
         ],
-        "results": [log.result(file, item) for file, item in report.items()],
+        "results": [
+            _result(file, item, codes.index(item.found.rule)) for file, item in report.items()
+        ],
     }
     return write_json(
         {
@@ -195,39 +165,24 @@ def to_sarif(report: Report) -> str:
     )
 
 
-@dataclass
-class _Log:
-    """The rules and files that results refer to."""
-
-    rules: dict[str, int]
-    uris: dict[str, str] = field(default_factory=dict)
-
-    def location(self, file: FileReport, region: Region | None = None) -> dict[str, Any]:
-        path = file.path
-        if path not in self.uris:
-            self.uris[path] = uri(file.outcome.path)
-        place: dict[str, Any] = {"artifactLocation": _artifact(self.uris[path])}
-        return {
-            "physicalLocation": place if region is None else {**place, "region": _region(region)}
-        }
-
-    def result(self, file: FileReport, item: Item) -> dict[str, Any]:
-        found = item.found
-        location = self.location(file, item.region)
-        result: dict[str, Any] = {
-            "ruleId": found.rule,
-            "ruleIndex": self.rules[found.rule],
-            "level": _level(found.cls),
-            "message": {"text": item.text},
-            "locations": [location],
-            "partialFingerprints": {"mdstormMigrate/v1": item.fingerprint},
-            "properties": {"class": found.cls},
-        }
-        if found.cell is not None:
-            result["properties"] |= {"cell": found.cell, "lineOfCell": found.line}
-        if item.replacement is not None:
-            result["fixes"] = [_fix(location, item.replacement, found.message)]
-        return result
+def _result(file: FileReport, item: Item, rule: int) -> dict[str, Any]:
+    """Return an item as a result of the rule with this number in the log."""
+    found = item.found
+    location = _location(file.outcome.path, _region(item.region))
+    result: dict[str, Any] = {
+        "ruleId": found.rule,
+        "ruleIndex": rule,
+        "level": _level(found.cls),
+        "message": {"text": item.text},
+        "locations": [location],
+        "partialFingerprints": {"mdstormMigrate/v1": item.fingerprint},
+        "properties": {"class": found.cls},
+    }
+    if found.cell is not None:
+        result["properties"] |= {"cell": found.cell, "lineOfCell": found.line}
+    if item.replacement is not None:
+        result["fixes"] = [_fix(location, item.replacement, found.message)]
+    return result
 
 
 def _level(cls: Class) -> str:
@@ -249,10 +204,11 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _artifact(address: str) -> dict[str, Any]:
-    if address.startswith("file:"):
-        return {"uri": address}
-    return {"uri": address, "uriBaseId": _BASE}
+def _location(path: Path, region: dict[str, int] | None = None) -> dict[str, Any]:
+    address = uri(path)
+    base = {} if address.startswith("file:") else {"uriBaseId": _BASE}
+    place: dict[str, Any] = {"artifactLocation": {"uri": address, **base}}
+    return {"physicalLocation": place if region is None else {**place, "region": region}}
 
 
 def _region(region: Region) -> dict[str, int]:
@@ -273,17 +229,16 @@ def _fix(location: dict[str, Any], replacement: str, message: str) -> dict[str, 
 
 def _condition(one: Condition) -> dict[str, Any]:
     """Return a condition as a notification."""
-    found: dict[str, Any] = {"level": "warning", "message": {"text": one.message}}
-    if one.path is not None:
-        place: dict[str, Any] = {"artifactLocation": _artifact(uri(one.path))}
-        if one.cell is None:  # in a notebook, lines are counted in each cell
-            place["region"] = {"startLine": one.line}
-        found["locations"] = [{"physicalLocation": place}]
-    return found
+    if one.path is None:
+        return _notification("warning", one.message)
+    # In a notebook, lines are counted in each cell.
+    region = {"startLine": one.line} if one.cell is None else None
+    return _notification("warning", one.message, _location(one.path, region))
 
 
-def _notification(location: dict[str, Any], reason: str) -> dict[str, Any]:
-    return {"level": "error", "message": {"text": reason}, "locations": [location]}
+def _notification(level: str, text: str, *locations: dict[str, Any]) -> dict[str, Any]:
+    found = {"level": level, "message": {"text": text}}
+    return {**found, "locations": list(locations)} if locations else found
 
 
 def audit_to_json(audit: Audit) -> str:

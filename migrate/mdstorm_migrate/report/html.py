@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from mdstorm_migrate.base.edits import unified_diff
 from mdstorm_migrate.report.content import FileReport, Report
-from mdstorm_migrate.rules import all_rules
 
 if TYPE_CHECKING:  # only a run with an HTML report imports Jinja
     from jinja2 import Template
@@ -63,14 +62,11 @@ class _Group:
 
 def to_html(report: Report) -> str:
     """Return the report on a run as an HTML page; ``assets/report.html.jinja`` is its template."""
-    counts = report.rules()
     return _template().render(
         report=report,
-        counts=report.counts(),
         groups=_groups(report),
         meanings=_MEANINGS,
         diffs_of=_diffs,
-        rules=[(rule, counts[rule.code]) for rule in all_rules() if rule.code in counts],
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import IO
 
 import click
@@ -13,10 +13,10 @@ import click
 from mdstorm_migrate.audit import EFFORTS, MINUTES, Audit, FeatureUse, FileAudit
 from mdstorm_migrate.base.edits import Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
-from mdstorm_migrate.report.content import Report, relative_path
+from mdstorm_migrate.report.content import Report, place_of, relative_path
 from mdstorm_migrate.rules import find_rule
 from mdstorm_migrate.run.discover import Skipped
-from mdstorm_migrate.run.outcome import FileOutcome, Settings, Totals
+from mdstorm_migrate.run.outcome import FileOutcome, Totals
 
 _WITH_V = " (shown with -v)"
 #: Maximum number of listed files that still mention Petastorm.
@@ -26,7 +26,7 @@ _MOST_PLACES = 3
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
-@dataclass
+@dataclass(frozen=True)
 class Printer:
     """Prints the results for each file, and a summary at the end.
 
@@ -35,8 +35,6 @@ class Printer:
     diff : bool
         Whether to show diffs.
     quiet, verbose : bool
-    write : bool
-        Whether files are written.
     stream : text file, optional
         The destination of diffs and messages instead of stdout and stderr.
     """
@@ -44,41 +42,46 @@ class Printer:
     diff: bool = True
     quiet: bool = False
     verbose: bool = False
-    write: bool = False
     stream: IO[str] | None = None
-    _waiting: int = 0
-    _blocking: list[str] = field(default_factory=list)
-    _causes: dict[object, list[tuple[str, Finding]]] = field(default_factory=dict)
 
     def skipped(self, one: Skipped) -> None:
         """Print a skipped path and the reason."""
         if one.is_error or not self.quiet:
-            what = "error" if one.is_error else "skipped"
-            click.echo(f"{one.path}: {what}: {one.reason}", file=self.stream, err=True)
+            self._say(f"{one.path}: {'error' if one.is_error else 'skipped'}: {one.reason}")
 
     def file(self, one: FileOutcome) -> None:
-        """Print the diff and the findings of a file."""
+        """Print the problems and the diff of a file, and with `verbose` its edits and findings."""
         for problem in one.outcome.problems:
-            click.echo(f"{one.path}: error: {problem}", file=self.stream, err=True)
+            self._say(f"{one.path}: error: {problem}")
         if one.changed and self.diff:
             self._diff(one)
+        if self.verbose and not self.quiet:
+            # Edits of the class `manual` are TODO comments; their findings are printed instead.
+            edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
+            items: list[Edit | Finding] = [*one.outcome.findings, *edits]
+            for item in sorted(items, key=lambda item: item.start):
+                self._say(_line(f"{one.path}:{place_of(item)}", item))
+
+    def summary(self, report: Report) -> None:
+        """Print the causes of findings, the totals, the conditions to meet, and the next command.
+
+        With `verbose`, `file` has printed the findings.
+        """
         if self.quiet:
             return
-        findings = one.outcome.findings
-        self._waiting += sum(
-            found.cls == "review" and found.reason is not None for found in findings
-        )
-        self._blocking += [_place(one, found) for found in findings if _blocks(found)]
-        if not self.verbose:
-            for found in one.outcome.findings:
-                if found.cls != "note":
-                    self._causes.setdefault(found.cause, []).append((_place(one, found), found))
-            return
-        # Edits of the class `manual` are TODO comments; their findings are printed instead.
-        edits = [edit for edit in one.outcome.edits if edit.cls != "manual"]
-        items: list[Edit | Finding] = [*one.outcome.findings, *edits]
-        for item in sorted(items, key=lambda item: item.start):
-            self._say(f"{_place(one, item)}: {item.rule} {item.cls}: {_advice(item)}")
+        found = [
+            (f"{file.outcome.path}:{place_of(one)}", one)
+            for file in report.files
+            for one in file.outcome.outcome.findings
+        ]
+        (_, changed, what), *others = report.counts()
+        lines = [] if self.verbose else _causes(found)
+        lines.append(f"{changed:,} {what}")
+        lines += [f"{count:>7,}  {what}{_WITH_V * (cls == 'note')}" for cls, count, what in others]
+        lines += _first_step(found)
+        lines += before_running(report.conditions)
+        lines.append(_next(report, self.verbose))
+        self._say("\n".join(lines))
 
     def _diff(self, one: FileOutcome) -> None:
         text = unified_diff(*one.outcome.texts(), relative_path(one.path))
@@ -87,53 +90,49 @@ class Printer:
             text = "".join(click.style(line, _COLOURS.get(line[0])) for line in lines)
         click.echo(text, nl=False, file=self.stream)
 
-    def _say(self, line: str) -> None:
-        click.echo(line, file=self.stream, err=True)
+    def _say(self, text: str) -> None:
+        click.echo(text, file=self.stream, err=True)
 
-    def causes(self) -> None:
-        """Print one line for each cause of findings, with its first places."""
-        for (first, found), *others in self._causes.values():
-            line = f"{first}: {found.rule} {found.cls}: {_advice(found)}"
-            if others:
-                shown = ", ".join(place for place, _ in others[:_MOST_PLACES])
-                more = ", …" if len(others) > _MOST_PLACES else ""
-                places = "place" if len(others) == 1 else "places"
-                line = f"{line} (and {len(others):,} more {places}: {shown}{more})"
-            self._say(line)
 
-    def _first_step(self) -> str:
-        """Return the line about the places that must be resolved before other edits are exact."""
-        shown = ", ".join(self._blocking[:_MOST_PLACES])
-        more = len(self._blocking) - _MOST_PLACES
-        rest = f" and {more:,} more" if more > 0 else ""
-        edits = "one edit waits" if self._waiting == 1 else f"{self._waiting:,} edits wait"
-        return f"         {edits} for {shown}{rest}; resolve that first, and `-w` does the rest"
+def _line(place: str, found: Edit | Finding) -> str:
+    """Return an edit or a finding with its place in compiler notation."""
+    return f"{place}: {found.rule} {found.cls}: {_advice(found)}"
 
-    def summary(self, report: Report) -> None:
-        """Print the totals, the conditions to meet, and the next command."""
-        if self.quiet:
-            return
-        self.causes()
-        (_, changed, what), *others = report.counts()
-        lines = [f"{changed:,} {what}"]
-        lines += [f"{count:>7,}  {what}{_WITH_V * (cls == 'note')}" for cls, count, what in others]
-        if self._waiting and self._blocking:
-            lines.append(self._first_step())
-        lines += before_running(report.conditions)
-        lines.append(_next(report.totals, report.settings, self.write, self.verbose))
-        click.echo("\n".join(lines), file=self.stream, err=True)
+
+def _causes(found: Iterable[tuple[str, Finding]]) -> list[str]:
+    """Return one line for each cause of findings, with its first places."""
+    causes: dict[object, list[tuple[str, Finding]]] = {}
+    for place, one in found:
+        if one.cls != "note":
+            causes.setdefault(one.cause, []).append((place, one))
+    return [_line(*first) + _more_places(others) for first, *others in causes.values()]
+
+
+def _more_places(others: Sequence[tuple[str, Finding]]) -> str:
+    if not others:
+        return ""
+    shown = ", ".join(place for place, _ in others[:_MOST_PLACES])
+    more = ", …" if len(others) > _MOST_PLACES else ""
+    return f" (and {len(others):,} more place{'s' * (len(others) > 1)}: {shown}{more})"
+
+
+def _first_step(found: Sequence[tuple[str, Finding]]) -> list[str]:
+    """Return the line about the places that must be resolved before other edits are exact."""
+    waiting = sum(one.cls == "review" and one.reason is not None for _, one in found)
+    blocking = [place for place, one in found if _blocks(one)]
+    if not (waiting and blocking):
+        return []
+    shown = ", ".join(blocking[:_MOST_PLACES])
+    more = len(blocking) - _MOST_PLACES
+    rest = f" and {more:,} more" if more > 0 else ""
+    edits = "one edit waits" if waiting == 1 else f"{waiting:,} edits wait"
+    return [f"         {edits} for {shown}{rest}; resolve that first, and `-w` does the rest"]
 
 
 def _blocks(found: Finding) -> bool:
     """Whether edits that are exact by themselves wait for a finding to be resolved."""
     is_name = found.rule == "PM103" and found.cls == "review" and found.reason is None
     return found.holds is not None or is_name
-
-
-def _place(one: FileOutcome, found: Edit | Finding) -> str:
-    """Return the file, line and column in compiler notation."""
-    cell = "" if found.cell is None else f"cell {found.cell}:"
-    return f"{one.path}:{cell}{found.line}:{found.column}"
 
 
 def _advice(found: Edit | Finding) -> str:
@@ -156,7 +155,7 @@ def before_running(conditions: Sequence[Condition]) -> list[str]:
 def to_text(report: Report) -> str:
     """Return the whole terminal output of a run, including notes, as one string."""
     stream = io.StringIO()
-    printer = Printer(verbose=True, write=report.write, stream=stream)
+    printer = Printer(verbose=True, stream=stream)
     for skipped in report.skipped:
         printer.skipped(skipped)
     for file in report.files:
@@ -165,11 +164,12 @@ def to_text(report: Report) -> str:
     return stream.getvalue()
 
 
-def _next(totals: Totals, settings: Settings, write: bool, verbose: bool) -> str:
-    if totals.changed and not write:
+def _next(report: Report, verbose: bool) -> str:
+    totals = report.totals
+    if totals.changed and not report.write:
         return "nothing was written; add `-w` to write"
     steps = []
-    if totals.pending and not settings.unsafe:
+    if totals.pending and not report.settings.unsafe:
         steps.append("review `mdstorm migrate --unsafe`")
     if totals.manual:
         steps.append(_manual_step(totals))

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.migrate.checks import each, invoke, write_files
+from tests.migrate.checks import each, invoke, schema_of, write_files
 
 from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
 from mdstorm_migrate.cli.audit import audit as command
 from mdstorm_migrate.petastorm.names import CONF_KEY, PUBLIC
-from mdstorm_migrate.report.data import schema
 from mdstorm_migrate.report.text import duration
 from mdstorm_migrate.run.discover import discover
 from mdstorm_migrate.run.outcome import Settings
@@ -135,9 +134,9 @@ def test_text_audit_report_lists_features_and_files_to_review(repository: Path) 
 
 
 def test_json_audit_report_matches_schema(repository: Path) -> None:
-    jsonschema.Draft202012Validator.check_schema(schema("audit"))
+    jsonschema.Draft202012Validator.check_schema(schema_of("audit"))
     found = json.loads(run("--format", "json", repository).stdout)
-    jsonschema.validate(found, schema("audit"))
+    jsonschema.validate(found, schema_of("audit"))
     file = next(one for one in found["files"] if one["path"].endswith("manual.py"))
     assert file["rules"] == {"PM101": 1, "PM107": 1}
     assert file["features"][0] == {"feature": "Codecs", "name": "ScalarCodec", "uses": 1}
