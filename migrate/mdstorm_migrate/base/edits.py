@@ -17,10 +17,14 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-#: ``exact``: the same behaviour, applied by ``-w``. ``review``: behaviour may differ, applied by
-#: ``--unsafe``. ``manual``: needs manual review. ``note``: worth knowing, nothing to do.
 Class: TypeAlias = Literal["exact", "review", "manual", "note"]
-CLASSES: tuple[Class, ...] = ("exact", "review", "manual", "note")
+#: The meaning of each class. ``-w`` applies edits of the first, ``--unsafe`` also of the second.
+CLASSES: dict[Class, str] = {
+    "exact": "same behaviour",
+    "review": "behaviour may differ",
+    "manual": "needs manual review",
+    "note": "worth knowing",
+}
 #: Edits and findings whose review depends on the surrounding code have a topic: ``install`` if they
 #: are about installing mdstorm, ``run`` if they are about a command that runs a part of the
 #: library.

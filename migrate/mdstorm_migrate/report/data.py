@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from mdstorm_migrate.base.edits import Class, Edit, Finding, unified_diff
 from mdstorm_migrate.environment import Condition
 from mdstorm_migrate.report.content import FileReport, Item, Region, Report, tool_version, uri
 from mdstorm_migrate.rules import Rule, find_rule
-from mdstorm_migrate.run.discover import Skipped
 from mdstorm_migrate.run.outcome import Settings
 
 #: Incremented when the name or meaning of something in a report changes.
@@ -24,9 +22,9 @@ _VERSION = 1
 
 def to_json(report: Report) -> str:
     """Return the report on a run as JSON."""
-    return write_report(
+    return _write_report(
         "mdstorm migrate",
-        report.skipped,
+        report,
         settings=_settings(report.settings),
         write=report.write,
         totals=asdict(report.totals),
@@ -36,31 +34,29 @@ def to_json(report: Report) -> str:
         ],
         files=[_file(file) for file in report.files],
         work=[_work(file, item) for file, item in report.items() if _is_left(item.found)],
-        conditions=conditions_in_json(report.conditions),
     )
 
 
-def write_report(command: str, skipped: Iterable[Skipped], **content: object) -> str:
+def _write_report(command: str, report: Report | Audit, **content: object) -> str:
     """Return a command's JSON report: the parts shared by all reports, and `content`."""
-    return write_json(
+    return _write_json(
         {
             "version": _VERSION,
             "tool": {"name": command, "version": tool_version()},
             **content,
+            "conditions": [
+                {**asdict(one), "path": one.path and one.path.as_posix()}
+                for one in report.conditions
+            ],
             "skipped": [
                 {"path": one.path.as_posix(), "reason": one.reason, "error": one.is_error}
-                for one in skipped
+                for one in report.skipped
             ],
         }
     )
 
 
-def conditions_in_json(conditions: Iterable[Condition]) -> list[dict[str, Any]]:
-    """Return conditions as JSON values."""
-    return [{**asdict(one), "path": one.path and one.path.as_posix()} for one in conditions]
-
-
-def write_json(value: object) -> str:
+def _write_json(value: object) -> str:
     """Return JSON that is indented for readability."""
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
 
@@ -156,7 +152,7 @@ def to_sarif(report: Report) -> str:
             _result(file, item, codes.index(item.found.rule)) for file, item in report.items()
         ],
     }
-    return write_json(
+    return _write_json(
         {
             "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
             "version": "2.1.0",
@@ -243,9 +239,9 @@ def _notification(level: str, text: str, *locations: dict[str, Any]) -> dict[str
 
 def audit_to_json(audit: Audit) -> str:
     """Return an audit as JSON, described by ``report/assets/audit.schema.json``."""
-    return write_report(
+    return _write_report(
         "mdstorm audit",
-        audit.skipped,
+        audit,
         features=[
             {
                 "feature": use.feature,
@@ -258,7 +254,6 @@ def audit_to_json(audit: Audit) -> str:
         efforts=audit.efforts(),
         estimate={"minutes": audit.minutes(), "per_item": MINUTES},
         files=[_audited(file) for file in audit.files],
-        conditions=conditions_in_json(audit.conditions),
     )
 
 

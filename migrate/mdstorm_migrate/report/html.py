@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from mdstorm_migrate.base.edits import unified_diff
+from mdstorm_migrate.base.edits import CLASSES, unified_diff
 from mdstorm_migrate.report.content import FileReport, Report
 
 if TYPE_CHECKING:  # only a run with an HTML report imports Jinja
@@ -24,40 +23,6 @@ _HIDDEN = re.compile(
 _CODE = re.compile(r"`([^`\n]+)`")
 #: Number of folders listed for a group: the ones with the most places.
 _MOST_FOLDERS = 6
-_MEANINGS = {
-    "exact": "same behaviour",
-    "review": "behaviour may differ",
-    "manual": "needs manual review",
-    "note": "worth knowing",
-}
-
-
-@dataclass
-class _Group:
-    """The places where the same thing is to be done by hand."""
-
-    cls: str
-    code: str
-    what: str
-    places: list[str] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-
-    @property
-    def size(self) -> int:
-        """The number of places."""
-        return len(self.places)
-
-    @property
-    def summary(self) -> str:
-        """The number of places, and the folders that they are in."""
-        places = f"{self.size:,} place{'s' * (self.size > 1)}"
-        files = len(set(self.paths))
-        if files == 1:
-            return f"{places} in one file"
-        folders = Counter(f"{PurePosixPath(path).parent}/" for path in self.paths).most_common()
-        shown = [f"{folder} {count:,}" for folder, count in folders[:_MOST_FOLDERS]]
-        shown += ["…"] if len(folders) > _MOST_FOLDERS else []
-        return f"{places} in {files:,} files: {', '.join(shown)}"
 
 
 def to_html(report: Report) -> str:
@@ -65,7 +30,8 @@ def to_html(report: Report) -> str:
     return _template().render(
         report=report,
         groups=_groups(report),
-        meanings=_MEANINGS,
+        summary_of=_summary,
+        meanings=CLASSES,
         diffs_of=_diffs,
     )
 
@@ -99,13 +65,24 @@ def _prose(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def _groups(report: Report) -> list[_Group]:
-    groups: dict[tuple[str, str], _Group] = {}
+def _groups(report: Report) -> list[tuple[tuple[str, str, str], list[tuple[str, str]]]]:
+    """Return what to do by hand, with the paths and places where it is the same; most first."""
+    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for cls, code, what, path, place in _tasks(report):
-        group = groups.setdefault((code, what), _Group(cls, code, what))
-        group.paths.append(path)
-        group.places.append(":".join(filter(None, [path, place])))
-    return sorted(groups.values(), key=lambda group: group.size, reverse=True)
+        groups.setdefault((cls, code, what), []).append((path, place))
+    return sorted(groups.items(), key=lambda group: len(group[1]), reverse=True)
+
+
+def _summary(places: Sequence[tuple[str, str]]) -> str:
+    """Return the number of places, and the folders that they are in."""
+    number = f"{len(places):,} place{'s' * (len(places) > 1)}"
+    files = len({path for path, _ in places})
+    if files == 1:
+        return f"{number} in one file"
+    folders = Counter(f"{PurePosixPath(path).parent}/" for path, _ in places).most_common()
+    shown = [f"{folder} {count:,}" for folder, count in folders[:_MOST_FOLDERS]]
+    shown += ["…"] if len(folders) > _MOST_FOLDERS else []
+    return f"{number} in {files:,} files: {', '.join(shown)}"
 
 
 def _tasks(report: Report) -> Iterator[tuple[str, str, str, str, str]]:
