@@ -156,26 +156,20 @@ class _Walk:
             yield Skipped(directory, reason)
         for name, reason in listing.unreadable:
             yield Skipped(directory / name, reason, is_error=True)
-        is_foreign = cache(ignored.is_foreign)
+        kind_of = cache(ignored.foreign_kind)
         vendored: dict[Path, list[Path]] = {}
         for name in sorted(listing.paths, key=lambda name: name.split("/")):
-            path, is_tracked = directory / name, listing.paths[name]
+            path = directory / name
             above = path.parents[: len(Path(name).parents) - 1]
-            foreign = [one for one in reversed(above) if is_foreign(one)]
-            closed = [one for one in foreign if not ignored.may_hold_project_code(one)]
-            is_link = path.is_symlink() and _is_directory(path)
+            foreign = [one for one in reversed(above) if kind_of(one) is not None]
+            closed = [one for one in foreign if kind_of(one) != "output"]
             relative = path.relative_to(root).as_posix()
-            if self.exclude.match_file(relative):
+            if self.exclude.match_file(relative) or (foreign and not listing.paths[name]):
                 continue
             if closed:
-                is_ours = is_tracked or (
-                    not listing.in_repository and ignored.is_vendored(closed[0])
-                )
-                if is_ours and is_code(path):
+                if is_code(path):
                     vendored.setdefault(closed[0], []).append(path)
-            elif foreign and not is_tracked:
-                continue
-            elif is_link:
+            elif path.is_symlink() and _is_directory(path):
                 yield Skipped(path, "links to directories are not followed")
             elif path.is_dir():  # a repository
                 yield from self.below(root, path)

@@ -10,6 +10,7 @@ import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 #: Environment variables that git sets for a hook, and that may point to a different repository.
 _HOOK_VARIABLES = frozenset({"GIT_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_WORK_TREE"})
@@ -22,17 +23,16 @@ class Listing:
 
     Attributes
     ----------
-    in_repository : bool
     paths : dict of str to bool
-        Paths relative to the directory, and whether git tracks them. Links to directories and
-        repositories inside the directory are listed, but not what they contain.
+        Paths relative to the directory, and whether git tracks them, as it is assumed outside of a
+        repository. Links to directories and repositories inside the directory are listed, but not
+        what they contain.
     unreadable : list of (str, str)
         Directories that cannot be read, with the reasons.
     failure : str or None
         Why git could not list the files of a repository; then nothing is ignored.
     """
 
-    in_repository: bool
     paths: dict[str, bool] = field(default_factory=dict)
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     failure: str | None = None
@@ -55,7 +55,7 @@ def list_files(directory: Path) -> Listing:
     errors = os.fsdecode(done.stderr)
     if done.returncode != 0:
         return _walk(directory, errors.strip().partition("\n")[0])
-    listing = Listing(True)
+    listing = Listing()
     for path, reason in _UNREADABLE.findall(errors):  # the path is relative to the repository
         listing.unreadable.append((os.path.relpath(top / path, real), reason))
     for entry in os.fsdecode(done.stdout).split("\0")[:-1]:
@@ -81,7 +81,7 @@ def _git(directory: Path, *arguments: str) -> subprocess.CompletedProcess[bytes]
 
 
 def _walk(root: Path, failure: str | None = None) -> Listing:
-    listing = Listing(False, failure=failure)
+    listing = Listing(failure=failure)
 
     def note(error: OSError) -> None:
         path = os.path.relpath(error.filename, root)
@@ -93,11 +93,11 @@ def _walk(root: Path, failure: str | None = None) -> Listing:
             name for name, path in paths.items() if path.is_symlink() or _is_repository(path)
         ]
         for name in (*files, *left_out):
-            listing.paths[os.path.relpath(os.path.join(folder, name), root)] = False
+            listing.paths[os.path.relpath(os.path.join(folder, name), root)] = True
         directories[:] = [
             name
             for name, path in paths.items()
-            if name not in left_out and (not is_foreign(path) or is_vendored(path))
+            if name not in left_out and foreign_kind(path) in (None, "vendored")
         ]
     return listing
 
@@ -106,53 +106,45 @@ def _is_repository(directory: Path) -> bool:
     return os.path.exists(directory / ".git")  # also False where access is denied
 
 
-#: Directories of third-party code that projects keep in their repositories.
-_VENDORED = frozenset({"_vendor", "third_party", "vendor"})
-_NAMES = frozenset(
-    {
-        ".bzr",
-        ".eggs",
-        ".git",
-        ".hg",
-        ".ipynb_checkpoints",
-        ".mypy_cache",
-        ".nox",
-        ".pytest_cache",
-        ".ruff_cache",
-        ".svn",
-        ".tox",
-        ".venv",
-        "__pycache__",
-        "__pypackages__",
-        "build",
-        "dist",
-        "node_modules",
-        "site-packages",
-        "venv",
-        *_VENDORED,
-    }
-)
-#: Names of build directories that may contain project code if git tracks it.
-_MAY_HOLD_PROJECT_CODE = frozenset({"build", "dist"})
+#: The kinds of directories whose files are not migrated. If git tracks a file in ``output``, it is
+#: migrated nevertheless; if it tracks code in the others, requirements must serve this code.
+#: Outside of a repository, only ``vendored`` directories hold such code.
+Foreign: TypeAlias = Literal["tools", "vendored", "output"]
+
+_FOREIGN: dict[str, Foreign] = {
+    **dict.fromkeys(
+        (
+            ".bzr",
+            ".eggs",
+            ".git",
+            ".hg",
+            ".ipynb_checkpoints",
+            ".mypy_cache",
+            ".nox",
+            ".pytest_cache",
+            ".ruff_cache",
+            ".svn",
+            ".tox",
+            ".venv",
+            "__pycache__",
+            "__pypackages__",
+            "node_modules",
+            "site-packages",
+            "venv",
+        ),
+        "tools",
+    ),
+    **dict.fromkeys(("_vendor", "third_party", "vendor"), "vendored"),
+    **dict.fromkeys(("build", "dist"), "output"),
+}
 
 
-def is_vendored(directory: Path) -> bool:
-    """Whether a directory is named like a copy of third-party code."""
-    return directory.name in _VENDORED
-
-
-def may_hold_project_code(directory: Path) -> bool:
-    """Whether a foreign directory contains project code if git tracks it.
+def foreign_kind(directory: Path) -> Foreign | None:
+    """Return the kind of a directory without project code, or None if it may hold project code.
 
     A directory with a ``pyvenv.cfg`` is a virtual environment, which nobody commits.
     """
-    return directory.name in _MAY_HOLD_PROJECT_CODE or not _has_foreign_name(directory)
-
-
-def is_foreign(directory: Path) -> bool:
-    """Whether a directory contains no project code, judging by its name or a ``pyvenv.cfg``."""
-    return _has_foreign_name(directory) or os.path.exists(directory / "pyvenv.cfg")
-
-
-def _has_foreign_name(directory: Path) -> bool:
-    return directory.name in _NAMES or directory.name.endswith(".egg-info")
+    if directory.name.endswith(".egg-info"):
+        return "tools"
+    is_environment = os.path.exists(directory / "pyvenv.cfg")
+    return _FOREIGN.get(directory.name, "output" if is_environment else None)

@@ -158,6 +158,14 @@ def test_tracked_files_are_found_even_if_ignored(
     assert found(tmp_path) == ["data/a/kept.py", "kept.py"]
 
 
+def test_files_with_unusual_names_in_repository_are_found(tmp_path: Path) -> None:
+    names = ["- a.py", "a\nb.py", '"é".py', "\udcff.py"]
+    make(tmp_path, *names)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "--", names[1], names[2])
+    assert sorted(found(tmp_path)) == sorted(names)
+
+
 def test_tracked_files_in_build_folders_are_found(tmp_path: Path) -> None:
     make(tmp_path, "build/Dockerfile", "build/lib/a.py", "dist/a.py", "vendor/a.py", "a.py")
     git(tmp_path, "init", "-q")
@@ -189,7 +197,7 @@ def test_nested_repository_uses_its_own_gitignore(tmp_path: Path) -> None:
 
 def test_tracked_vendored_code_is_reported_and_unchanged(tmp_path: Path) -> None:
     make(tmp_path, "third_party/x/b.py", "third_party/x/a.py", "vendor/c.py", "lib/pyvenv.cfg")
-    make(tmp_path, "lib/d.py", "env/pyvenv.cfg", "env/lib/e.py")
+    make(tmp_path, "lib/d.py", "env/pyvenv.cfg", "env/lib/e.py", "third_party/x/0.md")
     (tmp_path / "third_party" / "x" / "other.py").write_text("import numpy\n")
     (tmp_path / ".gitignore").write_text("env/\nvendor/\n")
     git(tmp_path, "init", "-q")
