@@ -93,11 +93,8 @@ def project_of(named: Iterable[Path]) -> list[Path]:
     The needs of a requirement list depend on code that was not given; outside of a repository, a
     project has no known root.
     """
-    roots: dict[Path, None] = {}
-    for path in named:
-        if path.is_file() and not is_code(path):
-            above = path.resolve().parents
-            roots |= dict.fromkeys([one for one in above if (one / ".git").exists()][:1])
+    lists = [path.resolve() for path in named if path.is_file() and not is_code(path)]
+    roots = dict.fromkeys(filter(None, map(ignored.repository_of, lists)))
     return [one for one in discover(roots) if isinstance(one, Path)]
 
 

@@ -41,7 +41,7 @@ class Listing:
 def list_files(directory: Path) -> Listing:
     """Return the files under a directory. Rules that ignore the directory itself do not apply."""
     real = directory.resolve()
-    top = next(filter(_is_repository, (real, *real.parents)), None)
+    top = repository_of(real)
     if top is None:
         return _walk(directory)
     try:
@@ -100,6 +100,11 @@ def _walk(root: Path, failure: str | None = None) -> Listing:
             if name not in left_out and foreign_kind(path) in (None, "vendored")
         ]
     return listing
+
+
+def repository_of(path: Path) -> Path | None:
+    """Return the nearest repository at or above an absolute path."""
+    return next(filter(_is_repository, (path, *path.parents)), None)
 
 
 def _is_repository(directory: Path) -> bool:
