@@ -299,3 +299,10 @@ def test_summary_names_line_that_other_edits_wait_for(patch: str, tmp_path: Path
     (tmp_path / "test_it.py").write_text("import a, b\n")
     assert "edits wait" not in invoke(command, "-w", tmp_path).stderr
     assert (tmp_path / "a.py").read_text() == loads.replace("petastorm", "mdstorm")
+
+
+def test_summary_names_no_line_if_edits_wait_for_file_that_stays(tmp_path: Path) -> None:
+    write_modules(tmp_path, a=f"import b\n{BEFORE}", b=f"# mdstorm: ignore-file\n{BEFORE}")
+    result = run(tmp_path)
+    assert "1  edit to review, which --unsafe applies" in result.stderr
+    assert "wait" not in result.stderr

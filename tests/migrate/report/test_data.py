@@ -253,6 +253,7 @@ def test_report_without_file_name_is_printed_instead_of_diff(format_: str, sourc
     assert result.stdout.startswith(BEGINNINGS[format_])
     assert result.stdout.count("\n--- a/") == 0
     assert "1 file would change" in result.stderr
+    assert "1 file would change" not in result.stdout
 
 
 def test_several_reports_are_written_and_diff_is_printed(source: Path, tmp_path: Path) -> None:

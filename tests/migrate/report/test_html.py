@@ -106,15 +106,17 @@ def test_html_checklist_lists_manual_findings_and_errors(mixed: str) -> None:
     assert mixed.count("<label>") == 2
 
 
-def test_html_checklist_groups_equal_findings_by_folder(tmp_path: Path) -> None:
+def test_html_checklist_groups_equal_findings_largest_group_first(tmp_path: Path) -> None:
     text = "from petastorm.reader import Ventilator\n"
     write_files(tmp_path, dict.fromkeys(("a/x.py", "a/y.py", "b/z.py"), text))
+    write_files(tmp_path, {"0.py": "from petastorm.hdfs import x\n"})
     page = to_html(report_of(tmp_path))
-    assert page.count('<li class="group">') == 1
+    assert page.count('<li class="group">') == 2
     places = re.findall('<label>.*?<span class="path">(.*?)</span>', page)
-    assert places == [f"{tmp_path}/{name}:1:30" for name in ("a/x.py", "a/y.py", "b/z.py")]
+    names = ("a/x.py:1:30", "a/y.py:1:30", "b/z.py:1:30", "0.py:1:28")
+    assert places == [f"{tmp_path}/{name}" for name in names]
     assert f"3 places in 3 files: {tmp_path}/a/ 2, {tmp_path}/b/ 1</summary>" in page
-    assert "To do by hand (3)" in page
+    assert "To do by hand (4)" in page
 
 
 def test_backticks_become_html_code_elements(mixed: str) -> None:
