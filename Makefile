@@ -143,7 +143,7 @@ upstream: java $(DEV)/.complete
 
 # Each fault of tests/mutants/mutants.toml, in a copy of the repository. With IDS, only these; without,
 # an hour or two.
-mutants: java $(DEV)/.complete
+mutants: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python scripts/mutants.py run --jobs 2 $(IDS)
 
 # The example notebooks in all forms, with the outputs of a run.

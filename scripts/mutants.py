@@ -30,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -45,8 +45,9 @@ PACKAGES = ("compat/mdstorm", "mds_backend/mdstorm_backend", "migrate/mdstorm_mi
 
 #: The marks of tests that run first, and of those that run if none of the first fails.
 QUICK, SLOW = "not spark_session and not long", "spark_session or long"
-#: A run of pytest that takes longer gives no result.
-SECONDS_PER_RUN = 1800
+#: A run of pytest that takes longer gives no result. A test that takes longer fails, because a
+#: mutant may make it wait forever.
+SECONDS_PER_RUN, SECONDS_PER_TEST = 1800, 120
 
 
 @dataclass(frozen=True)
@@ -297,11 +298,14 @@ def copy_repository(target: Path) -> Path:
     return target
 
 
-def run_tests(copy: Path, marks: str, tests: Iterable[str], *options: str) -> tuple[int, str]:
+def run_tests(copy: Path, marks: str, tests: Sequence[str], *options: str) -> tuple[int, str]:
     """Return pytest's exit code and output. The copy's packages are imported instead of ours."""
     paths = [str(copy / package.partition("/")[0]) for package in PACKAGES]
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    pytest = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
+    limit = {"MDSTORM_TEST_SECONDS": str(SECONDS_PER_TEST)}
+    variables = {**os.environ, **limit, "PYTHONPATH": os.pathsep.join(paths)}
+    of_trainers = any(test.startswith("tests/trainers") for test in tests)
+    python = ROOT / ".venv-trainers/bin/python" if of_trainers else sys.executable
+    pytest = [python, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*pytest, "-m", marks, *options, *tests],
         cwd=copy,

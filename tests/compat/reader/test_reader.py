@@ -133,16 +133,21 @@ def test_rows_in_a_row_group_are_read_once_despite_several_interruptions(ten: st
         assert found + numbers(reader) == list(range(10))
 
 
-@pytest.mark.parametrize(("taken", "left"), [(1, [4, 5, 6, 7, 8, 9]), (3, [])])
+#: So many that they are not all read before the fork.
+EPOCHS = 200
+
+
+@pytest.mark.parametrize(("taken", "num_rows"), [(1, 4), (3 * EPOCHS, 10 * EPOCHS)])
 def test_forked_reader_continues_at_its_parents_position(
-    ten: str, taken: int, left: list[int]
+    ten: str, taken: int, num_rows: int
 ) -> None:
-    with batch_reader(ten) as reader:
+    left = (EPOCHS * list(range(10)))[num_rows:]
+    with batch_reader(ten, num_epochs=EPOCHS) as reader:
         for _ in range(taken):
             next(reader)
         receiving, sending = multiprocessing.get_context("fork").Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(
-            target=lambda: sending.send(numbers(reader))
+            target=lambda: sending.send(numbers(reader)), daemon=True
         )
         process.start()
         assert receiving.poll(60)

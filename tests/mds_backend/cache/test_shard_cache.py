@@ -253,6 +253,18 @@ def test_file_downloaded_without_validation_is_later_validated_once(
     assert bytes(checked.open(info)) == contents([info])[0]
 
 
+def test_damaged_file_is_removed_if_the_shard_cannot_be_downloaded_again(
+    source: Path, local: Path
+) -> None:
+    (info,) = make_shards(source, 1)
+    cache(source, directory=local).open(info)
+    overwrite(local / info.raw_data.basename, b"x" * info.raw_data.bytes)
+    (source / info.raw_data.basename).unlink()
+    with pytest.raises(DatasetNotFoundError, match=info.raw_data.basename):
+        cache(source, directory=local, validate_hash="sha1").open(info)
+    assert files_in(local) == []
+
+
 @pytest.mark.parametrize("replaces", [False, True], ids=["alone", "for one that was checked"])
 def test_damaged_foreign_file_raises_error_and_is_not_removed(
     replaces: bool, source: Path, local: Path

@@ -432,6 +432,12 @@ def test_copy_made_within_an_epoch_finishes_the_epoch_if_set_epoch_selects_it(
     assert rows(other) == epoch_of(url, order, 0)[3 * BATCH :]
 
 
+def test_copy_made_after_an_epoch_without_batches_begins_with_the_next_epoch(url: str) -> None:
+    loader = loader_in("elastic", url, ROWS + 1, drop_last=True)
+    assert rows(loader) == []
+    assert (deepcopy(loader).state_dict() or {})["epoch"] == 1
+
+
 @in_either_order
 @pytest.mark.parametrize("batches", [1, 2, 3])
 def test_copied_loader_iterates_like_one_that_loaded_the_state(

@@ -73,6 +73,13 @@ def test_sample_with_spark_types_equals_a_row_of_a_batch(given_: Data, random: A
                 assert identities(sample) == identities(expected)
 
 
+def test_sample_of_fixed_size_contains_nulls_in_arrays(tmp_path: Path) -> None:
+    columns = {"x": [[1, None, 3], [4, 5, 6]], "y": [7, 8]}
+    shard = write_dataset(tmp_path, columns, {"x": array_of("integer"), "y": "long"}).shard(0)
+    assert shard.sample(0) == {"x": [1, None, 3], "y": 7}
+    assert shard.sample(1) == {"x": [4, 5, 6], "y": 8}
+
+
 CODES = {name: code for code, name in ARRAY_CODES.items()}
 TEXTS = {"json": json.dumps, "pkl": pickle.dumps, "int": struct.Struct("<q").pack}
 

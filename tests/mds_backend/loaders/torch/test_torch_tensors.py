@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from tests.mds_backend.loaders.loaders import listed
 
+from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import NullValueError
 from mdstorm_backend.format import Column
 from mdstorm_backend.loaders.nulls import nanoseconds
@@ -119,3 +122,15 @@ def test_error_states_the_number_of_missing_timestamps() -> None:
     with pytest.raises(NullValueError, match="'when' holds 2 nulls, and PyTorch") as caught:
         to_torch(np.array(["NaT", "2000-01-01", "NaT"], "M8[us]"), None, "when")
     assert (caught.value.column, caught.value.null_count) == ("when", 2)
+
+
+def test_arrays_of_one_dtype_are_stacked_if_other_batches_have_another_dtype(
+    tmp_path: Path,
+) -> None:
+    # As in MosaicML Streaming, which collates each batch separately.
+    with MDSWriter(columns={"x": "ndarray"}, out=str(tmp_path)) as writer:
+        for dtype in np.repeat(["i4", "f4"] * 4, 2):
+            writer.write({"x": np.ones(3, dtype)})
+    batches = list(StreamingDataLoader(StreamingDataset(local=str(tmp_path)), batch_size=2))
+    assert [listed(batch["x"]) for batch in batches] == 8 * [[[1, 1, 1]] * 2]
+    assert [batch["x"].dtype for batch in batches] == 4 * [torch.int32, torch.float32]

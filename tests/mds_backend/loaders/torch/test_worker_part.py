@@ -215,6 +215,14 @@ def test_spawned_workers_have_their_parents_world(url: str, launch: Launch) -> N
     assert len(rows(iterator)) == ROWS // 2 + 1
 
 
+def test_workers_have_the_world_of_their_start_and_not_of_an_earlier_pickle(
+    url: str, launch: Launch
+) -> None:
+    loader = pickle.loads(pickle.dumps(plain(url, "elastic", 1)))  # noqa: S301
+    launch(1, 2)
+    assert len(rows(loader)) == ROWS // 2 + 1
+
+
 @in_either_order
 @pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_only_the_workers_first_iteration_resumes_the_parents_state(
