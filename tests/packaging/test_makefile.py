@@ -18,7 +18,7 @@ def folders_run_by(targets: str) -> set[str]:
 @pytest.mark.parametrize(
     ("targets", "pattern"),
     [
-        ("test-(?:engine|compat|peers)", ""),
+        ("test-(?:engine|compat|migrate|peers)", ""),
         ("test-spark", r"pytest\.mark\.spark_session|def test_\w+\([^)]*\bspark: "),
     ],
 )

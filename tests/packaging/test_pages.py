@@ -18,6 +18,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     ROOT / "examples" / "README.md",
 ]
+of_each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 #: Directories with the files that `ARCHITECTURE.md` mentions. In names, `1nn` is a placeholder.
 FOLDERS = [ROOT / name for name in ("compat", "docs", "mds_backend", "migrate", "scripts", "tests")]
 
@@ -43,19 +44,16 @@ def relative_links(page: Path) -> list[str]:
     return [target for target in targets if "://" not in target]
 
 
-@pytest.mark.parametrize(
-    ("page", "target"),
-    [(page, target) for page in PAGES for target in relative_links(page)],
-    ids=lambda value: value.name if isinstance(value, Path) else value,
-)
-def test_relative_links_have_targets(page: Path, target: str) -> None:
-    path, _, anchor = target.partition("#")
-    found = (page.parent / path).resolve() if path else page
-    assert found.exists()
-    assert not anchor or anchor in anchors(found)
+@of_each_page
+def test_relative_links_have_targets(page: Path) -> None:
+    for target in relative_links(page):
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@of_each_page
 def test_link_texts_are_not_file_names(page: Path) -> None:
     texts = re.findall(r"\[([^\[\]]+)\]\([^)\s]+\)", prose(page))
     assert not [text for text in texts if text.strip("`").endswith(".md")]

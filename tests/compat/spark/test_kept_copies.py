@@ -57,6 +57,7 @@ def copies_in(parent: Path) -> list[str]:
     return sorted(path.as_uri() for path in parent.glob(f"{NAME}*"))
 
 
+@pytest.mark.long
 def test_eight_processes_sharing_a_key_write_one_copy(tmp_path: Path) -> None:
     program, barrier, parent = tmp_path / "program.py", tmp_path / "barrier", tmp_path / "cache"
     program.write_text(PROGRAM)

@@ -74,7 +74,7 @@ def test_mistake_raises_error_with_remedy(
 @pytest.mark.parametrize(
     "remote",
     # Older versions need a package of Spark's from the internet to start a server.
-    [False, pytest.param(True, marks=pytest.mark.newest)],
+    [False, pytest.param(True, marks=[pytest.mark.newest, pytest.mark.long])],
     ids=["classic", "connect"],
 )
 def test_stopped_session_raises_error_with_remedy(remote: bool, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def chain_of(seed: int, converters: list[SparkDatasetConverter]) -> tuple[Chain,
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(n, marks=pytest.mark.long) for n in range(6, 200))]
+    "seed", [*range(2), *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 200))]
 )
 @pytest.mark.filterwarnings("ignore:what a filter leaves of .* on this rank had ended")
 def test_random_chains_read_each_row_once(

@@ -102,7 +102,7 @@ def test_every_entry_point_reads_a_table_by_name(
     assert not orders.guard.outside
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_worker_processes_read_a_table_by_name(method: str, orders: Catalog) -> None:
     with make_spark_converter(NAME).make_torch_dataloader(num_epochs=1) as made:
         loader = StreamingDataLoader(

@@ -69,6 +69,7 @@ def test_malloc_thresholds_set_in_environment_are_kept(variable: str, value: str
     assert min(_faults(BLOCKS, **{variable: value})) >= PAGES_OF_BLOCKS
 
 
+@pytest.mark.long
 def test_loader_passes_reuse_memory_after_malloc_thresholds_were_lowered(
     tmp_path: Path,
 ) -> None:

@@ -6,13 +6,16 @@ from pathlib import Path
 import pytest
 from tests.mds_backend.fuzz.many_cases import check_cases
 
+#: How many times each kind of damage is drawn.
+FACTOR = 40
 
+
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process")
 @pytest.mark.parametrize(("targets", "cases"), [("targets", 400), ("files", 140), ("iceberg", 72)])
-@pytest.mark.parametrize("factor", [1, pytest.param(40, marks=pytest.mark.long)])
 def test_fuzzed_files_cause_no_crashes_and_do_not_exhaust_memory(
-    targets: str, cases: int, factor: int, tmp_path: Path
+    targets: str, cases: int, tmp_path: Path
 ) -> None:
     if targets == "iceberg":
         pytest.importorskip("tests.iceberg_tables")
-    assert check_cases(f"tests.mds_backend.fuzz.{targets}", factor, tmp_path) >= factor * cases
+    assert check_cases(f"tests.mds_backend.fuzz.{targets}", FACTOR, tmp_path) >= FACTOR * cases

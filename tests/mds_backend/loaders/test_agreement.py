@@ -636,6 +636,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.long
 def test_process_group_destroyed_by_another_rank_prints_no_messages(url: str) -> None:
     environment = {
         **without_session(),

@@ -154,7 +154,7 @@ def interrupted(source: ParquetDataset, url: str) -> int:
     return seen[0]
 
 
-@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("resume", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_conversion_removes_shards_of_conversions_killed_over_a_day_ago(
     s3: S3Server, source: ParquetDataset, resume: bool
 ) -> None:

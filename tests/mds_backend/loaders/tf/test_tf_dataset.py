@@ -28,6 +28,9 @@ from mdstorm_backend.loaders import Batching, ReaderOptions
 from mdstorm_backend.loaders.tf import ColumnSpec, make_tf_dataset, tf_batches, tf_pipeline, tf_runs
 from mdstorm_backend.loaders.tf.tf_runs import INFINITE
 
+with_strategies = pytest.mark.parametrize(
+    "name", ["MirroredStrategy", pytest.param("OneDeviceStrategy", marks=pytest.mark.long)]
+)
 #: Loops without Keras may resume within an epoch.
 pytestmark = pytest.mark.filterwarnings("ignore:the number of batches in an epoch of this dataset")
 
@@ -76,6 +79,7 @@ def test_batches_are_namedtuples_in_column_order(tmp_path: Path) -> None:
     assert dataset.element_spec.z == tf.TensorSpec((None,), tf.int64)
 
 
+@pytest.mark.newest
 @pytest.mark.matrix
 @pytest.mark.parametrize("block_rows", [1, 1 << 16])
 @pytest.mark.parametrize(
@@ -403,6 +407,7 @@ def test_state_from_the_other_order_raises_error(numbers: Dataset) -> None:
             made_in(order, numbers).load_state_dict(state)
 
 
+@pytest.mark.newest
 @with_either_order
 def test_rank_that_peeks_first_reads_the_same_epochs_as_other_ranks(
     numbers: Dataset, order: str, launch: Launch, monkeypatch: pytest.MonkeyPatch
@@ -451,6 +456,7 @@ def in_function(dataset: Any) -> list[list[int]]:
     return found
 
 
+@pytest.mark.newest
 @pytest.mark.matrix
 @pytest.mark.parametrize(
     "rounds_of",
@@ -749,7 +755,7 @@ def recording_model(trained: list[list[int]]) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # the first epoch is incomplete
-@pytest.mark.parametrize("name", ["MirroredStrategy", "OneDeviceStrategy"])
+@with_strategies
 def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
     numbers: Dataset, name: str
 ) -> None:
@@ -763,7 +769,7 @@ def test_fit_under_strategy_with_one_replica_resumes_with_rest_of_epoch(
 
 
 @pytest.mark.newest  # Keras 2 takes no batch before it trains
-@pytest.mark.parametrize("name", ["MirroredStrategy", "OneDeviceStrategy"])
+@with_strategies
 def test_repeated_fit_calls_of_few_steps_under_strategy_begin_new_epochs(
     numbers: Dataset, name: str
 ) -> None:

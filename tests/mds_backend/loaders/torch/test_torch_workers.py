@@ -365,7 +365,7 @@ sys.stdin.read()
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs Linux")
 @pytest.mark.parametrize(
     "kind",
-    ["ours", "plain", pytest.param("persistent", marks=pytest.mark.long)],
+    ["ours", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("plain", "persistent"))],
 )
 def test_workers_end_when_their_parent_is_killed(numbers: Dataset, kind: str) -> None:
     program = Popen([sys.executable, "-c", PROGRAM, kind, numbers.url], stdin=PIPE, stdout=PIPE)
@@ -428,9 +428,9 @@ print("pandas" in sys.modules)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("encoding", "value", "imported"),
-    [("str", "a", True), pytest.param("int64", 1, False, marks=pytest.mark.long)],
+    ("encoding", "value", "imported"), [("str", "a", True), ("int64", 1, False)]
 )
 def test_pandas_is_imported_before_forking_workers_only_if_arrow_needs_it(
     tmp_path: Path, encoding: str, value: Any, imported: bool

@@ -262,7 +262,7 @@ def part_and_add(record: SharedRecord, go: Any, results: Any) -> None:
     results.put(record.read())
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", ["fork", pytest.param("spawn", marks=pytest.mark.long)])
 def test_process_separated_from_a_shared_record_keeps_the_inherited_content(method: str) -> None:
     context: Any = multiprocessing.get_context(method)
     record, go, results = SharedRecord({"count": 3}), context.Semaphore(0), context.SimpleQueue()
