@@ -1,4 +1,7 @@
-"""Imports form no cycles between folders or modules, even in functions or for type checkers."""
+"""Imports form no cycles between folders or modules, even in functions or for type checkers.
+
+Tests import no private names.
+"""
 
 import ast
 from collections import defaultdict
@@ -116,3 +119,23 @@ def test_mdstorm_imports_only_packages_and_top_level_modules_of_backend() -> Non
         and node.module not in rooms
     }
     assert not beyond
+
+
+#: Names of Petastorm and of MosaicML Streaming.
+NAMES_OF_OTHERS = {"_encodings", "_main"}
+
+
+def test_tests_import_no_name_that_begins_with_an_underscore() -> None:
+    # The underscore of a folder, such as `mdstorm._spark`, is for users.
+    files = {name for package in PACKAGES for name in modules(package)}
+    private = {
+        f"{path.relative_to(ROOT)} imports {node.module}.{alias.name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES
+        for alias in node.names
+        if alias.name.startswith("_")
+        and f"{node.module}.{alias.name}" not in files
+        and alias.name not in NAMES_OF_OTHERS
+    }
+    assert not private

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,14 +19,18 @@ from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, live_file
 from tests.simulated_ranks import SimulatedRanks
 from torch.distributed import HashStore
 
-from mdstorm._conversion import convert, open_compared
-from mdstorm._datasets.petastorm_metadata import write_petastorm_metadata
+from mdstorm import convert
+from mdstorm.cli import main
 from mdstorm.codecs import NdarrayCodec
 from mdstorm.errors import (
     InvalidArgumentError,
     UnsupportedArgumentError,
     UnsupportedTableError,
     UnsupportedURLError,
+)
+from mdstorm.etl.dataset_metadata import (
+    PetastormMetadataGenerationError,
+    materialize_dataset,
 )
 from mdstorm.etl.rowgroup_indexers import SingleFieldIndexer
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
@@ -34,9 +39,7 @@ from mdstorm.predicates import in_lambda, in_set
 from mdstorm.pytorch import DataLoader
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.unischema import Unischema, UnischemaField
-from mdstorm_backend.convert import compare
 from mdstorm_backend.datasets import open_dataset
-from mdstorm_backend.storage import Location
 
 Row = tuple[int, str | None]
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -242,8 +245,8 @@ def test_conversion_with_or_without_row_groups_writes_only_live_rows(
     dataset = convert(str(table), str(tmp_path / "mds"), keep_row_groups=keep)
     assert [dataset.sample(i)["id"] for i in range(len(dataset))] == ALIVE
     assert dataset.shard_sizes == ((6, 9, 9, 9) if keep else (len(ALIVE),))
-    first, second = open_compared(str(table), dataset.url)
-    assert compare(first, second).is_same
+    verify = ["verify", dataset.url, "--against", str(table)]
+    assert CliRunner().invoke(main, verify).exit_code == 0
 
 
 def test_version_and_timestamp_select_table_version(tmp_path: Path) -> None:
@@ -290,7 +293,8 @@ def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None
     ]
     rows = pa.table({"id": range(4), "array": encoded})
     added = add(path, "f.parquet", rows)
-    write_petastorm_metadata(Location.of(str(path)), schema)
+    with materialize_dataset(None, url(path), schema):
+        pass
     commit(path, WITH_VECTORS, metadata([field("id", "long"), field("array", "binary")]), added)
     kill(path, {"f.parquet": [0, 2]})
     with make_reader(url(path), shuffle_row_groups=False) as reader:
@@ -298,8 +302,11 @@ def test_petastorm_dataset_converted_to_delta_is_decoded(tmp_path: Path) -> None
             (1, [1.0, -1.0]),
             (3, [3.0, -3.0]),
         ]
-    with pytest.raises(UnsupportedTableError, match="metadata and indexes describe files"):
-        write_petastorm_metadata(Location.of(str(path)), schema)
+    with (
+        pytest.raises(PetastormMetadataGenerationError, match="and indexes describe files"),
+        materialize_dataset(None, url(path), schema),
+    ):
+        pass
     with pytest.raises(UnsupportedTableError, match="metadata and indexes describe files"):
         build_rowgroup_index(url(path), None, [SingleFieldIndexer("by_id", "id")])
 

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from click.testing import CliRunner
 from tests.conftest import of_values, runs_python_on_executors
 from tests.mds_backend.convert.parquet_files import numbers, write
 
 import mdstorm
-from mdstorm._conversion import open_compared
-from mdstorm_backend.convert import compare
+from mdstorm.cli import main
 
 GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
 
@@ -36,4 +36,5 @@ def test_convert_infers_same_partition_types_with_and_without_spark(
 def test_convert_with_spark_decodes_petastorm_fields(spark: Any, tmp_path: Path) -> None:
     source, target = str(GOLDEN / "codecs"), str(tmp_path / "mds")
     mdstorm.convert(source, target, spark=spark)
-    assert compare(*open_compared(source, target)).is_same
+    verify = ["verify", target, "--against", source]
+    assert CliRunner().invoke(main, verify).exit_code == 0

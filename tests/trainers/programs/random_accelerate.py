@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from accelerate import Accelerator, DataLoaderConfiguration
 from accelerate.utils import gather_object
-from support import converter_of, keep_all
+from support import begin_as_in_a_new_process, converter_of, keep_all
 
 from mdstorm import TransformSpec
-from mdstorm._readers.options import successions
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 
 ROWS = 1_009
@@ -42,7 +41,7 @@ class Program:
         self.make()
 
     def make(self) -> None:
-        successions.clear()  # as in a new process
+        begin_as_in_a_new_process()
         self.accelerator = Accelerator(
             cpu=not torch.cuda.is_available(),
             dataloader_config=DataLoaderConfiguration(**self.configuration),

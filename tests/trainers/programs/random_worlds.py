@@ -15,10 +15,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from support import converter_of
+from support import begin_as_in_a_new_process, converter_of
 from torch.distributed.algorithms.join import Join
 
-from mdstorm._readers import options
 from mdstorm.errors import TransformError
 from mdstorm.predicates import in_lambda
 from mdstorm.transform import TransformSpec
@@ -104,8 +103,7 @@ class World:
         said: list[str] = []
         agreement.warn_user = said.append
         agreement._warned.clear()
-        # Begin as in a new process: an error on one rank leaves the ranks at different epochs.
-        options.successions.clear()
+        begin_as_in_a_new_process()  # an error on one rank leaves the ranks at different epochs
         ranks = gathered(self.train())
         if None in ranks:
             assert self.drops > 1

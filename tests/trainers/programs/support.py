@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from mdstorm import TransformSpec
+from mdstorm._readers.options import successions
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import open_dataset
 from mdstorm_backend.loaders import agreement
+
+
+def begin_as_in_a_new_process() -> None:
+    """Forget which epochs this process has read, so that the next reader starts with the first."""
+    successions.clear()
 
 
 def converter_of(url: str) -> SparkDatasetConverter:
