@@ -47,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
 .PHONY: test test-all quick docs release image demo notebooks benchmark parity upstream mutants lint format test-dev test-compat \
-	test-engine test-loaders test-migrate test-peers test-spark test-connect test-refusing \
+	test-engine test-loaders test-converter test-peers test-spark test-connect test-refusing \
 	test-lowest test-interop test-trainers test-cluster test-runtime test-databricks java clean distclean
 
 # Four jobs at a time, on two cores: an installation, or a test run, waits half of its time. The
@@ -56,7 +56,7 @@ side_by_side = $(MAKE) --jobs=4 $(if $(filter output-sync,$(.FEATURES)),--output
 
 # What the gate runs: all but what is marked `long` or `cluster`, and on the lowest versions, without
 # what says little of other versions, the tests for which versions matter most.
-PARTS := lint test-compat test-loaders test-engine test-peers test-migrate test-lowest test-spark \
+PARTS := lint test-compat test-peers test-loaders test-engine test-converter test-lowest test-spark \
 	test-connect
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
@@ -166,20 +166,21 @@ format: $(DEV)/.complete
 	$(DEV)/bin/ruff check --fix .
 	$(DEV)/bin/ruff format .
 
-# The tests on the newest versions, in six parts: the engine, and its loaders; Petastorm's API; the
-# migration and whole programs; the tests that use a Spark session; recorded programs, the packages,
-# two hosts.
-test-dev: test-engine test-loaders test-compat test-migrate test-spark test-peers
+# The tests on the newest versions, in six parts: the engine, and its loaders; Petastorm's API, and its
+# converter; the tests that use a Spark session; the migration, recorded programs, the packages, two
+# hosts.
+test-dev: test-engine test-loaders test-compat test-converter test-spark test-peers
 test-engine: TESTS := mds_backend
 test-engine: LEFT_OUT := --ignore=tests/mds_backend/loaders
 test-loaders: TESTS := mds_backend/loaders
-test-compat: TESTS := compat
-test-migrate: TESTS := conformance end_to_end migrate
+test-compat: TESTS := compat conformance end_to_end
+test-compat: LEFT_OUT := --ignore=tests/compat/spark
+test-converter: TESTS := compat/spark
 test-spark: TESTS := compat conformance end_to_end interop mds_backend migrate
-test-peers: TESTS := cluster compare contract interop law packaging
+test-peers: TESTS := cluster compare contract interop law migrate packaging
 test-spark: KIND := spark_session
-test-engine test-loaders test-compat test-migrate test-peers: KIND := not spark_session
-test-engine test-loaders test-compat test-migrate test-spark test-peers: java $(DEV)/.complete \
+test-engine test-loaders test-compat test-converter test-peers: KIND := not spark_session
+test-engine test-loaders test-compat test-converter test-spark test-peers: java $(DEV)/.complete \
 		$(AZURITE)/.complete $(GCS)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python -m pytest \
 		-m "$(KIND)$(if $(GATE), and $(GATE))" $(addprefix tests/,$(TESTS)) $(LEFT_OUT) \

@@ -18,7 +18,7 @@ def folders_run_by(targets: str) -> set[str]:
 @pytest.mark.parametrize(
     ("targets", "pattern"),
     [
-        ("test-(?:engine|compat|migrate|peers)", ""),
+        ("test-(?:engine|compat|peers)", ""),
         ("test-spark", r"pytest\.mark\.spark_session|def test_\w+\([^)]*\bspark: "),
     ],
 )
@@ -30,3 +30,9 @@ def test_folders_with_tests_are_run_by_make_test(targets: str, pattern: str) -> 
     }
     # test-trainers has its own environment.
     assert folders - {"trainers"} <= folders_run_by(targets)
+
+
+def test_folders_left_out_of_a_part_are_another_part() -> None:
+    left_out = re.findall(r": LEFT_OUT := --ignore=tests/(.*)$", _MAKEFILE, re.MULTILINE)
+    assert left_out
+    assert set(left_out) <= folders_run_by(r"test-\w+")

@@ -15,7 +15,7 @@ from tests.programs import run_command
 
 import mdstorm
 
-pytestmark = pytest.mark.newest
+pytestmark = [pytest.mark.newest, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"mdstorm", "mdstorm_backend", "mdstorm_migrate"}
@@ -83,7 +83,6 @@ def test_base_install_imports_and_shows_help(base_install: Path, tmp_path: Path)
     assert "make_batch_reader" in run(python, "-m", "pydoc", "mdstorm", cwd=tmp_path)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
 def test_installed_wheel_imports_and_shows_help_on_each_python_version(
     version: str, wheel: Path, tmp_path: Path
@@ -171,7 +170,6 @@ def test_every_release_file_has_checksum(script: dict[str, Any], tmp_path: Path)
     assert lines == [f"{digests[0]}  a.json", f"{digests[1]}  b.whl"]
 
 
-@pytest.mark.long
 def test_wheel_runs_in_an_empty_environment_and_has_a_bill_of_materials(
     script: dict[str, Any], tmp_path: Path
 ) -> None:

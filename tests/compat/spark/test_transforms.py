@@ -114,6 +114,7 @@ def test_state_resumes_within_transformed_shard(ten: SparkDatasetConverter) -> N
     assert torch.cat([batch["number"] for batch in second]).tolist() == [4, 5, 7, 8]
 
 
+@pytest.mark.long
 def test_transform_with_process_pool_runs_in_other_processes(ten: SparkDatasetConverter) -> None:
     spec = TransformSpec(lambda frame: frame.assign(number=os.getpid()))
     batches = with_torch(ten, transform_spec=spec, reader_pool_type="process", **IN_ORDER)

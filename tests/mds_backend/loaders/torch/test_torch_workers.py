@@ -299,9 +299,8 @@ def test_persistent_workers_use_settings_changed_between_passes(numbers: Dataset
     loader.close()
 
 
-@pytest.mark.parametrize(
-    "make", [elastic_loader, pytest.param(exact_loader, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("make", [elastic_loader, exact_loader])
 def test_spawned_workers_yield_the_same_batches(numbers: Dataset, make: Any) -> None:
     spawned = {"num_workers": 1, "multiprocessing_context": "spawn"}
     is_elastic = make is elastic_loader
