@@ -15,7 +15,7 @@ from tests.programs import run_command
 
 import mdstorm
 
-pytestmark = [pytest.mark.newest, pytest.mark.long]
+pytestmark = pytest.mark.newest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {"mdstorm", "mdstorm_backend", "mdstorm_migrate"}
@@ -55,6 +55,7 @@ def base_install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(wheel, target, sys.executable, "--constraint", constraints)
 
 
+@pytest.mark.long
 def test_wheel_ships_the_typed_packages_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"{package}/py.typed" for package in PACKAGES} <= names
@@ -64,6 +65,7 @@ def test_wheel_ships_the_typed_packages_and_nothing_else(wheel: Path) -> None:
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
+@pytest.mark.long
 def test_description_for_package_index_has_no_relative_links(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
@@ -73,6 +75,7 @@ def test_description_for_package_index_has_no_relative_links(wheel: Path) -> Non
     assert not [target for target in targets if "://" not in target and target[0] != "#"]
 
 
+@pytest.mark.long
 def test_base_install_imports_and_shows_help(base_install: Path, tmp_path: Path) -> None:
     python = base_install / "python"
     run(python, "-c", f"import {', '.join(sorted(PACKAGES))}", cwd=tmp_path)
@@ -83,6 +86,7 @@ def test_base_install_imports_and_shows_help(base_install: Path, tmp_path: Path)
     assert "make_batch_reader" in run(python, "-m", "pydoc", "mdstorm", cwd=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", ["3.10", "3.12", "3.13"])
 def test_installed_wheel_imports_and_shows_help_on_each_python_version(
     version: str, wheel: Path, tmp_path: Path
@@ -96,6 +100,7 @@ def test_installed_wheel_imports_and_shows_help_on_each_python_version(
     assert "Examples:" in run(installed / "mdstorm", "convert", "--help", cwd=tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
@@ -113,6 +118,7 @@ def test_importing_module_without_its_extra_raises_error_with_install_command(
     assert f'Install it with: pip install "mdstorm[{extra}]"' in shown
 
 
+@pytest.mark.long
 def test_making_loader_without_its_extra_raises_error_naming_the_extra(
     base_install: Path, tmp_path: Path
 ) -> None:
@@ -170,6 +176,7 @@ def test_every_release_file_has_checksum(script: dict[str, Any], tmp_path: Path)
     assert lines == [f"{digests[0]}  a.json", f"{digests[1]}  b.whl"]
 
 
+@pytest.mark.long
 def test_wheel_runs_in_an_empty_environment_and_has_a_bill_of_materials(
     script: dict[str, Any], tmp_path: Path
 ) -> None:
