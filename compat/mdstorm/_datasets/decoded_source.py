@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -26,7 +26,7 @@ from mdstorm._pickles.stored_pickles import load_unischema
 from mdstorm._schema import NamedSparkType, UnischemaField, spark_type_json
 from mdstorm.errors import CorruptDatasetError, DecodeFieldError, MDStormError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.datasets import Dataset, SampleDataset
+from mdstorm_backend.datasets import Dataset, Filters, Mask, SampleDataset
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow, numpy_dtype, take_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import OpenShards, Rows, Shard, scalars_to_numpy
@@ -195,6 +195,16 @@ class DecodedSource(SampleDataset):
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
         return self.stored.is_mapped and not self.decodes
+
+    def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
+        """Return for each shard whether a row may match; bounds of rounded values are not valid."""
+        stored = self.stored.schema
+        rounded = [
+            name
+            for name, field in self._fields.items()
+            if field.column.is_floating and field.column.arrow_type != stored[name].arrow_type
+        ]
+        return self.stored.may_match(filters, [*unbounded, *rounded])
 
     def over(self, stored: Any) -> DecodedSource:
         """Return a source that decodes `stored`, a part of the samples, in the same way."""

@@ -12,16 +12,15 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from mdstorm._datasets.decoded_source import DecodedSource
 from mdstorm._datasets.sources import typed_columns
 from mdstorm._readers.arguments import ReaderArguments, no_cache_with
 from mdstorm._readers.schema_fields import select_fields
 from mdstorm._selection import shard_views
-from mdstorm._selection.described import described_predicate, name_of
-from mdstorm._selection.filters import Filters, RowFilter
+from mdstorm._selection.described import described_predicate, name_of, shortened
 from mdstorm._selection.predicate_filter import PredicateFilter
+from mdstorm._selection.row_filter import RowFilter
 from mdstorm._transforms.executor import Executor
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm._transforms.row_transform import RowTransform
@@ -36,7 +35,7 @@ from mdstorm.errors import (
 from mdstorm.selectors import select_row_groups
 from mdstorm.transform import TransformSpec
 from mdstorm_backend.base import warn_user
-from mdstorm_backend.datasets import choose_rows
+from mdstorm_backend.datasets import Filters, choose_rows
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare
 from mdstorm_backend.format import Batch, Schema, holds_decimals
 from mdstorm_backend.loaders import (
@@ -105,12 +104,13 @@ def reader_options(
     names = NullPolicy(schema, added["fill_nulls"], masks).columns
     with _naming_columns_left_out(source):
         source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
+    partition_columns = getattr(_stored(source), "partition_columns", ())
     source, order = _cut(arguments, source, order, overlap)
     source = choose_rows(
         source,
         *(added["rows"], added["where"]),
         is_shuffled=order.uses_seed,
-        may_match=_may_match(source, added["where"]),
+        partition_columns=partition_columns,
     )
     conditions = replace(conditions, rows=source.chosen)
     sizes = added["size"], masks, added["max_image_bytes"]
@@ -229,15 +229,17 @@ def _filtered(
     steps: list[Transform] = []
     filter_columns: list[str] = []
     stored = _stored(source)
+    over = source.over if isinstance(source, DecodedSource) else lambda stored: stored
     if arguments.rowgroup_selector is not None:
         stored = select_row_groups(arguments.rowgroup_selector, stored)
     if arguments.filters is not None:
-        filters = Filters.of(
-            arguments.filters, source.schema, getattr(stored, "partition_columns", ())
-        )
-        conditions = replace(conditions, filters=filters.described())
-        rounded = _rounded(source, filters)
-        stored, done = shard_views.prune_by_filters(stored, filters, rounded)
+        partitions = getattr(stored, "partition_columns", ())
+        filters = Filters.of("filters", arguments.filters, source.schema, partitions, source.url)
+        conditions = replace(conditions, filters=shortened(str(filters)))
+        if isinstance(stored, ParquetDataset):
+            left = np.flatnonzero(over(stored).may_match(filters))
+            stored = stored.with_shards(left.tolist())
+        done = filters.fields <= set(partitions)
         if not done:
             filter_columns = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *filter_columns])
@@ -253,40 +255,7 @@ def _filtered(
             stored, done = shard_views.prune_by_predicate(stored, predicate)
         if not done:
             steps.append(predicate)
-    if isinstance(source, DecodedSource):
-        stored = source.over(stored)
-    return stored, steps, filter_columns, conditions
-
-
-def _may_match(source: SampleSource, where: Any) -> npt.NDArray[np.bool_] | None:
-    """Return for each row whether it may match `where`, from the statistics of row groups.
-
-    None if there are no statistics, as for a view of pieces of row groups, or if `where` is an
-    expression.
-    """
-    stored = _stored(source)
-    if not isinstance(stored, ParquetDataset) or not isinstance(where, (list, tuple)):
-        return None
-    try:
-        filters = Filters.of(where, source.schema, stored.partition_columns)
-    except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"where={where}: {error}") from error
-    left, _ = shard_views.prune_by_filters(stored, filters, _rounded(source, filters))
-    assert isinstance(left, ParquetDataset)  # as `stored` is
-    kept = {(group.path, group.ordinal) for group in left.row_groups}
-    is_kept = [(group.path, group.ordinal) in kept for group in stored.row_groups]
-    return np.repeat(np.array(is_kept, np.bool_), stored.shard_sizes)
-
-
-def _rounded(source: SampleSource, filters: Filters) -> list[str]:
-    """Return the filtered columns that are rounded when they are read."""
-    stored = _stored(source)
-    return [
-        name
-        for name in filters.fields
-        if source.schema[name].is_floating
-        and source.schema[name].arrow_type != stored.schema[name].arrow_type
-    ]
+    return over(stored), steps, filter_columns, conditions
 
 
 def _warn_of_whole_passes(_epochs: Epochs) -> None:

@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from mdstorm._selection.filters import Filters, Term
-from mdstorm._selection.predicate_filter import Mask, PredicateFilter
-from mdstorm_backend.datasets import SampleDataset
+from mdstorm._selection.predicate_filter import PredicateFilter
+from mdstorm_backend.datasets import Filters, Mask, SampleDataset
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order import ExactOrder
-from mdstorm_backend.parquet import Bounds, ParquetDataset, value_bounds
+from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import Rows, SampleSource, Shard
 
 
@@ -62,6 +60,10 @@ class ShardView(SampleDataset):
     def is_mapped(self) -> bool:
         """Whether opening a shard only maps a file."""
         return self.source.is_mapped
+
+    def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
+        """Return for each piece whether a row of its shard may match."""
+        return self.source.may_match(filters, unbounded)[self._owners]
 
     def shard(self, number: int) -> Shard:
         """Return a piece, opening its shard if necessary."""
@@ -184,54 +186,6 @@ class _ShardPiece(Shard):
         return self._shard.sample(row + self._start, columns)
 
 
-def prune_by_filters(
-    source: SampleSource, filters: Filters, rounded: Collection[str] = ()
-) -> tuple[SampleSource, bool]:
-    """Drop row groups in which no row can match the filters.
-
-    Parameters
-    ----------
-    source : SampleSource
-        The dataset; returned unchanged if it is not a Parquet dataset.
-    filters : Filters
-        The conditions.
-    rounded : collection of str
-        Columns that are rounded when they are read, so that their stored bounds are not valid.
-
-    Returns
-    -------
-    source : SampleSource
-        The remaining data.
-    done : bool
-        Whether the conditions hold for all remaining rows.
-    """
-    if not isinstance(source, ParquetDataset):
-        return source, False
-    partitions = set(source.partition_columns)
-    left = _matching(source, filters, [])
-    others = sorted(filters.fields - partitions)
-    if not others:
-        return left, True
-    bounded = [name for name in others if name not in rounded]
-    return _matching(left, filters, value_bounds(left, bounded)), False
-
-
-def _matching(source: ParquetDataset, filters: Filters, bounds: list[Bounds]) -> ParquetDataset:
-    """Keep the row groups that can match the filters, judging by partition values and bounds."""
-    partitions = _partitions(source)
-
-    def may_hold(term: Term) -> Mask:
-        if term.column in partitions:
-            return term.holds(partitions[term.column])
-        found = (
-            term.column not in each or term.may_hold(*each[term.column])
-            for each in bounds or [{}] * len(source.row_groups)
-        )
-        return np.fromiter(found, np.bool_, len(source.row_groups))
-
-    return source.with_shards(np.flatnonzero(filters.holds(may_hold)).tolist())
-
-
 def prune_by_predicate(
     source: SampleSource, predicate: PredicateFilter
 ) -> tuple[SampleSource, bool]:
@@ -248,15 +202,5 @@ def prune_by_predicate(
         source.partition_columns
     ):
         return source, False
-    found: Batch = dict(_partitions(source))
-    return source.with_shards(np.flatnonzero(predicate.mask(found)).tolist()), True
-
-
-def _partitions(source: ParquetDataset) -> dict[str, pa.Array]:
-    """Return each row group's values of the partition columns."""
-    return {
-        name: pa.array(
-            [group.partition[name] for group in source.row_groups], source.schema[name].arrow_type
-        )
-        for name in source.partition_columns
-    }
+    mask = predicate.mask(dict(source.partition_values))
+    return source.with_shards(np.flatnonzero(mask).tolist()), True

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_rows, choose_rows
 from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, describe_place, open_dataset
-from mdstorm_backend.datasets.matching_rows import check_where
+from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
 __all__ = [
     "ChosenRows",
     "Dataset",
+    "Filters",
+    "Mask",
     "SampleDataset",
+    "Term",
     "check_rows",
     "check_where",
     "choose_rows",

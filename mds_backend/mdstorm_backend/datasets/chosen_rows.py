@@ -8,12 +8,15 @@ reads few shards at a time. Otherwise the rows are in the order in which they we
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.datasets.dataset import describe_dataset, fingerprint_of
+from mdstorm_backend.datasets.filters import Expression, Filters
 from mdstorm_backend.datasets.matching_rows import matching_rows
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 from mdstorm_backend.display import Description
@@ -31,7 +34,7 @@ def choose_rows(
     where: Any,
     *,
     is_shuffled: bool,
-    may_match: npt.NDArray[np.bool_] | None = None,
+    partition_columns: Collection[str] = (),
 ) -> SampleSource:
     """Return a dataset that consists of some rows of `dataset`; `dataset` itself without a choice.
 
@@ -45,8 +48,8 @@ def choose_rows(
         Conditions, as `check_where` accepts them; of `rows`, only those that match are chosen.
     is_shuffled : bool
         Whether the order of the rows has no meaning, so that they are sorted.
-    may_match : numpy.ndarray, optional
-        For each row, whether it may match `where`, as known from statistics.
+    partition_columns : collection of str
+        Columns of `where` for `Filters.of`.
 
     Raises
     ------
@@ -59,7 +62,7 @@ def choose_rows(
     if rows is not None:
         numbers = _numbers(check_rows("rows", rows), len(dataset), dataset.url)
     if where is not None:
-        numbers = _matching(dataset, numbers, where, may_match)
+        numbers = _matching(dataset, numbers, where, partition_columns)
     chosen = numbers_hash(numbers)
     if is_shuffled and not is_ascending(numbers):
         numbers = as_range(np.sort(_array(numbers)))
@@ -67,22 +70,24 @@ def choose_rows(
 
 
 def _matching(
-    dataset: SampleSource,
-    numbers: Numbers,
-    where: Any,
-    may_match: npt.NDArray[np.bool_] | None,
+    dataset: SampleSource, numbers: Numbers, where: Any, partition_columns: Collection[str]
 ) -> Numbers:
     """Return the rows among `numbers` that match `where`."""
-    count = len(numbers)
-    if may_match is not None:
+    count, schema, url = len(numbers), dataset.schema, dataset.url
+    conditions: Filters | Expression
+    if isinstance(where, pc.Expression):
+        conditions = Expression.of("where", where, schema, url)
+    else:
+        conditions = Filters.of("where", where, schema, partition_columns, url)
         found = _array(numbers)
+        may_match = np.repeat(dataset.may_match(conditions), dataset.shard_sizes)
         numbers = as_range(found[may_match[found]])
     if len(numbers):
         among = ChosenRows(dataset, numbers)
-        numbers = among.stored_numbers(np.flatnonzero(matching_rows(among, where)))
+        numbers = among.stored_numbers(np.flatnonzero(matching_rows(among, conditions)))
     if not len(numbers):
         raise InvalidArgumentError(
-            f"where={where} matches none of the {count} rows of {dataset.url}: choose at least one"
+            f"where={conditions} matches none of the {count} rows of {url}: choose at least one"
         )
     return numbers if isinstance(numbers, range) else as_range(numbers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm_backend.base import cached_property, choose_among, require, warn_user
+from mdstorm_backend.datasets.filters import Filters, Mask
 from mdstorm_backend.datasets.sample_access import pick
 from mdstorm_backend.display import Described
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError
@@ -103,6 +104,18 @@ class SampleDataset(Described, ABC):
     ) -> Located:
         """Find the shards and rows of samples; see `Located` for the arguments."""
         return Located(chunk, self.bounds, kept, is_first=is_first)
+
+    def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
+        """Return for each shard whether a row may match, as known without reading rows.
+
+        Parameters
+        ----------
+        filters : Filters
+            The conditions.
+        unbounded : collection of str
+            Columns whose statistics are not valid.
+        """
+        return np.ones(len(self.shard_sizes), np.bool_)
 
     def stored_numbers(self, numbers: Numbers) -> Numbers:
         """Return the numbers that samples have in `all_rows`."""

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base import cached_property, map_files
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
-from mdstorm_backend.datasets import SampleDataset, describe_dataset
+from mdstorm_backend.datasets import Filters, Mask, SampleDataset, Term, describe_dataset
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, DatasetNotFoundError
 from mdstorm_backend.format import Column, Schema
@@ -211,6 +211,40 @@ class ParquetDataset(SampleDataset):
             row_groups=tuple(self.row_groups[number] for number in chosen),
             fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
         )
+
+    def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
+        """Return for each row group whether a row may match, by its partition and statistics.
+
+        If the conditions use only partition columns, all rows of a row group match, or none.
+        """
+        values = self.partition_values
+        found = self._may_match(filters, [{}] * len(self.row_groups))
+        bounded = sorted(filters.fields.difference(values, unbounded))
+        if bounded:
+            left = self.with_shards(np.flatnonzero(found).tolist())
+            found[found] = left._may_match(filters, value_bounds(left, bounded))
+        return found
+
+    def _may_match(self, filters: Filters, bounds: Sequence[Bounds]) -> Mask:
+        values = self.partition_values
+
+        def may_hold(term: Term) -> Mask:
+            name = term.column
+            if name in values:
+                return term.holds(values[name])
+            return np.array([name not in b or term.may_hold(*b[name]) for b in bounds], np.bool_)
+
+        return filters.holds(may_hold)
+
+    @property
+    def partition_values(self) -> dict[str, pa.Array]:
+        """The values of the partition columns in each row group."""
+        return {
+            name: pa.array(
+                [group.partition[name] for group in self.row_groups], self.schema[name].arrow_type
+            )
+            for name in self.partition_columns
+        }
 
     def shard(self, number: int) -> ParquetShard:
         """Open row group `number`, without reading it yet.

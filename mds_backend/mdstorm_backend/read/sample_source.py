@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,6 +79,9 @@ class SampleSource(Protocol):
     @property
     def chosen(self) -> str | None:
         """Identifies the chosen rows; None if this is the whole dataset."""
+
+    def may_match(self, filters: Any, unbounded: Collection[str] = ()) -> npt.NDArray[np.bool_]:
+        """Return for each shard whether a row may match `Filters`, without reading rows."""
 
     def stored_numbers(self, numbers: Numbers) -> Numbers:
         """Return the numbers that samples have in `all_rows`."""
