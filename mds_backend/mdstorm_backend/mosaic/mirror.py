@@ -26,10 +26,11 @@ SECTIONS = {
     "shared-memory-and-process-groups": (
         "*.BARRIER *.BARRIER_FILELOCK *.CACHE_FILELOCK *.CACHE_USAGE *.EPOCH_DATA *.EPOCH_SHAPE "
         "*.LOCALS *.NEXT_EPOCH *.RESUME *.SHARD_ACCESS_TIMES *.SHARD_STATES *.SHM_TO_CLEAN "
-        "*.maybe_init_dist base.shared"
+        "*.all_gather *.broadcast *.maybe_init_dist base.shared"
     ),
     "readers-of-single-shards": (
-        "base.format.base *.FileInfo *.MDSReader *.Reader *.reader_from_json"
+        "base.format.base *.FileInfo *.MDSReader *.Reader *.TICK *.reader_from_json "
+        "*.wait_for_file_to_exist"
     ),
     "registries-and-batching": "base.batching base.registry_utils",
     "steps-of-an-order": "*.algos *.divide_spans",
@@ -37,7 +38,7 @@ SECTIONS = {
         "*.DOWNLOADER_MAPPINGS *.UPLOADERS *.AlipanDownloader *.AlipanUploader *.HFDownloader "
         "*.HFUploader *.OCIDownloader *.OCIUploader *.SFTPDownloader *.SFTPUploader"
     ),
-    "spark-types": "*.SPARK_TO_MDS",
+    "spark-types": "*.SPARK_TO_MDS *.is_json_compatible",
     "named-datasets": (
         "multimodal *.StreamingInsideWebVid *.StreamingOutsideDTWebVid *.StreamingOutsideGIWebVid"
     ),
@@ -59,7 +60,7 @@ def _of(home: str, names: str) -> dict[str, str]:
 CLASSES = _of("", "LocalDataset MDSWriter Stream StreamingDataLoader StreamingDataset")
 _CONVERTERS = {
     **_of("spark.dataframe_to_mds", "dataframe_to_mds"),
-    **_of("mosaic.util", "infer_dataframe_schema is_json_compatible"),
+    **_of("mosaic.util", "infer_dataframe_schema"),
 }
 _DOWNLOADERS = _of(
     "mosaic.files",
@@ -84,15 +85,14 @@ MODULES: dict[str, dict[str, str]] = {
         "Brotli Bzip2 Compression Gzip Snappy Zstandard compress decompress "
         "get_compression_extension get_compressions is_compression",
     ),
-    "base.constant": _of("mosaic.util", "DEFAULT_TIMEOUT TICK"),
+    "base.constant": _of("mosaic.util", "DEFAULT_TIMEOUT"),
     "base.converters": _CONVERTERS,
     "base.converters.dataframe_to_mds": _CONVERTERS,
     "base.dataloader": _of("", "StreamingDataLoader"),
     "base.dataset": _of("", "StreamingDataset"),
     "base.distributed": _of(
         "mosaic.util",
-        "all_gather all_gather_object barrier broadcast get_local_rank get_local_world_size "
-        "get_rank get_world_size",
+        "all_gather_object barrier get_local_rank get_local_world_size get_rank get_world_size",
     ),
     "base.format": {**_of("", "MDSWriter"), **_of("mosaic.util", "get_index_basename")},
     "base.format.index": _of("mosaic.util", "get_index_basename"),
@@ -139,7 +139,7 @@ MODULES: dict[str, dict[str, str]] = {
         **_of(
             "mosaic.util",
             "bytes_to_int clean_stale_shared_memory get_import_exception_message get_list_arg "
-            "number_abbrev_to_int retry wait_for_file_to_exist",
+            "number_abbrev_to_int retry",
         ),
     },
     "base.world": _of("datasets.stream", "World"),

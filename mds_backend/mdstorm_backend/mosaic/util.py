@@ -24,14 +24,11 @@ from mdstorm_backend.order import find_world
 from mdstorm_backend.spark.dataframe_to_mds import plan_columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, types
+    from pyspark.sql import DataFrame
 
 
 #: MosaicML Streaming's default ``timeout`` of downloads, in seconds; the argument is ignored here.
 DEFAULT_TIMEOUT = 60.0
-
-#: Seconds that MosaicML Streaming waits before it checks again whether a file exists.
-TICK = 0.007
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Errors = type[Exception] | Sequence[type[Exception]]
@@ -87,35 +84,6 @@ def number_abbrev_to_int(abbrev_str: float | str) -> int:
     if not isinstance(abbrev_str, str):
         return int(abbrev_str)
     return count_of("Unsupported value/suffix: abbrev_str", abbrev_str)
-
-
-def wait_for_file_to_exist(
-    filename: str, poll_interval: float, timeout: float, err_msg: str
-) -> None:
-    """Wait for another process to create a file.
-
-    Parameters
-    ----------
-    filename : str
-        Path of the file.
-    poll_interval : float
-        Seconds between two checks.
-    timeout : float
-        Seconds after which to give up.
-    err_msg : str
-        Beginning of the error message.
-
-    Raises
-    ------
-    RuntimeError
-        If the file does not exist after `timeout`.
-    """
-    start = time.monotonic()
-    while not os.path.exists(filename):
-        waited = time.monotonic() - start
-        if waited > timeout:
-            raise RuntimeError(f"{err_msg} {timeout:.3f} < {waited:.3f} secs.")
-        time.sleep(poll_interval)
 
 
 @overload
@@ -235,24 +203,6 @@ def infer_dataframe_schema(
     return {column.name: column.encoding for column in schema}
 
 
-def is_json_compatible(data_type: types.DataType) -> bool:
-    """Whether MosaicML Streaming stores a column of this Spark type as ``json``.
-
-    mdstorm's `dataframe_to_mds` stores more types as ``json``, such as dates, decimals and
-    binaries.
-    """
-    return _is_json(data_type.jsonValue())
-
-
-def _is_json(type_: Any) -> bool:
-    if isinstance(type_, str):
-        return type_ in ("string", "integer", "float", "boolean", "void")
-    if type_["type"] == "struct":
-        return all(_is_json(field["type"]) for field in type_["fields"])
-    parts = [type_[name] for name in ("elementType", "keyType", "valueType") if name in type_]
-    return bool(parts) and all(map(_is_json, parts))
-
-
 _Object = TypeVar("_Object")
 
 
@@ -280,18 +230,6 @@ def barrier() -> None:
     """Wait for all processes in the group; do nothing without a group."""
     if (group := _group()) is not None:
         group.barrier()
-
-
-def broadcast(tensor: Any, src: int) -> None:
-    """Overwrite `tensor` with rank `src`'s tensor; do nothing without a group."""
-    if (group := _group()) is not None:
-        group.broadcast(tensor, src)
-
-
-def all_gather(tensor_list: list[Any], tensor: Any) -> None:
-    """Fill `tensor_list` with the tensors of all ranks; do nothing without a group."""
-    if (group := _group()) is not None:
-        group.all_gather(tensor_list, tensor)
 
 
 def all_gather_object(obj: _Object) -> list[_Object]:

@@ -50,17 +50,16 @@ NAMES = FRONT_NAMES | _words(
     PNGList Pickle S3Downloader S3Uploader Scalar Snappy Spanner StandardTransform Str
     StrDecimal StrEncoding StrFloat StrInt StreamingADE20K StreamingC4 StreamingCIFAR10
     StreamingCOCO StreamingEnWiki StreamingImageNet StreamingPile StreamingVisionDataset
-    TICK UInt16 UInt32 UInt64 UInt8 World Zstandard __version__ _encodings _get_coder
-    all_gather all_gather_object barrier broadcast bytes_to_int clean_stale_shared_memory
-    compress dataframe_to_mds decompress download_file get_compression_extension
-    get_compressions get_hash get_hashes get_import_exception_message get_index_basename
-    get_list_arg get_local_rank get_local_world_size get_mds_encoded_size get_mds_encodings
+    UInt16 UInt32 UInt64 UInt8 World Zstandard __version__ _encodings _get_coder
+    all_gather_object barrier bytes_to_int clean_stale_shared_memory compress
+    dataframe_to_mds decompress download_file get_compression_extension get_compressions
+    get_hash get_hashes get_import_exception_message get_index_basename get_list_arg
+    get_local_rank get_local_world_size get_mds_encoded_size get_mds_encodings
     get_partitions get_partitions_orig get_partitions_relaxed get_rank get_sampling
     get_shuffle get_shuffle_naive get_shuffle_py1br get_shuffle_py1e get_shuffle_py1s
     get_shuffle_py2s get_world_size infer_dataframe_schema is_compression is_hash
-    is_json_compatible is_mds_encoding is_mds_encoding_safe mds_decode mds_encode
-    merge_index number_abbrev_to_int retry streams_registry text vision
-    wait_for_file_to_exist
+    is_mds_encoding is_mds_encoding_safe mds_decode mds_encode merge_index
+    number_abbrev_to_int retry streams_registry text vision
     """
 )
 #: Missing modules, and missing names (with ``*.`` before them), by section of docs/mosaicml.md.
@@ -72,10 +71,11 @@ SECTIONS = {
     "shared-memory-and-process-groups": (
         "*.BARRIER *.BARRIER_FILELOCK *.CACHE_FILELOCK *.CACHE_USAGE *.EPOCH_DATA *.EPOCH_SHAPE "
         "*.LOCALS *.NEXT_EPOCH *.RESUME *.SHARD_ACCESS_TIMES *.SHARD_STATES *.SHM_TO_CLEAN "
-        "*.maybe_init_dist base.shared"
+        "*.all_gather *.broadcast *.maybe_init_dist base.shared"
     ),
     "readers-of-single-shards": (
-        "base.format.base *.FileInfo *.MDSReader *.Reader *.reader_from_json"
+        "base.format.base *.FileInfo *.MDSReader *.Reader *.TICK *.reader_from_json "
+        "*.wait_for_file_to_exist"
     ),
     "registries-and-batching": "base.batching base.registry_utils",
     "steps-of-an-order": "*.algos *.divide_spans",
@@ -83,7 +83,7 @@ SECTIONS = {
         "*.DOWNLOADER_MAPPINGS *.UPLOADERS *.AlipanDownloader *.AlipanUploader *.HFDownloader "
         "*.HFUploader *.OCIDownloader *.OCIUploader *.SFTPDownloader *.SFTPUploader"
     ),
-    "spark-types": "*.SPARK_TO_MDS",
+    "spark-types": "*.SPARK_TO_MDS *.is_json_compatible",
     "named-datasets": (
         "multimodal *.StreamingInsideWebVid *.StreamingOutsideDTWebVid *.StreamingOutsideGIWebVid"
     ),

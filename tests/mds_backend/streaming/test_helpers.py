@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812
 from mdstorm_backend.errors import DatasetExistsError, UnsupportedURLError
 from mdstorm_backend.streaming.base import distributed, util
 from mdstorm_backend.streaming.base.compression import Gzip, Snappy, decompress
-from mdstorm_backend.streaming.base.converters import infer_dataframe_schema, is_json_compatible
+from mdstorm_backend.streaming.base.converters import infer_dataframe_schema
 from mdstorm_backend.streaming.base.storage import (
     CloudDownloader,
     CloudUploader,
@@ -23,7 +23,6 @@ from mdstorm_backend.streaming.base.util import (
     bytes_to_int,
     number_abbrev_to_int,
     retry,
-    wait_for_file_to_exist,
 )
 from mdstorm_backend.streaming.base.world import World
 
@@ -33,15 +32,6 @@ class Frame:
 
     def __init__(self, **types: T.DataType) -> None:
         self.schema = T.StructType([T.StructField(n, t) for n, t in types.items()])
-
-
-def test_json_compatible_types_are_the_same_as_in_mosaicml_streaming() -> None:
-    pairs = T.MapType(T.StringType(), T.IntegerType())
-    for inner in (T.ArrayType(T.StringType()), T.NullType(), pairs):
-        assert is_json_compatible(T.StructType([T.StructField("a", inner)]))
-    assert is_json_compatible(pairs)
-    for other in (T.ArrayType(T.LongType()), T.BinaryType(), T.DecimalType(8, 2)):
-        assert not is_json_compatible(other)
 
 
 def test_method_each_of_a_compression_class_yields_every_level() -> None:
@@ -95,13 +85,6 @@ def test_retry_repeats_calls_that_raise_the_given_errors() -> None:
     assert retry(lambda: 42)() == 42
     with pytest.raises(ValueError, match="num_attempts must be at-least 1"):
         retry(num_attempts=0)
-
-
-def test_wait_for_file_returns_or_times_out(tmp_path: Path) -> None:
-    (tmp_path / "here").touch()
-    wait_for_file_to_exist(str(tmp_path / "here"), 0.001, 1, "absent")
-    with pytest.raises(RuntimeError, match=r"^absent 0\.010 < 0\.0"):
-        wait_for_file_to_exist(str(tmp_path / "gone"), 0.001, 0.01, "absent")
 
 
 def test_clean_stale_shared_memory_logs_once_and_does_nothing(

@@ -104,9 +104,14 @@ SEGMENTS = (
         *(("streaming", "CSVWriter"), ("streaming.base", "JSONWriter")),
         *(
             ("streaming.base.constant", "SHM_TO_CLEAN"),
-            ("streaming.base.converters", "SPARK_TO_MDS"),
+            ("streaming.base.constant", "TICK"),
+            ("streaming.base.util", "wait_for_file_to_exist"),
         ),
-        ("streaming.base.distributed", "maybe_init_dist"),
+        *(("streaming.base.converters", name) for name in ("SPARK_TO_MDS", "is_json_compatible")),
+        *(
+            ("streaming.base.distributed", name)
+            for name in ("all_gather", "broadcast", "maybe_init_dist")
+        ),
         *(("streaming.base.constant", name) for name in SEGMENTS),
         *((f"streaming.base.{module}", "algos") for module in ("shuffle", "partition")),
         ("streaming.base.shuffle.py1s", "divide_spans"),

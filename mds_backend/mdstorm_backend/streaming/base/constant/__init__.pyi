@@ -1,9 +1,7 @@
 """streaming.base.constant: written by scripts/make_streaming_stubs.py."""
 
 from mdstorm_backend.mosaic.util import DEFAULT_TIMEOUT as DEFAULT_TIMEOUT
-from mdstorm_backend.mosaic.util import TICK as TICK
 
 __all__ = [
     "DEFAULT_TIMEOUT",
-    "TICK",
 ]

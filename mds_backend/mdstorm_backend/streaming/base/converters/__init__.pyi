@@ -2,10 +2,8 @@
 
 from mdstorm_backend.spark.dataframe_to_mds import dataframe_to_mds as dataframe_to_mds
 from mdstorm_backend.mosaic.util import infer_dataframe_schema as infer_dataframe_schema
-from mdstorm_backend.mosaic.util import is_json_compatible as is_json_compatible
 
 __all__ = [
     "dataframe_to_mds",
     "infer_dataframe_schema",
-    "is_json_compatible",
 ]

@@ -7,7 +7,6 @@ from mdstorm_backend.mosaic.util import get_import_exception_message as get_impo
 from mdstorm_backend.mosaic.util import get_list_arg as get_list_arg
 from mdstorm_backend.mosaic.util import number_abbrev_to_int as number_abbrev_to_int
 from mdstorm_backend.mosaic.util import retry as retry
-from mdstorm_backend.mosaic.util import wait_for_file_to_exist as wait_for_file_to_exist
 
 __all__ = [
     "merge_index",
@@ -17,5 +16,4 @@ __all__ = [
     "get_list_arg",
     "number_abbrev_to_int",
     "retry",
-    "wait_for_file_to_exist",
 ]
