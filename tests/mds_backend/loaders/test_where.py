@@ -175,7 +175,7 @@ def test_result_is_kept_with_the_cache(
 
 
 def test_values_in_another_order_have_the_same_result(table: str, cache: Path) -> None:
-    for values in ({"a", "c"}, ["c", "a"]):
+    for values in (["a", "c"], ["c", "a"]):
         assert len(chosen(table, where=[("text", "in", values)])) == 10
     assert len([*cache.glob("*/where-*.npy")]) == 1
 
