@@ -25,8 +25,7 @@ _VERSION = (
     rf"(?:(?:===|==|~=|!=|<=|>=){_GAP}{_NUMBER}|[<>]{_GAP}(?=\d){_NUMBER}"
     rf"|(?<!\s)[<>](?={_VARIABLE}){_NUMBER})"
 )
-#: One or more versions, with their comparison signs.
-VERSIONS = rf"{_VERSION}(?:{_GAP},{_GAP}{_VERSION})*"
+_VERSIONS = rf"{_VERSION}(?:{_GAP},{_GAP}{_VERSION})*"
 #: Petastorm's extras, and mdstorm's extras that install the same packages.
 _EXTRAS = {
     "opencv": "images",
@@ -39,15 +38,15 @@ _EXTRAS = {
 
 
 @cache
-def _requirement() -> re.Pattern[str]:
-    """Return the requirement pattern, compiled on first use because compiling takes a while."""
+def _requirement(name: str) -> re.Pattern[str]:
+    """Return the pattern of requirements for a distribution, compiled on first use."""
     return re.compile(
         rf"""
         (?<![\w./@$-]) (?<!egg=) (?<!\{{\{{)(?<!\{{\{{[ ])(?<!\$[{{(])
-        (?P<copy> hops- )? {OLD_ROOT} (?![\w/-]|\.\w)
+        (?P<copy> hops- )? {name} (?![\w/-]|\.\w)
         (?: {_GAP} \[ (?P<extras>[^\]\n]*) \] )?
         (?: (?P<url> {_GAP} @ {_GAP} [\w+.-]+: [^\s"',\])}}]* )
-          | (?P<version> {_GAP} (?: \( {_GAP} {VERSIONS} {_GAP} \) | {VERSIONS} )
+          | (?P<version> {_GAP} (?: \( {_GAP} {_VERSIONS} {_GAP} \) | {_VERSIONS} )
             | @ [~^]? (?=\d) {_NUMBER} ) )?
         """,
         re.IGNORECASE | re.VERBOSE,
@@ -79,6 +78,10 @@ _OLD_PYTHON = re.compile(
 #: A conda channel before a name, and conda's notation for a version after it.
 _CHANNEL = re.compile(r"[\w-]::\Z")
 _CONDA_VERSION = re.compile(r"[ \t]*=(?![=\s])")
+#: The text around the requirement in a string that is one.
+_BEFORE = re.compile(r"""\s*["']?(?:[\w/-]+::)?""")
+_NAME = re.compile(rf"{_BEFORE.pattern}(?P<name>[A-Za-z][\w.-]*)")
+_AFTER = re.compile(r"""["']?\s*(?:[;#]|\Z)""")
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,14 @@ class Requirement:
     is_old: bool = False
 
 
-def find_requirements(text: str, start: int = 0, stop: int | None = None) -> Iterator[Requirement]:
-    """Yield the requirements for Petastorm in a span of a string."""
-    for match in _requirement().finditer(text, start, len(text) if stop is None else stop):
+def find_requirements(
+    text: str, start: int = 0, stop: int | None = None, name: str = OLD_ROOT
+) -> Iterator[Requirement]:
+    """Yield the requirements for a distribution, by default Petastorm, in a span of a string.
+
+    The name is a pattern.
+    """
+    for match in _requirement(name).finditer(text, start, len(text) if stop is None else stop):
         first, last = match.span()
         if _EXTRA_OF.search(text, max(first - 80, 0), first):
             continue
@@ -143,13 +151,28 @@ def is_local_version(version: str) -> bool:
     return _LOCAL_VERSION.search(version) is not None
 
 
-def is_requirement(text: str) -> bool:
-    """Whether a string, such as an item of a list, is a requirement for Petastorm.
+def requirements_at(text: str, start: int, stop: int) -> Iterator[Requirement]:
+    """Yield the requirement for Petastorm in a string that is one, such as an item of a list.
 
-    Only an environment marker or a comment may follow.
+    A channel may precede it; only a marker, a comment, conda's version or unknown text may follow.
     """
-    match = _requirement().match(text.strip())
-    return match is not None and re.match(r"\s*([;#]|$)", text.strip()[match.end() :]) is not None
+    for found in find_requirements(text, start, stop):
+        is_whole = found.is_open or found.is_conda or _AFTER.match(text, found.stop, stop)
+        if is_whole and _BEFORE.fullmatch(text, start, found.start):
+            yield found
+    yield from find_addresses(text, start, stop)
+
+
+def name_at(text: str, start: int, stop: int) -> str | None:
+    """Return the name of the distribution that a string requires, if it is a requirement."""
+    match = _NAME.match(text, start, stop)
+    return None if match is None else match["name"]
+
+
+def is_requirement(text: str) -> bool:
+    """Whether a string is a complete requirement for Petastorm; see `requirements_at`."""
+    found = next(requirements_at(text, 0, len(text)), None)
+    return found is not None and not found.is_open
 
 
 def is_versioned(text: str) -> bool:

@@ -101,7 +101,7 @@ def refusal(document: Document, found: Requirement, rule: str, place: Place) -> 
     if found.is_copy:
         remedy = "require mdstorm, after reviewing any changes made to the copy"
         return manual(found, rule, _COPY, remedy)
-    if found.is_conda and place != "alone":
+    if found.is_conda:
         return manual(found, rule, CONDA, "remove petastorm here, and add `pip install mdstorm`")
     if found.is_open:
         return manual(found, rule, _OPEN, "require mdstorm here, without the version")

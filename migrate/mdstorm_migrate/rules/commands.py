@@ -1,4 +1,4 @@
-"""PM406 and PM407: install commands in Dockerfiles, scripts and makefiles, and in notebooks."""
+"""PM401, 406, 407, 409: requirements files, install commands, and definitions of jobs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from collections.abc import Iterator, Sequence
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging.commands import rewrite_commands
+from mdstorm_migrate.packaging.lists import is_generated, rewrite_listed
 from mdstorm_migrate.rules.rule import rule
 
 _ARGUMENT = re.compile(r"^[ \t]*ARG[ \t]+(?P<name>\w+)(?:=[^\s#]*)?[ \t]*(?:\r?\n|\Z)", re.M | re.I)
+
+
+@rule("PM401", "Requirements files name mdstorm", "exact", "requirements")
+def requirements(document: Document) -> Iterator[Edit | Finding]:
+    """Yield edits to a requirements file, and findings."""
+    if not (is_generated(document.text) or document.needs.is_record):  # PM411 and PM001 report them
+        yield from rewrite_listed(document, "PM401")
 
 
 @rule("PM406", "Commands install mdstorm, and run its modules", "exact", "docker", "shell")
@@ -37,3 +45,10 @@ def _orphaned_arguments(document: Document, edits: Sequence[Edit]) -> Iterator[E
 def magics(document: Document) -> Iterator[Edit | Finding]:
     """Yield edits to one magic."""
     yield from rewrite_commands(document, "PM407")
+
+
+@rule("PM409", "Cluster and job definitions use mdstorm", "exact", "cluster")
+def jobs(document: Document) -> Iterator[Edit | Finding]:
+    """Yield edits to libraries and install commands."""
+    yield from rewrite_listed(document, "PM409")
+    yield from rewrite_commands(document, "PM409")

@@ -10,7 +10,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import toml
 from mdstorm_migrate.packaging.commands import rewrite_commands
-from mdstorm_migrate.packaging.requirement import Requirement, find_requirements, is_requirement
+from mdstorm_migrate.packaging.requirement import Requirement, requirements_at
 from mdstorm_migrate.packaging.rewriting import CONDA, manual, rewrite_requirement
 from mdstorm_migrate.rules.rule import rule
 
@@ -27,11 +27,10 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     has_source = "[tool.uv.sources" in text and _SOURCE.search(text) is not None
     constraining = replace(document, needs=replace(document.needs, is_constraint=True))
     for string in toml.requirement_strings(text):
-        if is_requirement(text[string.start : string.stop]):
-            of = constraining if string.key.startswith(("constraint", "override")) else document
-            for found in find_requirements(text, string.start, string.stop):
-                found = replace(found, is_copy=found.is_copy or has_source)
-                yield from rewrite_requirement(of, found, CODE, "string")
+        of = constraining if string.key.startswith(("constraint", "override")) else document
+        for found in requirements_at(text, string.start, string.stop):
+            found = replace(found, is_copy=found.is_copy or has_source)
+            yield from rewrite_requirement(of, found, CODE, "string")
     keys = [key for key in toml.dependency_keys(text) if key.name.lower() == "petastorm"]
     results = [one for key in keys for one in toml.rewrite_dependency(document, key, CODE)]
     yield from results

@@ -12,7 +12,7 @@ from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import requirement
 from mdstorm_migrate.packaging.commands import installed, rewrite_commands, rewrite_runs
-from mdstorm_migrate.packaging.lists import requirement_lines
+from mdstorm_migrate.packaging.lists import rewrite_listed
 from mdstorm_migrate.packaging.rewriting import CONDA, MESSAGE, Place, manual, rewrite_requirement
 from mdstorm_migrate.petastorm.names import OLD_ROOT
 from mdstorm_migrate.python.module import PythonModule, inner_span, last_name, string_value
@@ -51,10 +51,7 @@ def check(module: PythonModule | Document) -> Iterator[Edit | Finding]:
             if OLD_ROOT in str(string.value).lower():
                 yield from _string_results(module, string, is_setup)
         return
-    for line in requirement_lines(module.text):
-        if requirement.is_requirement(line["requirement"]):
-            for found in requirement.find_requirements(module.text, *line.span("requirement")):
-                yield from rewrite_requirement(module, found, CODE, "ini")
+    yield from rewrite_listed(module, CODE)
     yield from rewrite_commands(module, CODE)
 
 

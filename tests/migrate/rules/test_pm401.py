@@ -65,6 +65,22 @@ def test_requirement_for_old_python_or_fork_needs_manual_review(text: str, fragm
     check_held(text, "PM401", fragment, PATH)
 
 
+@each(
+    ("requirements.txt", "{}\n", "PM401"),
+    ("pyproject.toml", '[project]\ndependencies = ["{}"]\n', "PM402"),
+    ("tox.ini", "[testenv]\ndeps =\n    {}\n", "PM403"),
+    ("environment.yml", "dependencies:\n- pip:\n  - {}\n", "PM404"),
+    ("job.yml", "requirements:\n  - {}\n", "PM409"),
+    ("job.json", '{{"pypi": {{"package": "{}"}}}}\n', "PM409"),
+)
+def test_unusual_requirement_needs_manual_review_in_each_format(
+    path: str, text: str, code: str
+) -> None:
+    for requirement in ("petastorm=0.12", "conda-forge::petastorm", "petastorm==@VERSION@"):
+        check_held(text.format(requirement), code, "petastorm", path)
+    check_held(text.format("git+https://host/petastorm"), code, "git+https://host/petastorm", path)
+
+
 @each("utf-16-le", "utf-16-be")
 def test_utf16_requirements_keep_encoding_and_bom(encoding: str) -> None:
     text = "\ufeffnumpy==1.26.4\r\npetastorm==0.12.1\r\n"

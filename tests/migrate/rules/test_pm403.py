@@ -82,6 +82,7 @@ def test_install_command_in_code_installs_mdstorm(text: str) -> None:
     'session.conda_install("petastorm")\n',
     'CondaDependencies.create(conda_packages=["petastorm==0.11"])\n',
     'log_model(conda_env={"dependencies": ["petastorm", {"pip": ["mlflow"]}]})\n',
+    'install_package("conda-forge::petastorm")\n',
 )
 def test_conda_install_in_code_needs_manual_review(text: str) -> None:
     check_noop(text, "module.py")
