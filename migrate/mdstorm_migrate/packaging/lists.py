@@ -168,19 +168,10 @@ def _of_ini(document: Document) -> Iterator[Listed]:
 
 _ITEM = re.compile(r"""^(?P<indent>[ \t]*)-[ \t]+(?P<value>[^#\r\n]*)""", re.MULTILINE)
 _PIP = re.compile(r"pip[ \t]*:[ \t]*")
-#: Keys that only recipes have.
-_RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
-
-
-def is_recipe(document: Document) -> bool:
-    """Whether a file is a conda recipe, which cannot require packages from pip."""
-    is_meta = document.path is not None and document.path.name.startswith("meta.")
-    return is_meta or all(key.search(document.text) for key in _RECIPE)
 
 
 def _of_conda(document: Document) -> Iterator[Listed]:
     pip_indent: int | None = None
-    has_pip = not is_recipe(document)
     for item in _ITEM.finditer(document.text):
         indent = len(item["indent"].expandtabs())
         if pip_indent is not None and indent <= pip_indent:
@@ -189,8 +180,7 @@ def _of_conda(document: Document) -> Iterator[Listed]:
             pip_indent = indent
         else:
             start, value = item.start("value"), item["value"].rstrip()
-            of_pip = has_pip and pip_indent is not None
-            yield Listed(start, start + len(value), "item" if of_pip else None)
+            yield Listed(start, start + len(value), None if pip_indent is None else "item")
 
 
 #: Maximum number of characters between ``pypi`` and a package that follows it.

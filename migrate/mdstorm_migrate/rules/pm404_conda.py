@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from mdstorm_migrate.base.document import Document
 from mdstorm_migrate.base.edits import Edit, Finding
 from mdstorm_migrate.packaging import rewriting
-from mdstorm_migrate.packaging.lists import Listed, is_recipe, listed, rewrite_listed
+from mdstorm_migrate.packaging.lists import Listed, listed, rewrite_listed
 from mdstorm_migrate.packaging.requirement import Requirement, name_at, requirements_at
 from mdstorm_migrate.rules.rule import rule
 
@@ -20,6 +20,8 @@ _PIP_ENTRY = re.compile(r"""["']?(?:petastorm|mdstorm)\b""", re.IGNORECASE)
 _DEPENDENCIES = re.compile(
     r"^dependencies:[^\n]*\n(?:(?:[ \t\r#-][^\n]*)?(?:\n|\Z))*", re.MULTILINE
 )
+#: Keys that only recipes have.
+_RECIPE = tuple(re.compile(rf"^{key}:", re.MULTILINE) for key in ("package", "requirements"))
 
 
 @rule(CODE, "Conda environments install mdstorm by pip", "exact", "conda")
@@ -30,7 +32,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
     remedy = "list mdstorm below `- pip:`, and remove petastorm here once no code imports it"
     dependencies = _DEPENDENCIES.search(text)
     within = range(*dependencies.span()) if dependencies else range(0)
-    if is_recipe(document):
+    if _is_recipe(document):
         within = range(len(text))
         remedy = "remove petastorm here: a recipe cannot require what only pip has"
     yield from rewrite_listed(document, CODE)
@@ -40,7 +42,7 @@ def check(document: Document) -> Iterator[Edit | Finding]:
                 yield Finding(CODE, "note", item.start, item.stop, needs.why_petastorm_stays)
             elif needs.is_unused or item.start not in within:
                 continue
-            elif needs.importers or found.is_copy or is_recipe(document):
+            elif needs.importers or found.is_copy or _is_recipe(document):
                 yield rewriting.manual(found, CODE, rewriting.CONDA, remedy)
             else:
                 yield from _move_to_pip(document, item, found.extras, items)
@@ -70,3 +72,8 @@ def _move_to_pip(
         yield from [edit] if edit else []
     at, end = rewriting.removal(document, Requirement(item.start, item.stop))
     yield Edit(CODE, "exact", at, end, "", "pip installs mdstorm instead", topic="install")
+
+
+def _is_recipe(document: Document) -> bool:
+    is_meta = document.path is not None and document.path.name.startswith("meta.")
+    return is_meta or all(key.search(document.text) for key in _RECIPE)

@@ -47,8 +47,6 @@ class CodeUse:
         Extras of mdstorm that the code needs.
     keeps : tuple of str
         Files that import Petastorm, directly or through another library.
-    moved : bool
-        Whether the code imports mdstorm.
     on_databricks : bool
         Whether the code is made for Databricks, which provides Spark.
     builds_session : bool
@@ -60,10 +58,14 @@ class CodeUse:
     imports: frozenset[str] = frozenset()
     extras: frozenset[str] = frozenset()
     keeps: tuple[str, ...] = ()
-    moved: bool = False
     on_databricks: bool = False
     builds_session: bool = False
     is_given_session: bool = False
+
+    @property
+    def moved(self) -> bool:
+        """Whether the code imports mdstorm."""
+        return NEW_ROOT in self.imports
 
     @property
     def uses_either(self) -> bool:
@@ -76,7 +78,6 @@ class CodeUse:
             self.imports | other.imports,
             self.extras | other.extras,
             tuple(dict.fromkeys([*self.keeps, *other.keeps])),
-            self.moved or other.moved,
             self.on_databricks or other.on_databricks,
             self.builds_session or other.builds_session,
             self.is_given_session or other.is_given_session,
@@ -99,7 +100,6 @@ def use_of(path: Path, data: bytes) -> CodeUse:
         imports,
         extras=frozenset(extras_used(data)) if is_used else frozenset(),
         keeps=(str(path),) if is_kept else (),
-        moved=moved,
         on_databricks=is_marked or data.startswith(DATABRICKS_HEADER),
         builds_session=b"SparkSession.builder" in data,
         is_given_session=any(map(_is_given_session, scopes or ())),

@@ -103,8 +103,13 @@ def test_streaming_requirements_are_replaced_by_mdstorm(path: str, before: str, 
     ("pyproject.toml", '[tool.poetry.dependencies]\nmosaicml-streaming = "^0.8"\n'),
     ("environment.yml", "dependencies:\n  - mosaicml-streaming=0.8\n"),
     ("requirements.txt", "mdstorm\nmosaicml-streaming\n"),
+    ("requirements.txt", "mosaicml-streaming @ git+https://host/x\n"),
+    ("requirements.txt", "conda-forge::mosaicml-streaming\n"),
+    ("setup.py", "REQUIRES = ['mosaicml-streaming==' + VERSION]\n"),
 )
-def test_poetry_conda_and_duplicate_requirements_need_manual_review(path: str, text: str) -> None:
+def test_streaming_requirement_that_cannot_be_edited_needs_manual_review(
+    path: str, text: str
+) -> None:
     assert [one.cls for one in noop(text, path).findings] == ["manual"]
 
 

@@ -18,6 +18,7 @@ PATH = "requirements.txt"
         'mdstorm[torch] ; python_version >= "3.7"   # petastorm\n',
     ),
     ("petastorm[tf_gpu, opencv]\n", "mdstorm[tf,images]\n"),
+    ("petastorm==0.9 --config-settings=x=y\n", "mdstorm --config-settings=x=y\n"),
     ("petastorm[docs,test]\n", "mdstorm\n"),
     ("petastorm==0.11.4  # pinned: 0.12.0 broke the cache\n", "mdstorm\n"),
     ("petastorm==0.11.4  # reads the lake\n", "mdstorm  # reads the lake\n"),

@@ -261,6 +261,21 @@ def test_requirements_get_extras_and_packages_that_code_uses(
     assert after(tmp_path) == required
 
 
+@each(
+    ("requirements.txt", "{}\ntorch==2.2  # x\nconda-forge::pandas\n"),
+    ("pyproject.toml", '[tool.poetry.dependencies]\n{} = "*"\ntorch = "^2"\npandas = "*"\n'),
+    ("setup.cfg", "[options]\ninstall_requires =\n    {}\n    torch>=2\n    pandas\n"),
+    ("environment.yml", "dependencies:\n- pytorch\n- pandas=2\n- pip:\n  - {}\n"),
+    ("job.json", '{{"pip": ["{}", "torch", "pandas"]}}\n'),
+)
+def test_package_that_list_names_is_not_required_again(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    write(tmp_path, a_py=f"import pandas\n{CODE}")
+    write_files(tmp_path, {name: text.format("petastorm")})
+    assert after(tmp_path, name) == text.format("mdstorm")
+
+
 def test_spark_extra_is_added_unless_session_is_provided(tmp_path: Path) -> None:
     code = "import pandas\nfrom petastorm.spark import make_spark_converter\n"
     write(tmp_path, src__a_py=code, requirements_txt="petastorm\n")
