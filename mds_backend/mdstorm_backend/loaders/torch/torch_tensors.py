@@ -91,7 +91,7 @@ def to_torch(
     if isinstance(values, np.ndarray):
         found = _array_to_torch(values, name, promotes)
         if isinstance(found, list) and column and column.is_array and not column.spark_type:
-            return _Alike(found)
+            return _JoinedLater(found, _stacked)
         return found
     if column is not None and column.is_late:
         decoded = _array_to_torch(LateDecoder(column)(values), name, promotes)
@@ -99,7 +99,9 @@ def to_torch(
             column.parsed_encoding.joins_arrays
             and all(isinstance(value, torch.Tensor) for value in decoded)
         )
-        return _Alike(decoded) if is_alike and isinstance(decoded, list) else decoded
+        if is_alike and isinstance(decoded, list):
+            return _JoinedLater(decoded, _stacked)
+        return decoded
     type_ = values.type
     is_array = column is None or column.is_array or depth_of(type_) == 1
     if is_array and pa.types.is_list(type_) and _has_tensor(nested_lists.element_type(type_)):
@@ -128,7 +130,7 @@ def to_collated(values: Values, column: Column | None, name: str) -> TorchValues
     found = to_torch(values, column, name, promotes=not HAS_UNSIGNED)
     if type(found) is not list:
         return found
-    return _Objects(found) if column.parsed_encoding.is_collated else found
+    return _JoinedLater(found, collate_objects) if column.parsed_encoding.is_collated else found
 
 
 def tensor_batches(
@@ -172,21 +174,20 @@ def split_values(values: TorchValues, sizes: list[int]) -> list[Collated]:
         # count as modifying another batch.
         return list(torch.unsafe_split_with_sizes(values, sizes))
     ends = np.cumsum(sizes)
-    cut: Callable[[list[Any]], Collated] = list
-    if isinstance(values, (_Alike, _Objects)):
-        cut = _stacked if isinstance(values, _Alike) else collate_objects
-    return [cut(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
+    join = values.join if isinstance(values, _JoinedLater) else list
+    return [join(values[end - size : end]) for end, size in zip(ends, sizes, strict=True)]
 
 
-class _Alike(list[Any]):
-    """Tensors, or None for null, to be stacked if all tensors in a batch have the same shape."""
+class _JoinedLater(list[Any]):
+    """A column's values, which `join` turns into the column of each batch."""
 
-
-class _Objects(list[Any]):
-    """Python objects, to be collated separately for each batch."""
+    def __init__(self, values: list[Any], join: Callable[[list[Any]], Collated]) -> None:
+        super().__init__(values)
+        self.join = join
 
 
 def _stacked(tensors: list[Any]) -> TorchValues:
+    """Stack tensors if all of them have the same shape; None stands for null."""
     first = tensors[0] if tensors else None
     if isinstance(first, torch.Tensor) and all(
         isinstance(each, torch.Tensor) and (each.shape, each.dtype) == (first.shape, first.dtype)
@@ -263,4 +264,4 @@ def _lists_to_torch(
         return []
     uneven = True if column is not None and column.uneven else None
     rows = nested_lists.rows_of(lists, flat, torch.split, uneven=uneven)
-    return rows if are_lists else _Alike(rows)
+    return rows if are_lists else _JoinedLater(rows, _stacked)
