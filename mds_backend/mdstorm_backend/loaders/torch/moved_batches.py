@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, MutableMapping
+from collections.abc import Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -270,16 +270,6 @@ def _pinned_memory(nbytes: int) -> torch.Tensor:
     return torch.empty(nbytes, dtype=torch.uint8, pin_memory=True)
 
 
-class PackedBatches(NamedTuple):
-    """Batches for another process, with slots in place of the tensors that are packed.
-
-    PyTorch would send each tensor as a separate file that two processes open and map.
-    """
-
-    tensors: PackedTensors
-    batches: list[Any]
-
-
 class _Slot(NamedTuple):
     """A placeholder for a packed tensor."""
 
@@ -292,17 +282,22 @@ class _Tuple(NamedTuple):
     parts: dict[int, Any]
 
 
-def packed(batches: list[Any]) -> PackedBatches:
-    """Return batches in a form that is cheaper to send; the receiver calls `unpacked`."""
+def packed(batches: list[Any]) -> tuple[PackedTensors, list[Any]]:
+    """Return batches in a form that is cheaper to send; the receiver calls `unpacked`.
+
+    It consists of the small tensors, and of the batches with slots in place of these tensors.
+    PyTorch would send each tensor as a separate file that two processes open and map.
+    """
     small: list[torch.Tensor] = []
     rest = [_without_small(batch, small) for batch in batches]
-    return PackedBatches(pack(small, partial(torch.empty, dtype=torch.uint8)), rest)
+    return pack(small, partial(torch.empty, dtype=torch.uint8)), rest
 
 
-def unpacked(sent: PackedBatches) -> list[Any]:
+def unpacked(sent: Sequence[Any]) -> list[Any]:
     """Return the batches passed to `packed`, whose small tensors now share one buffer."""
-    tensors = unpack(sent.tensors)
-    return [_with_small(batch, tensors) for batch in sent.batches]
+    small, rest = sent
+    tensors = unpack(small)
+    return [_with_small(batch, tensors) for batch in rest]
 
 
 # These functions are not nested in their callers: a nested function that calls itself is a

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -16,36 +17,23 @@ import torch
 _ALIGNMENT = 16
 
 
-class DtypeGroup(NamedTuple):
-    """Tensors with the same dtype, in the order in which they are packed.
-
-    Attributes
-    ----------
-    nbytes : int
-        Number of bytes in memory, including the gaps after tensors.
-    numbers : list of int
-        Which of the packed tensors these are.
-    """
-
-    dtype: torch.dtype
-    nbytes: int
-    numbers: list[int]
-    shapes: list[Sequence[int]]
-
-
 class PackedTensors(NamedTuple):
     """The bytes of tensors, with their dtypes and shapes.
 
     Attributes
     ----------
     memory : torch.Tensor or None
-        The bytes, as a uint8 tensor; None if there are no tensors.
-    groups : list of DtypeGroup
-        The groups, in the order in which they are packed.
+        The bytes, as a uint8 tensor; None if there are no tensors. Tensors of the same dtype are
+        packed one after another.
+    dtypes : list of torch.dtype
+        The dtype of each tensor.
+    shapes : list of sequence of int
+        The shape of each tensor.
     """
 
     memory: torch.Tensor | None
-    groups: list[DtypeGroup]
+    dtypes: list[torch.dtype]
+    shapes: list[Sequence[int]]
 
 
 def pack(tensors: Sequence[torch.Tensor], allocate: Callable[[int], torch.Tensor]) -> PackedTensors:
@@ -58,56 +46,61 @@ def pack(tensors: Sequence[torch.Tensor], allocate: Callable[[int], torch.Tensor
     allocate : callable
         Returns a new uint8 tensor with a given number of bytes.
     """
-    alike: dict[torch.dtype, list[int]] = {}
-    for number, tensor in enumerate(tensors):
-        alike.setdefault(tensor.dtype, []).append(number)
-    groups, pieces = [], []
-    for dtype, numbers in alike.items():
-        size = tensors[numbers[0]].element_size()
+    packed = PackedTensors(None, [one.dtype for one in tensors], [one.shape for one in tensors])
+    if not tensors:
+        return packed
+    layout = _layout(packed)
+    memory = allocate(sum(_sizes(layout)))
+    for values, (dtype, lengths) in zip(_values(memory, layout), layout.items(), strict=True):
         parts = []
-        length = 0
-        for number in numbers:
+        for number, length in lengths.items():
             tensor = tensors[number]
             parts.append(tensor if tensor.ndim == 1 else tensor.reshape(-1))
-            if gap := _gap(tensor.numel(), size):
+            if gap := length - tensor.numel():
                 parts.append(torch.zeros(gap, dtype=dtype))
-            length += tensor.numel() + gap
-        pieces.append(parts)
-        shapes: list[Sequence[int]] = [tensors[number].shape for number in numbers]
-        groups.append(DtypeGroup(dtype, length * size, numbers, shapes))
-    if not groups:
-        return PackedTensors(None, groups)
-    packed = PackedTensors(allocate(sum(group.nbytes for group in groups)), groups)
-    for values, parts in zip(_values(packed), pieces, strict=True):
         torch.cat(parts, out=values)
-    return packed
+    return packed._replace(memory=memory)
 
 
 def unpack(packed: PackedTensors) -> list[torch.Tensor]:
     """Return the tensors passed to `pack`, as views of the buffer."""
+    if packed.memory is None:
+        return []
     found: dict[int, torch.Tensor] = {}
-    for values, group in zip(_values(packed), packed.groups, strict=True):
-        lengths = list(map(math.prod, group.shapes))
-        size = values.element_size()
-        aligned = [length + _gap(length, size) for length in lengths]
+    layout = _layout(packed)
+    for values, lengths in zip(_values(packed.memory, layout), layout.values(), strict=True):
         # Autograd treats these views as independent tensors: see `split_values`.
-        parts = torch.unsafe_split_with_sizes(values, aligned)
-        for number, part, length, shape in zip(
-            group.numbers, parts, lengths, group.shapes, strict=True
-        ):
+        parts = torch.unsafe_split_with_sizes(values, list(lengths.values()))
+        for number, part in zip(lengths, parts, strict=True):
+            shape = packed.shapes[number]
+            length = math.prod(shape)
             part = part if part.numel() == length else part[:length]
             found[number] = part if len(shape) == 1 else part.view(shape)
     return [found[number] for number in range(len(found))]
 
 
-def _values(packed: PackedTensors) -> list[torch.Tensor]:
-    """Return each group's part of the buffer, as a one-dimensional tensor of its dtype."""
-    if packed.memory is None:
-        return []
-    pieces = torch.split_with_sizes(packed.memory, [group.nbytes for group in packed.groups])
-    return [piece.view(group.dtype) for piece, group in zip(pieces, packed.groups, strict=True)]
+def _layout(packed: PackedTensors) -> dict[torch.dtype, dict[int, int]]:
+    """Return, for each dtype, which tensors have it, and their lengths with the gaps after them."""
+    found: dict[torch.dtype, dict[int, int]] = {}
+    for number, (dtype, shape) in enumerate(zip(packed.dtypes, packed.shapes, strict=True)):
+        length = math.prod(shape)
+        gap = -length % (_ALIGNMENT // _item_size(dtype))
+        found.setdefault(dtype, {})[number] = length + gap
+    return found
 
 
-def _gap(length: int, size: int) -> int:
-    """Return how many values of padding, of `size` bytes each, must follow `length` values."""
-    return -length % (_ALIGNMENT // size)
+def _sizes(layout: dict[torch.dtype, dict[int, int]]) -> list[int]:
+    """Return how many bytes the tensors of each dtype take."""
+    return [sum(lengths.values()) * _item_size(dtype) for dtype, lengths in layout.items()]
+
+
+@cache
+def _item_size(dtype: torch.dtype) -> int:
+    """Return a dtype's bytes per value, as its ``itemsize`` in PyTorch 2.1 and later."""
+    return torch.empty(0, dtype=dtype).element_size()
+
+
+def _values(memory: torch.Tensor, layout: dict[torch.dtype, dict[int, int]]) -> list[torch.Tensor]:
+    """Return each dtype's part of the buffer, as a one-dimensional tensor of that dtype."""
+    pieces = torch.split_with_sizes(memory, _sizes(layout))
+    return [piece.view(dtype) for piece, dtype in zip(pieces, layout, strict=True)]

@@ -79,11 +79,11 @@ def test_small_tensors_in_a_batch_are_sent_together() -> None:
     }
     large = torch.zeros(1 << 20, dtype=torch.uint8)
     batch = ({**tensors, "texts": ["a", "b"]}, large, (tensors["ids"], None))
-    sent = packed([batch])
-    assert sent.tensors.memory is not None
+    small, rest = packed([batch])
+    assert small.memory is not None
     sizes = [tensor.nbytes for tensor in (*tensors.values(), tensors["ids"])]
-    assert sent.tensors.memory.nbytes == sum(-(-size // 16) * 16 for size in sizes)
-    [(named, found, (ids, none))] = unpacked(sent)
+    assert small.memory.nbytes == sum(-(-size // 16) * 16 for size in sizes)
+    [(named, found, (ids, none))] = unpacked((small, rest))
     assert list(named) == [*tensors, "texts"]
     assert named["texts"] == ["a", "b"]
     assert found is large
@@ -155,11 +155,10 @@ def test_batches_of_any_type_are_received_unchanged(batch: Any) -> None:
 
 def test_large_tensor_slice_is_sent_without_the_rest_of_the_tensor() -> None:
     whole = torch.arange(1 << 18)
-    sent = packed([{"part": whole[: 1 << 17], "whole": whole}])
-    (found,) = sent.batches
+    small, [found] = packed([{"part": whole[: 1 << 17], "whole": whole}])
     assert found["part"].untyped_storage().nbytes() == 1 << 20
     assert found["whole"] is whole
-    assert unpacked(sent)[0]["part"].equal(whole[: 1 << 17])
+    assert unpacked((small, [found]))[0]["part"].equal(whole[: 1 << 17])
 
 
 def test_pinned_batches_are_received_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
