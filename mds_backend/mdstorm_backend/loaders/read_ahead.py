@@ -1,8 +1,7 @@
 """`ReadAhead`: the positions in blocks whose items are used later than they are read.
 
-TensorFlow reads blocks in its own threads before their batches or rows are used, and an iteration
-over samples yields the samples of a block one by one. The queue keeps the offsets of their
-batches, and computes a position from the number of used items only on request.
+TensorFlow reads blocks in its own threads before their batches or rows are used. The queue keeps
+the offsets of their batches, and computes a position from the number of used items only on request.
 """
 
 from __future__ import annotations
@@ -64,12 +63,6 @@ class ReadAhead:
         self.num_read = first
         self.is_over = False
         self._blocks: deque[_Read] = deque(maxlen=_BLOCKS_KEPT)
-
-    def __copy__(self) -> ReadAhead:
-        """Return a copy that does not change with this object."""
-        other = object.__new__(ReadAhead)
-        other.__dict__.update(self.__dict__, _blocks=self._blocks.copy())
-        return other
 
     def __bool__(self) -> bool:
         return bool(self._blocks)

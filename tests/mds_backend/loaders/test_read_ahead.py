@@ -1,6 +1,5 @@
 """`ReadAhead` finds the offset of the latest batch whose items have all been used."""
 
-from copy import copy
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ BLOCKS = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), min_size=
 
 def recorded(blocks: list[list[int]], segments: list[Any]) -> tuple[ReadAhead, list[Any]]:
     """Return a queue with these blocks, and the segment, offset and end of each batch."""
-    queue, ends, total, offset = ReadAhead(noun="samples"), [(segments[0], 0, 0)], 0, 0
+    queue, ends, total, offset = ReadAhead(noun="items"), [(segments[0], 0, 0)], 0, 0
     for number, (sizes, segment) in enumerate(zip(blocks, segments, strict=True)):
         if number and segment is not segments[number - 1]:
             offset = 0
@@ -42,16 +41,5 @@ def test_reached_returns_the_end_of_the_latest_used_batch_and_the_items_used_aft
         assert queue.reached(used) == (segment, offset, used - end)
         queue.drop_used(used)
         assert queue.reached(used) == (segment, offset, used - end)
-    with pytest.raises(StateMismatchError, match="samples"):
+    with pytest.raises(StateMismatchError, match="items"):
         queue.reached(queue.num_read + 1)
-
-
-def test_copy_does_not_change_with_the_queue() -> None:
-    segment: Any = object()
-    queue = ReadAhead()
-    queue.record(segment, [1, 2])
-    other = copy(queue)
-    queue.record(segment, [3])
-    queue.drop_used(3)
-    assert other.num_read == 2
-    assert other.reached(1) == (segment, 1, 0)

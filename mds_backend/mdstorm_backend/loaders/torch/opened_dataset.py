@@ -397,16 +397,14 @@ class OpenedDataset:
         self.epochs.load_state_dict(obj, self.options, Batching(self.settings.batch_size or 1))
         self.latest = self.samples = None
 
-    def begin_samples(self) -> SampleIteration:
-        """Begin an iteration over samples in this process alone."""
-        return self._begin_samples(Worker())
-
-    def _begin_samples(
-        self, worker: Worker, state: Mapping[str, Any] | None = None
+    def begin_samples(
+        self, worker: Worker | None = None, state: Mapping[str, Any] | None = None
     ) -> SampleIteration:
+        """Begin an iteration over samples, in this process alone if `worker` is None."""
         self.latest = self.samples = None
-        batch_size = self.settings.batch_size
-        self.samples = SampleIteration(self.options, self.epochs, batch_size, worker, state)
+        self.samples = SampleIteration(
+            self.options, self.epochs, self.settings.batch_size, worker or Worker(), state
+        )
         return self.samples
 
     def begin_part(self, info: Any) -> SampleIteration:
@@ -424,7 +422,7 @@ class OpenedDataset:
         group = info.seed - info.id
         worker = Worker(info.id, info.num_workers, group=group, world=world)
         state, self._worker_state = self._worker_state, None
-        return self._begin_samples(worker, state)
+        return self.begin_samples(worker, state)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle, which includes the world if a process is being spawned."""

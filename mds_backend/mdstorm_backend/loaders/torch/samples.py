@@ -13,9 +13,9 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from multiprocessing import connection, parent_process
 from typing import Any
 
@@ -31,7 +31,6 @@ from mdstorm_backend.loaders.agreement import compare_pass, is_compared
 from mdstorm_backend.loaders.consumer import Consumer
 from mdstorm_backend.loaders.epochs import Epochs, Usage, Worker
 from mdstorm_backend.loaders.nulls import check_exact
-from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.reader_options import ReaderOptions
 from mdstorm_backend.loaders.segment import Batching, Segment, plan_of
 from mdstorm_backend.loaders.state import check_equal, damaged, number, read_state, write_state
@@ -309,9 +308,9 @@ class SampleIteration:
     def __post_init__(self) -> None:
         state, of_all = self.state, (self.options, self.epochs, self.batch_size, self.worker)
         self._part, self.yielded = self.worker.number, 0
-        #: How many samples had been yielded before the latest block: none of it has been used yet
-        #: if there are no more.
-        self._before_block = 0
+        #: The offset before the latest block and those of its batches, each with the number of
+        #: samples in the segment up to it.
+        self._offsets = [(0, 0)]
         #: None if a worker process has resumed from a state of its own.
         self._usage: Usage | None = None
         if state is None:
@@ -324,21 +323,21 @@ class SampleIteration:
             check_equal(there, here, self.options.dataset.url)
             self._part, self.yielded = number(there, "part"), number(there, "rows")
             self._segments = _resumed_segments(state, *of_all)
-        self._read = ReadAhead(noun="samples")
         self.noted, self._segment = self.yielded, next(self._segments, None)
 
     def _begin(self) -> Usage:
         worker, here = self.worker, self.options.in_world(self.worker.world)
         if self.batch_size is None:
             here.order.check_batches_unknown(worker.count)
-        consumer = Consumer(lambda: self.yielded == self._before_block, peek=0)
+        # None of the latest block has been used yet if only the samples before it were yielded.
+        consumer = Consumer(lambda: self.yielded == self._offsets[0][1], peek=0)
         usage = self.epochs.begin(consumer, None if worker.group is None else worker)
         here.record_pass(self.epochs)
         return usage
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a copy that has the same position but yields no samples."""
-        return {**self.__dict__, "_segments": iter(()), "_read": copy(self._read)}
+        return {**self.__dict__, "_segments": iter(())}
 
     def segments(self) -> Iterator[tuple[Segment, int]]:
         """Yield each `Segment` to read, with the number of this process's part of it."""
@@ -349,31 +348,29 @@ class SampleIteration:
                 break
             self._segment, self._part = following, self.worker.number
             self.noted -= self.yielded
-            self.yielded, self._read = 0, ReadAhead(noun="samples")
+            self.yielded, self._offsets = 0, [(0, 0)]
         if self._usage is not None:
             self._usage.is_over = True
 
     def enter(self, block: Block) -> int:
         """Begin a block, and return how many of its samples to skip because of a loaded state."""
-        assert self._segment is not None
-        self._before_block = self.yielded
+        offset, before = self._offsets[-1]
+        ends = accumulate(block.sizes, initial=before)
+        self._offsets = list(zip([offset, *block.offsets], ends, strict=True))
         if self._usage is not None:
             self._usage.batches += 1
-        first = self._read.num_read
-        self._read.record(self._segment, block.offsets, block.sizes)
-        self._read.drop_used(self.yielded)
-        return self.yielded - first
+        return self.yielded - before
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker."""
         if (segment := self._segment) is None:  # there was nothing to read
             return self._empty_state() if self.state is None else {**self.state}
-        _, offset, rows = self._read.reached(self.yielded) if self._read else (0, 0, self.yielded)
+        offset, end = [one for one in self._offsets if one[1] <= self.yielded][-1]
         position, part = segment.position, self._part
         if offset:
             position, part = segment.plan.position_of_part(part, offset)
         state = write_state(segment.options, segment.batching, position)
-        worker = {**self._here(), "part": part, "rows": rows}
+        worker = {**self._here(), "part": part, "rows": self.yielded - end}
         return {**state, "mdstorm": {**state["mdstorm"], _WORKER: worker}}
 
     def _empty_state(self) -> dict[str, Any]:
