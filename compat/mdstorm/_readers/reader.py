@@ -24,7 +24,6 @@ from mdstorm_backend import loaders
 from mdstorm_backend.base import OwnContext, PassThreads, warn_user
 from mdstorm_backend.display import Described, Description
 from mdstorm_backend.format import Batch, Column
-from mdstorm_backend.order import Position
 from mdstorm_backend.read import Block
 
 #: The counts for a reader that has no function to run in a process pool.
@@ -143,7 +142,7 @@ class Reader(Described, OwnContext):
         )
 
     def _mdstorm_description(self, *, full: bool) -> Description:
-        options = self._mdstorm_cursor.options
+        options = self._mdstorm_cursor.loader.options
         found = loaders.in_order(
             loaders.describe_data(self.dataset, full=False),
             options.order,
@@ -221,7 +220,7 @@ class Reader(Described, OwnContext):
             If `epoch` is not an integer, or is negative.
         """
         with self._mdstorm_lock:
-            self._mdstorm_cursor.set_epoch(epoch)
+            self._mdstorm_cursor.loader.set_epoch(epoch)
             self._mdstorm_succession.set_next(epoch)
             for loader in list(self._mdstorm_loaders):
                 loader.set_epoch(epoch)
@@ -255,7 +254,7 @@ class Reader(Described, OwnContext):
 
     @property
     def _mdstorm_workers(self) -> WorkerPool | None:
-        transform = self._mdstorm_cursor.options.transform
+        transform = self._mdstorm_cursor.loader.options.transform
         return transform.workers if isinstance(transform, Executor) else None
 
     @property
@@ -350,20 +349,20 @@ class Reader(Described, OwnContext):
                 "NGram(…)"
             )
         with self._mdstorm_lock:
-            return self._mdstorm_cursor.trace(state)
+            return self._mdstorm_cursor.loader.trace(state)
 
     def _mdstorm_options(self, window: int = 0) -> loaders.ReaderOptions:
         """Return the options for a loader over this reader.
 
         `window` is the capacity of the loader's shuffling queue.
         """
-        options = self._mdstorm_cursor.options
+        options = self._mdstorm_cursor.loader.options
         return replace(options, order=options.order.with_window(window)) if window > 0 else options
 
     def _mdstorm_warn_of_decimals(self, framework: reading.Framework) -> None:
         """Warn if a framework gets decimals and the user did not choose a type for them."""
         reading.warn_of_decimals(
-            self._mdstorm_cursor.options.dataset.url, self._mdstorm_undecided, framework
+            self._mdstorm_cursor.loader.options.dataset.url, self._mdstorm_undecided, framework
         )
 
     @property
@@ -523,15 +522,6 @@ class ReaderPasses:
         with reader._mdstorm_lock:
             reader._mdstorm_loaders.add(self.loader)
 
-    @property
-    def begins(self) -> Position:
-        """The position at which the next pass begins."""
-        return self.loader.epochs.next_position
-
-    def count(self) -> None:
-        """Count another item of a block that was read, as used by Python code."""
-        self.loader.use_latest()
-
     def __call__(self, convert: loaders.Convert) -> Iterator[Any]:
         """Iterate over a new pass, or over the rest of a pass whose state was loaded.
 
@@ -549,11 +539,3 @@ class ReaderPasses:
         reader._mdstorm_owner = self._owner
         yield from self.loader.run(make_batches)
         reader._mdstorm_untouched, reader.last_row_consumed = False, True
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the position of the pass that advanced last; see `loaders.Loader`."""
-        return self.loader.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any], skip_batches: int = 0) -> None:
-        """Resume the next pass `skip_batches` batches after a state."""
-        self.loader.load_state_dict(state, skip_batches)

@@ -79,7 +79,7 @@ class Elements:
 
     def _of_passes(self, passes: ReaderPasses) -> Iterator[Any]:
         """Yield the blocks of a pass, and record their offsets."""
-        skipped = passes.begins.skip
+        skipped = passes.loader.epochs.next_position.skip
         queue = self._queue = ReadAhead(-skipped, "items")
 
         def make_batches(segment: Segment) -> Sequence[Any]:
@@ -111,13 +111,13 @@ class Elements:
         taken = self.taken = self.taken or 0
         item = following()
         if taken == 1 and self._passes is not None:
-            self._passes.count()
+            self._passes.loader.use_latest()
         self.taken = taken + 1  # count last, because an interrupted caller does not get the item
         return item
 
     def state_dict(self, items: int | None) -> dict[str, Any]:
         """Return the state that the latest iteration had after `items` items; None: those taken."""
-        passes, queue = self._resumable(), self._queue
+        loader, queue = self._resumable(), self._queue
         if items is None:
             items = self.taken or 0
             if queue and self.taken is None:
@@ -126,7 +126,7 @@ class Elements:
                     "itself, as with batch() or in Keras. Pass the number of items used since the "
                     "iteration began, state_dict(items=…)"
                 )
-        return queue.state_dict(items) if queue else passes.state_dict()
+        return queue.state_dict(items) if queue else loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any], skip_batches: int) -> Loader:
         """Resume the next iteration from a state; return the loader that will read it."""
@@ -135,12 +135,12 @@ class Elements:
                 f"skip_batches={skip_batches} needs a batch reader, and this is a dataset of rows: "
                 "leave rows out with dataset.skip(n)"
             )
-        passes = self._resumable()
-        passes.load_state_dict(state, skip_batches)
+        loader = self._resumable()
+        loader.load_state_dict(state, skip_batches)
         self.taken, self._queue = None, ReadAhead()
-        return passes.loader
+        return loader
 
-    def _resumable(self) -> ReaderPasses:
+    def _resumable(self) -> Loader:
         passes = self._own_passes()
         if passes is None:
             raise StateMismatchError(
@@ -148,7 +148,7 @@ class Elements:
                 "used or is not an mdstorm reader: call the reader's own state_dict() or "
                 "load_state_dict(), or create the dataset from an unused reader"
             )
-        return passes
+        return passes.loader
 
     def _parts(self, batch: Batch) -> Iterator[Any]:
         """Yield a batch's rows together, or one by one if their arrays have different shapes."""

@@ -200,22 +200,22 @@ class ReaderLoader(Described, OwnContext, LoaderBase):
             If `state` is not a state, or is from a different dataset or different arguments. Also
             raised in the same cases as for `state_dict`.
         """
-        return self._mdstorm_resumable().loader.trace(state)
+        return self._mdstorm_resumable().trace(state)
 
     def _mdstorm_loop(self) -> loaders.Loader | None:
         """Return the engine's loader, which has the position; None if items are read one by one."""
         passes = self._mdstorm_own_passes()
         return None if passes is None else passes.loader
 
-    def _mdstorm_resumable(self) -> ReaderPasses:
-        passes = self._mdstorm_own_passes()
-        if passes is None:
+    def _mdstorm_resumable(self) -> loaders.Loader:
+        loader = self._mdstorm_loop()
+        if loader is None:
             raise StateMismatchError(
                 "this loader has no state, because it gets items one by one from its reader. "
                 "Create it over an unused reader from make_reader or make_batch_reader, without "
                 "n-grams"
             )
-        return passes
+        return loader
 
     def _mdstorm_batches(self) -> Generator[Any, None, None]:
         passes = self._mdstorm_own_passes()

@@ -398,7 +398,7 @@ class ItemCursor(Iterator[Any]):
     """
 
     def __init__(self, loader: Loader, make_batches: MakeBatches) -> None:
-        self._loader = loader
+        self.loader = loader
         self._make_batches = make_batches
         #: The batches of the current pass, and their items; between passes, the batches are None.
         self._batches: Generator[Any, None, None] | None = None
@@ -407,11 +407,6 @@ class ItemCursor(Iterator[Any]):
         self._process = 0
         self._is_over = False
         self._failure: Exception | None = None
-
-    @property
-    def options(self) -> ReaderOptions:
-        """The reader options, with the seed of a loaded state."""
-        return self._loader.options
 
     def __next__(self) -> Any:
         """Return the next item.
@@ -429,8 +424,8 @@ class ItemCursor(Iterator[Any]):
         if self._is_over:
             raise StopIteration
         if self._batches is None:
-            splits, process = self._loader.splits, os.getpid()
-            batches = self._loader.run(
+            splits, process = self.loader.splits, os.getpid()
+            batches = self.loader.run(
                 self._make_batches, by_item=splits, consumer=replace(CONSUMER.get(), peek=0)
             )
             items = chain.from_iterable(batches) if splits else batches
@@ -458,7 +453,7 @@ class ItemCursor(Iterator[Any]):
 
     def restart(self) -> None:
         """Begin the next pass with the next item."""
-        self._loader.restart()
+        self.loader.restart()
         self._begin_again()
 
     def _begin_again(self) -> None:
@@ -470,17 +465,7 @@ class ItemCursor(Iterator[Any]):
         batches, self._batches, self._items = self._batches, None, iter(())
         if batches is not None:
             batches.close()
-        self._loader.threads.wait()
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next pass.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If the epoch is not an integer of at least 0.
-        """
-        self._loader.set_epoch(epoch)
+        self.loader.threads.wait()
 
     def state_dict(self) -> dict[str, Any]:
         """Return a state with which `load_state_dict` continues at the next item.
@@ -488,7 +473,7 @@ class ItemCursor(Iterator[Any]):
         Items that a framework has taken but not used yet are returned again.
         """
         # Within a pass, the next item is that pass's, even if an epoch was set.
-        return self._loader.state_dict(is_within=self._batches is not None)
+        return self.loader.state_dict(is_within=self._batches is not None)
 
     def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
         """Resume `skip_batches` batches after a state.
@@ -500,17 +485,13 @@ class ItemCursor(Iterator[Any]):
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
-        self._loader.load_state_dict(state, skip_batches)
+        self.loader.load_state_dict(state, skip_batches)
         self._begin_again()
-
-    def trace(self, state: object = None) -> Trace:
-        """Return which rows the batches of a pass have: see `Loader.trace`."""
-        return self._loader.trace(state)
 
     def _resume(self, unused: int = 0) -> None:
         """Continue after an interruption, and return the latest `unused` items again."""
-        state = self._loader.state_dict(unused=unused, is_within=True)
+        state = self.loader.state_dict(unused=unused, is_within=True)
         self.load_state_dict(state)
-        self._loader.epochs.is_loaded = False  # not by the user
+        self.loader.epochs.is_loaded = False  # not by the user
         # A finished pass still has to end here, even though its state resumes with the next pass.
         self._is_over = state["mdstorm"].get("finished", False)

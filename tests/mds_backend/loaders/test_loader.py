@@ -390,7 +390,7 @@ def test_set_epoch_to_an_epoch_in_the_resumed_pass_keeps_a_state_within_the_firs
     items, other = (cursor_over(loader_of(numbers, order, num_epochs=2)) for _ in range(2))
     list(islice(items, 2))
     other.load_state_dict(items.state_dict())
-    other.set_epoch(1)
+    other.loader.set_epoch(1)
     assert list(other) == list(items)
 
 
