@@ -47,8 +47,6 @@ class Pass:
         Number of items of the batch after the latest position that have been taken.
     border : int
         The offset at which batches begin to hold samples of a later epoch: see `cross_border`.
-    is_over : bool
-        Whether the end of the pass was requested, and the pass is not endless.
     is_left : bool
         Whether the iteration has ended.
     to_compare : Segment or None
@@ -71,10 +69,15 @@ class Pass:
         self.recent: tuple[_Recent, ...] = ()
         self.taken = usage.start.skip
         self.border = 0
-        self.is_over = self.is_left = False
+        self.is_left = False
         self.to_compare: Segment | None = None
         #: Rows yielded so far in the segment.
         self.yielded = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the end of the pass was requested, and the pass is not endless."""
+        return self.usage.is_over and self.here.num_epochs is not None
 
     @property
     def num_unused(self) -> int:
@@ -222,7 +225,6 @@ class Pass:
     def finish(self) -> None:
         """Record that the end of the pass was requested, possibly ahead of use."""
         self.usage.is_over = True
-        self.is_over = self.here.num_epochs is not None
         self._epochs.reach(self.usage, self.position.epoch)
         if self.usage.consumer.has_used_end:
             self.compare()
