@@ -49,6 +49,8 @@ class Pass:
         The offset at which batches begin to hold samples of a later epoch: see `cross_border`.
     is_left : bool
         Whether the iteration has ended.
+    logs_endless : bool
+        Whether to log that the pass is endless when its second epoch begins.
     to_compare : Segment or None
         The segment to `compare` with other ranks; None once that is done, or if it is not needed.
     """
@@ -70,6 +72,7 @@ class Pass:
         self.taken = usage.start.skip
         self.border = 0
         self.is_left = False
+        self.logs_endless = True
         self.to_compare: Segment | None = None
         #: Rows yielded so far in the segment.
         self.yielded = 0
@@ -212,7 +215,7 @@ class Pass:
             compare_pass(segment, self._epochs, self.usage)
 
     def _log_endless(self) -> None:
-        if self.here.num_epochs is None and self.here.logs_endless:
+        if self.here.num_epochs is None and self.logs_endless:
             log_endless(self.here.dataset.url)
 
     def skip_to_next(self) -> None:

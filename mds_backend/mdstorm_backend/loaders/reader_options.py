@@ -123,8 +123,6 @@ class ReaderOptions:
         Whether to compare passes with the other ranks of a process group.
     splits : tuple of str
         The ``split`` of each stream; ranks compare passes over the same splits.
-    logs_endless : bool
-        Whether to log that a pass is endless when its second epoch begins.
     """
 
     dataset: SampleSource
@@ -147,7 +145,6 @@ class ReaderOptions:
     conditions: Conditions = Conditions()
     check_ranks: bool = True
     splits: tuple[str, ...] = ()
-    logs_endless: bool = True
 
     @property
     def drops_rows(self) -> bool:

@@ -67,13 +67,9 @@ def make_tf_dataset(
 
     @lru_cache(maxsize=1)
     def opened() -> TFRuns:
-        options = make_options()
-        # The pass does not log that it is endless: that would be too early, since TensorFlow reads
-        # ahead, and needless if Keras counts steps.
-        quiet = replace(options, logs_endless=False)
         # Graph mode has no strategies, and no iterators in Python.
         peek = most_peeked if tf.executing_eagerly() else lambda by_python: 1
-        return TFRuns(quiet, loaders.Batching(batch_size), peek)
+        return TFRuns(make_options(), loaders.Batching(batch_size), peek)
 
     def build() -> Any:
         runs = opened()
@@ -129,7 +125,7 @@ class ContextDataset(Described, OwnContext):
 
     def __iter__(self) -> Any:
         runs = self._runs()
-        run = runs.new_run()
+        run = TFRun(runs.loader.recorder, by_python=True)
         iterator: Any = tf.data.Dataset.__iter__(self)
         iterator._mdstorm_run, iterator._mdstorm_runs = run, runs
         iterator_class: Any = type(iterator)

@@ -12,7 +12,6 @@ after a number of batches. The dataset's Python iterator, if there is one, count
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 import threading
@@ -27,7 +26,6 @@ from mdstorm_backend.errors import StateMismatchError
 from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment, Trace
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.read_ahead import ReadAhead
-from mdstorm_backend.loaders.reader_options import log_endless
 from mdstorm_backend.loaders.segment import plan_of
 from mdstorm_backend.read import Block
 
@@ -45,10 +43,6 @@ class TFRun:
     ----------
     recorder : Recorder
         Records the dataset's iterations.
-    url : str
-        URL of the dataset, for messages.
-    batches_per_epoch : float
-        Number of batches after which to log that the iteration never ends; infinite if it ends.
     by_python : bool
         Whether Python code, rather than TensorFlow itself, takes the batches.
 
@@ -70,20 +64,12 @@ class TFRun:
         Set unless the iteration is reading.
     """
 
-    def __init__(
-        self,
-        recorder: Recorder,
-        url: str = "",
-        batches_per_epoch: float = math.inf,
-        *,
-        by_python: bool = False,
-    ) -> None:
+    def __init__(self, recorder: Recorder, *, by_python: bool = False) -> None:
         self.recorder, self.by_python = recorder, by_python
         self.current: Pass | None = None
         self.taken = 0
         self.is_idle = threading.Event()
         self.is_idle.set()
-        self._url, self._batches_per_epoch = url, batches_per_epoch
         self._process = os.getpid()
         self.queue = ReadAhead()
         self.requested, self._following = 0, 1
@@ -136,6 +122,7 @@ class TFRun:
             return
         self.by_python = False
         if self.current is not None:
+            self.current.logs_endless = False
             self.current.usage.batches = self.requested
         if self.queue.is_over:
             self.end()
@@ -154,8 +141,6 @@ class TFRun:
     def take(self) -> None:
         """Record that Python code has taken a batch."""
         self.recorder.record_received()
-        if self.taken >= self._batches_per_epoch:
-            log_endless(self._url)
         taken, current = self.taken + 1, self.current
         # No call follows, so that Ctrl-C in one does not leave a batch counted.
         if self.by_python and current is not None:
@@ -266,15 +251,6 @@ class TFRuns:
                 "dataset after the processes that read it have started"
             )
 
-    def new_run(self) -> TFRun:
-        """Return the run for an iterator that Python code has created: see `TFRun`."""
-        options, batching, batches_per_epoch = self.loader.options, self.loader.batching, math.inf
-        if options.num_epochs is None:
-            rows = plan_of(options.in_world(), Batching(1)).rows_per_epoch
-            batches_per_epoch = rows / batching.batch_size
-        url = options.dataset.url
-        return TFRun(self.loader.recorder, url, batches_per_epoch, by_python=True)
-
     def expect(self, run: TFRun) -> None:
         """Use `run` for the next iteration, whose first batch is about to be requested."""
         self._expected = weakref.ref(run)
@@ -316,6 +292,8 @@ class TFRuns:
             under_way.reach()
         self._run = run
         run.current = self.loader.begin(Consumer(peek=self._peek(expected is not None)))
+        # Keras and others may count steps, and TensorFlow requests batches ahead of their use.
+        run.current.logs_endless = run.by_python
         self._check_claim()
         return run
 
