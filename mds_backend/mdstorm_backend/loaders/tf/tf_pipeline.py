@@ -52,36 +52,14 @@ def batches_of(
         spec.ragged or None in spec.shape for spec in specs
     )
     signature = element({spec.name: spec.signature for spec in specs})
-    kind = _Kind(
-        cut_here,
-        tf.data.AUTOTUNE if prefetch is None else prefetch,
-        claim if claim in (None, 1, INFINITE) else _MANY,
-    )
+    ahead = tf.data.AUTOTUNE if prefetch is None else prefetch
+    kind = cut_here, ahead, claim if claim in (None, 1, INFINITE) else _MANY
     source = _Source(runs, specs, element, cut_here)
     return traced_dataset(source, _built, signature, kind, [claim or 0])
 
 
-#: Value of `_Kind.claim` for any declared number of batches above 1.
+#: Stands for any declared number of batches above 1, which all have the same traced functions.
 _MANY = 2
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """What the traced functions of a dataset depend on, besides its columns.
-
-    Attributes
-    ----------
-    cut_here : bool
-        Whether Python cuts blocks into batches.
-    prefetch : int
-        Batches that TensorFlow keeps ready, or `tf.data.AUTOTUNE`.
-    claim : int or None
-        None, 1, `INFINITE` or `_MANY`: the declared number of batches.
-    """
-
-    cut_here: bool
-    prefetch: int
-    claim: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,17 +94,20 @@ class _Source:
                     run.record_request()
 
 
-def _built(find: Find, specs: tuple[Any, ...], kind: _Kind, source: Any, claim: Any) -> Any:
+def _built(
+    find: Find, specs: tuple[Any, ...], kind: tuple[bool, int, int | None], source: Any, claim: Any
+) -> Any:
     """Return the dataset for a source: see `traced_dataset`."""
+    cut_here, ahead, cardinality = kind
 
     def iteration(number: Any) -> Any:
-        read = _read(find, specs, kind.cut_here, source, number).prefetch(kind.prefetch)
+        read = _read(find, specs, cut_here, source, number).prefetch(ahead)
         return _observed(find, read, source, number)
 
     numbers = tf.data.Dataset.from_generator(
         lambda source: find(source).runs.iterations(), args=(source,), output_signature=NUMBER
     )
-    return with_cardinality(numbers.flat_map(iteration), kind.claim, claim)
+    return with_cardinality(numbers.flat_map(iteration), cardinality, claim)
 
 
 def _read(find: Find, specs: tuple[Any, ...], cut_here: bool, source: Any, number: Any) -> Any:
