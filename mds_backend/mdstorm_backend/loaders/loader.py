@@ -161,7 +161,8 @@ class Loader:
         epochs, here = self.epochs, self.options.in_world()
         usage = epochs.begin(consumer)
         here.record_pass(epochs)
-        return Pass(epochs, here, self.batching, usage)
+        self._latest = Pass(epochs, here, self.batching, usage)
+        return self._latest
 
     def use_latest(self) -> None:
         """Count another used batch of the latest pass, of which the user takes the parts."""
@@ -192,7 +193,7 @@ class Loader:
         consumer : Consumer, optional
             The code that takes the batches; by default, the one that requests the first batch.
         """
-        current = self._latest = self.begin(consumer or CONSUMER.get())
+        current = self.begin(consumer or CONSUMER.get())
         try:
             for segment in current.segments(self.recorder):
                 with ExitStack() as stack:
@@ -310,7 +311,7 @@ class Loader:
             state, self.options, self.batching, splits=self.splits, skip_batches=skip_batches
         )
 
-    def trace(self, state: object = None, current: Pass | None = None) -> Trace:
+    def trace(self, state: object = None) -> Trace:
         """Return which rows the batches of a pass have.
 
         Parameters
@@ -318,8 +319,6 @@ class Loader:
         state : object
             The state at which the pass resumes. By default, the pass is the running one, or else
             the next one.
-        current : Pass, optional
-            The latest pass; by default the one that `run` began last.
 
         Raises
         ------
@@ -328,7 +327,7 @@ class Loader:
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
-        current = current or self._current
+        current = self._current
         if state is None and current is not None and not current.is_left:
             return Trace(current.here, self.batching, current.usage.start)
         here = self.options.in_world()

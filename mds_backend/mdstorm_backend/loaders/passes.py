@@ -166,10 +166,6 @@ class Pass:
         """Record the latest batch, entering its segment first if it is a new one: see `planned`."""
         if segment is not self._segment:
             self.enter(segment)
-        self.advance(offset)
-
-    def advance(self, offset: int) -> None:
-        """Record the offset of the latest batch."""
         if offset >= self.border:
             self.cross_border(offset)
         self.recent = (*self.recent[-MOST_UNUSED:], (self.segment.plan, offset, 1, None))

@@ -198,7 +198,7 @@ class ContextDataset(Described, OwnContext):
         StateMismatchError
             If the state was taken from a different dataset or way of reading, or is not a state.
         """
-        return self._runs().trace(state)
+        return self._runs().loader.trace(state)
 
     def _mdstorm_leave(self, kind: type[BaseException] | None) -> None:
         """Release open shards, since TensorFlow keeps datasets until the process ends.

@@ -23,7 +23,7 @@ from typing import Any
 
 from mdstorm_backend.base.recorder import Recorder
 from mdstorm_backend.errors import StateMismatchError
-from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment, Trace
+from mdstorm_backend.loaders import Batching, Consumer, Loader, ReaderOptions, Segment
 from mdstorm_backend.loaders.passes import Pass
 from mdstorm_backend.loaders.read_ahead import ReadAhead
 from mdstorm_backend.loaders.segment import plan_of
@@ -342,14 +342,10 @@ class TFRuns:
     def state_dict(self, batches: int | None = None) -> dict[str, Any]:
         """Return the state of the latest iteration."""
         state = None if self._run is None else self._run.state_dict(batches)
-        return self.loader.state_dict() if state is None else state
+        return self.loader.next_state() if state is None else state
 
     def load_state_dict(self, state: object, skip_batches: int = 0) -> None:
         """Resume the next iteration `skip_batches` batches after a state."""
         with self._lock:
             self.loader.load_state_dict(state, skip_batches)
             self._run = None
-
-    def trace(self, state: object = None) -> Trace:
-        """Return which rows the batches of an iteration have: see `Loader.trace`."""
-        return self.loader.trace(state, None if self._run is None else self._run.current)
