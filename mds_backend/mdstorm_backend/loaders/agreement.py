@@ -97,25 +97,6 @@ def _default_group() -> Any:
     return distributed.group.WORLD
 
 
-class _Compared(NamedTuple):
-    """The latest compared pass over an `Epochs`, and the numbers by which ranks find it.
-
-    Attributes
-    ----------
-    kind : str
-        The process group and the kind of the loader.
-    loader, number : int
-        The numbers of the loader and of the pass, from 1.
-    usage : Usage or None
-        Counts the pass's batches; None if ranks may have different numbers of them.
-    """
-
-    kind: str = ""
-    loader: int = 0
-    number: int = 0
-    usage: Usage | None = None
-
-
 class Ranks:
     """Numbers this process's passes, and compares them with other ranks' passes.
 
@@ -134,7 +115,10 @@ class Ranks:
         #: By kind of loader: the number of loaders and of passes that were compared.
         self._loaders: Counter[str] = Counter()
         self._passes: Counter[str] = Counter()
-        self._latest: weakref.WeakKeyDictionary[Epochs, _Compared] = weakref.WeakKeyDictionary()
+        #: The latest compared pass over an `Epochs`: its kind of loader, the numbers of the loader
+        #: and of the pass, from 1, and the `Usage` that counts its batches.
+        self._latest: weakref.WeakKeyDictionary[Epochs, tuple[str, int, int, Usage | None]]
+        self._latest = weakref.WeakKeyDictionary()
         #: Values in the store from before this time were written before the ranks were restarted,
         #: since a group exists only once all of its processes have started.
         self._since = time.time()
@@ -217,16 +201,16 @@ class Ranks:
             self._number += 1
             self._has_failed = False
         kind = f"mdstorm/{self._number}/{_kind(segment)}"
-        before = self._latest.get(epochs, _Compared())
-        if before.kind != kind:
+        kind_before, loader, number, before = self._latest.get(epochs, ("", 0, 0, None))
+        if kind_before != kind:
             self._loaders[kind] += 1
-            before = _Compared(kind, self._loaders[kind])
-        now = self._latest[epochs] = before._replace(number=before.number + 1, usage=usage)
+            loader, number, before = self._loaders[kind], 0, None
+        self._latest[epochs] = kind, loader, number + 1, usage
         self._passes[kind] += 1
         if self._has_failed or self._passes[kind] > MOST_PASSES:
             return None
-        key = f"{kind}/{now.loader}/{now.number}"
-        offered = _offered(segment, before.usage)
+        key = f"{kind}/{loader}/{number + 1}"
+        offered = _offered(segment, before)
         return lambda: list(_differences(group, segment, key, offered, self._since))
 
     def _fail(self, error: Exception) -> None:
