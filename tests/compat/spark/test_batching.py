@@ -259,3 +259,11 @@ def test_infinite_pass_is_logged_once_when_second_epoch_begins(
         list(islice(loader, 12))
     (record,) = (r for r in caplog.records if r.name.startswith("mdstorm"))
     assert "pass num_epochs=1 for one epoch" in record.getMessage()
+
+
+def test_infinite_pass_whose_batches_tensorflow_takes_is_not_logged(
+    four_hundred: SparkDatasetConverter, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = four_hundred.make_tf_dataset(batch_size=100)
+    assert len(list(dataset.take(9))) == 9
+    assert not [r for r in caplog.records if r.name.startswith("mdstorm")]
