@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
+from inspect import signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,7 +110,7 @@ def make_reader(
     UnsafePickleError
         If the dataset's pickled metadata is not a schema.
     """
-    return _open_reader("dataset_url", locals(), batched=False)
+    return _open_reader(make_reader, locals(), batched=False)
 
 
 @accepts(AddedReaderKeywords)
@@ -247,7 +248,7 @@ def make_batch_reader(
     ...     print([batch.id.tolist() for batch in reader])
     [[2, 3]]
     """
-    return _open_reader("dataset_url_or_urls", locals(), batched=True)
+    return _open_reader(make_batch_reader, locals(), batched=True)
 
 
 def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
@@ -267,21 +268,24 @@ def normalize_dataset_url_or_urls(dataset_url_or_urls: Any) -> str | list[str]:
     return checked_url(dataset_url_or_urls).removesuffix("/")
 
 
-def _open_reader(source: str, passed: dict[str, Any], *, batched: bool) -> Reader:
+def _open_reader(
+    function: Callable[..., Reader], passed: dict[str, Any], *, batched: bool
+) -> Reader:
     """Open the dataset of a reader, determine the fields to read, and return the reader.
 
     Parameters
     ----------
-    source : str
-        The name of the argument with the URLs.
+    function : callable
+        `make_reader` or `make_batch_reader`, which states the names of its arguments.
     passed : dict
-        The function's arguments by name.
+        The function's arguments by name. In a ``tf.function``, AutoGraph adds names of its own.
     batched : bool
         Whether the reader yields batches.
     """
-    given = {**passed, **passed["added"]}
-    del given["added"]
-    urls, schema_fields = given.pop(source), given.pop("schema_fields")
+    source, *names = signature(function).parameters
+    passed = {**passed, **passed["added"]}
+    given = {name: passed[name] for name in names if name in passed}
+    urls, schema_fields = passed[source], given.pop("schema_fields")
     if given.pop("pyarrow_serialize", False):
         warn_user("pyarrow_serialize has no effect: batches are sent to processes as they are")
     ngram = schema_fields if isinstance(schema_fields, NGram) else None

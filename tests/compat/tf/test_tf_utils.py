@@ -50,7 +50,6 @@ def other_reader(values: list[Any], *, batched: bool) -> ItemReader:
 
 
 class TestElements:
-    @pytest.mark.long
     @with_either
     def test_reader_can_be_opened_in_tf_function(self, ten: str, reader: Any) -> None:
         def numbers(_: Any) -> Any:
