@@ -384,8 +384,8 @@ def _term(name: str, item: Any, schema: Schema, partitions: set[str], url: str) 
         )
     if not (_is_comparable(column) or (value is None and operator in ("=", "==", "!="))):
         raise InvalidArgumentError(
-            f"{name}= has the condition {item!r}, but values of type {column.arrow_type} can be "
-            "compared only with None, by = or !=: use a predicate"
+            f"{name}= has the condition {item!r}, but column {column.name!r} of type "
+            f"{column.arrow_type} can be compared only with None, by = or !=: use a predicate"
         )
     # A set of strings has another order in each process.
     value = sorted(map(_plain, value), key=repr) if operator in _MEMBERSHIPS else _plain(value)
