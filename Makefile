@@ -60,9 +60,9 @@ PARTS := lint test-compat test-peers test-loaders test-engine test-converter tes
 	test-connect
 GATE := not long and not cluster
 LOWEST_GATE := $(GATE) and not newest
-LOWEST_TESTS := $(addprefix tests/compat/,pytorch reader tf spark/test_types.py) \
-	$(addprefix tests/mds_backend/loaders/tf/test_tf_,columns.py statistics.py traced.py) \
-	$(addprefix tests/mds_backend/,parquet spark/test_round_trip.py) \
+LOWEST_TESTS := $(addprefix tests/unit/compat/,pytorch reader tf spark/test_types.py) \
+	$(addprefix tests/unit/mds_backend/loaders/tf/test_tf_,columns.py statistics.py traced.py) \
+	$(addprefix tests/unit/mds_backend/,parquet spark/test_round_trip.py) \
 	tests/packaging/test_imports.py
 
 # Threads of NumPy and PyTorch that wait for each other take the cores from other processes.
@@ -79,9 +79,9 @@ test-all:
 	+@status=0; \
 	$(MAKE) --keep-going test PARTS="$(PARTS) test-trainers test-interop test-refusing" \
 		GATE="not cluster" LOWEST_GATE="not long and not newest" \
-		LOWEST_TESTS="tests --ignore=tests/trainers --ignore=tests/cluster" \
+		LOWEST_TESTS="tests --ignore=tests/slow/trainers --ignore=tests/slow/cluster" \
 		PYTEST_ARGS="--hypothesis-profile=random $(PYTEST_ARGS)" || status=1; \
-	$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/compat/spark \
+	$(MAKE) test-refusing GATE= REFUSING_KINDS=refusing-python REFUSING_TESTS=tests/unit/compat/spark \
 		|| status=1; \
 	for part in test-runtime test-cluster test-databricks docs; do \
 		$(MAKE) $$part || status=1; \
@@ -151,9 +151,9 @@ mutants: java $(DEV)/.complete $(TRAINERS)/.complete
 notebooks: java $(DEV)/.complete $(TRAINERS)/.complete
 	$(DEV)/bin/python scripts/make_notebooks.py
 	$(call with_spark,$(DEV)) MDSTORM_RECORD_NOTEBOOKS=1 $(DEV)/bin/python -m pytest \
-		tests/end_to_end/test_notebooks.py
+		tests/edge/end_to_end/test_notebooks.py
 	$(call with_spark,$(TRAINERS)) MDSTORM_RECORD_NOTEBOOKS=1 $(TRAINERS)/bin/python -m pytest \
-		tests/trainers/test_notebooks.py
+		tests/slow/trainers/test_notebooks.py
 	$(DEV)/bin/python scripts/make_notebooks.py
 
 lint: $(DEV)/.complete
@@ -170,14 +170,15 @@ format: $(DEV)/.complete
 # converter; the tests that use a Spark session; the migration, recorded programs, the packages, two
 # hosts.
 test-dev: test-engine test-loaders test-compat test-converter test-spark test-peers
-test-engine: TESTS := mds_backend
-test-engine: LEFT_OUT := --ignore=tests/mds_backend/loaders
-test-loaders: TESTS := mds_backend/loaders
-test-compat: TESTS := compat conformance end_to_end
-test-compat: LEFT_OUT := --ignore=tests/compat/spark
-test-converter: TESTS := compat/spark
-test-spark: TESTS := compat conformance end_to_end interop mds_backend migrate
-test-peers: TESTS := cluster compare contract interop law migrate packaging
+test-engine: TESTS := slow/fuzz slow/kills unit/mds_backend
+test-engine: LEFT_OUT := --ignore=tests/unit/mds_backend/loaders
+test-loaders: TESTS := unit/mds_backend/loaders
+test-compat: TESTS := contract/conformance edge unit/compat
+test-compat: LEFT_OUT := --ignore=tests/unit/compat/spark
+test-converter: TESTS := unit/compat/spark
+test-spark: TESTS := contract edge unit
+test-peers: TESTS := contract law packaging slow/cluster unit/migrate
+test-peers: LEFT_OUT := --ignore=tests/contract/conformance
 test-spark: KIND := spark_session
 test-engine test-loaders test-compat test-converter test-peers: KIND := not spark_session
 test-engine test-loaders test-compat test-converter test-spark test-peers: java $(DEV)/.complete \
@@ -192,7 +193,7 @@ test-connect: java $(DEV)/.complete
 		-m "spark_session$(if $(GATE), and $(GATE))" $(PYTEST_ARGS)
 
 # The converter's tests again, on sessions that refuse what serverless compute refuses.
-REFUSING_TESTS := tests/compat/etl tests/compat/spark tests/mds_backend/spark
+REFUSING_TESTS := tests/edge/test_mistakes_with_spark.py tests/unit/compat/etl tests/unit/compat/spark tests/unit/mds_backend/spark
 REFUSING_KINDS := refusing-connect refusing
 test-refusing: java $(DEV)/.complete
 	for kind in $(REFUSING_KINDS); do \
@@ -208,28 +209,28 @@ test-lowest: java $(LOWEST)/.complete $(AZURITE)/.complete $(GCS)/.complete
 
 # The tests in the frameworks that people train with, which count rows.
 test-trainers: java $(TRAINERS)/.complete
-	$(call with_spark,$(TRAINERS)) $(TRAINERS)/bin/python -m pytest -m "$(GATE)" tests/trainers \
+	$(call with_spark,$(TRAINERS)) $(TRAINERS)/bin/python -m pytest -m "$(GATE)" tests/slow/trainers \
 		$(PYTEST_ARGS)
 
 # Spark and training jobs on several hosts, made of namespaces. Each test is many processes: one at a
 # time, and each with more time.
 test-cluster: java $(TRAINERS)/.complete
-	MDSTORM_TEST_SECONDS=900 $(TRAINERS)/bin/python -m pytest tests/cluster $(PYTEST_ARGS)
+	MDSTORM_TEST_SECONDS=900 $(TRAINERS)/bin/python -m pytest tests/slow/cluster $(PYTEST_ARGS)
 
 # What depends most on other libraries, with the versions of the Databricks runtime for this Python.
 test-runtime: java $(RUNTIME)/.complete
 	$(call with_spark,$(RUNTIME)) $(RUNTIME)/bin/python -m pytest -n 2 -m "not long" \
-		$(addprefix tests/,compat/pytorch compat/tf compat/spark/test_types.py migrate/run) \
+		$(addprefix tests/unit/,compat/pytorch compat/tf compat/spark/test_types.py migrate/run) \
 		$(PYTEST_ARGS)
 
 # The converter with databricks-connect in the place of pyspark.
 test-databricks: java $(DEV)/.complete $(DATABRICKS)/.complete
 	$(call with_spark,$(DEV)) $(DEV)/bin/python -m pytest \
-		tests/compat/spark/test_databricks_connect.py $(PYTEST_ARGS)
+		tests/unit/compat/spark/test_databricks_connect.py $(PYTEST_ARGS)
 
 # What MosaicML Streaming reads, writes and orders, beside what it is recorded to.
 test-interop: java $(DEV)/.complete $(INTEROP)/.complete
-	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/interop $(PYTEST_ARGS)
+	$(call with_spark,$(DEV)) $(with_interop) $(DEV)/bin/python -m pytest tests/contract/interop $(PYTEST_ARGS)
 
 java:
 	@scripts/check_java.sh
@@ -256,16 +257,16 @@ $(DEV)/.complete: pyproject.toml constraints/dev.txt
 $(LOWEST)/.complete: pyproject.toml constraints/lowest.txt
 	$(call install,lowest)
 
-$(INTEROP)/.complete: tests/interop/make_environment.sh constraints/interop.txt
-	PYTHON=$(PYTHON) tests/interop/make_environment.sh $(@D)
+$(INTEROP)/.complete: tests/contract/interop/make_environment.sh constraints/interop.txt
+	PYTHON=$(PYTHON) tests/contract/interop/make_environment.sh $(@D)
 	touch $@
 
-$(TRAINERS)/.complete: tests/trainers/make_environment.sh constraints/trainers.txt $(DEV)/.complete
-	PYTHON=$(PYTHON) tests/trainers/make_environment.sh $(@D) $(DEV)
+$(TRAINERS)/.complete: tests/slow/trainers/make_environment.sh constraints/trainers.txt $(DEV)/.complete
+	PYTHON=$(PYTHON) tests/slow/trainers/make_environment.sh $(@D) $(DEV)
 	touch $@
 
-$(RUNTIME)/.complete: tests/runtimes/make_environment.sh constraints/databricks/15.4-ml.txt
-	PYTHON=$(PYTHON) tests/runtimes/make_environment.sh $(@D) constraints/databricks/15.4-ml.txt
+$(RUNTIME)/.complete: tests/slow/runtimes/make_environment.sh constraints/databricks/15.4-ml.txt
+	PYTHON=$(PYTHON) tests/slow/runtimes/make_environment.sh $(@D) constraints/databricks/15.4-ml.txt
 	touch $@
 
 $(DOCS)/.complete: pyproject.toml constraints/docs.txt
@@ -284,8 +285,8 @@ $(DATABRICKS)/.complete: Makefile pyproject.toml
 	PYTHON=$(PYTHON) scripts/make_venv.sh $(@D) --editable . databricks-connect==15.4.26
 	touch $@
 
-$(AZURITE)/.complete: $(addprefix tests/servers/azurite/,install.sh package.json package-lock.json)
-	tests/servers/azurite/install.sh $(@D)
+$(AZURITE)/.complete: $(addprefix tests/kit/servers/azurite/,install.sh package.json package-lock.json)
+	tests/kit/servers/azurite/install.sh $(@D)
 	touch $@
 
 clean:

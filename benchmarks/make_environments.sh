@@ -46,7 +46,7 @@ make_recorder_environment() {
 for name in "$@"; do
     case $name in
         petastorm) make_environment petastorm "petastorm.pytorch, petastorm.spark, petastorm.tf_utils" ;;
-        mosaic) "$here/../tests/interop/make_environment.sh" "$environments/mosaic" ;;
+        mosaic) "$here/../tests/contract/interop/make_environment.sh" "$environments/mosaic" ;;
         peers) make_environment peers "datasets, lance.torch.data, litdata, ray.data, webdataset" ;;
         recorder)
             make_recorder_environment 3.7 numpy==1.17.5

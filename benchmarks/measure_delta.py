@@ -24,7 +24,7 @@ from deltalake import DeltaTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.delta_tables import (
+from tests.kit.delta_tables import (
     OLD_PROTOCOL,
     WITH_VECTORS,
     add,

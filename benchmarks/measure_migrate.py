@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAMS = Path(__file__).parents[1] / "tests" / "migrate" / "programs"
+PROGRAMS = Path(__file__).parents[1] / "tests" / "unit" / "migrate" / "programs"
 LINES, SHARE = 100, 100
 PROMISED_S, PROMISED_BYTES, PROMISED_LONG_S = 20, 500_000_000, 4
 LONG_LINES = 5_000

@@ -303,7 +303,7 @@ def run_tests(copy: Path, marks: str, tests: Sequence[str], *options: str) -> tu
     paths = [str(copy / package.partition("/")[0]) for package in PACKAGES]
     limit = {"MDSTORM_TEST_SECONDS": str(SECONDS_PER_TEST)}
     variables = {**os.environ, **limit, "PYTHONPATH": os.pathsep.join(paths)}
-    of_trainers = any(test.startswith("tests/trainers") for test in tests)
+    of_trainers = any(test.startswith("tests/slow/trainers") for test in tests)
     python = ROOT / ".venv-trainers/bin/python" if of_trainers else sys.executable
     pytest = [python, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
     process = subprocess.Popen(

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from tests import refusing
-from tests.matrix import add_long_to_other_cases
-from tests.programs import free_port
+from tests.kit import refusing
+from tests.kit.matrix import add_long_to_other_cases
+from tests.kit.programs import free_port
 
 # Every run uses the same examples, so that failures are reproducible. `make test-all` draws more
 # and different examples; any that fail there are kept as `@example`. There is no deadline because
@@ -129,7 +129,7 @@ def ctrl_c_raises() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def mounted_volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The mount point of a volume that behaves like a Databricks volume."""
-    from tests.servers.volume import MountedVolume
+    from tests.kit.servers.volume import MountedVolume
 
     try:
         volume = MountedVolume(tmp_path_factory.mktemp("mount"))

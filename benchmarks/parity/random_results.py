@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.conformance.describing import describe
+from tests.contract.conformance.describing import describe
 
 #: A program that runs longer than this is considered to hang, and the whole run ends with a
 #: traceback.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mds_backend.maintenance.damage import rewrite, with_words
-from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset
+from tests.kit.damage import rewrite, with_words
+from tests.kit.small_datasets import array_of, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import CorruptDatasetError

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql.types import LongType
-from tests.compat.mistakes import Row, beside, mistakes_test
+from tests.kit.mistakes import Row, beside, mistakes_test
 
 import mdstorm
 import mdstorm_backend

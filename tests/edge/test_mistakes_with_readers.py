@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.mistakes import Row, beside, mistakes_test
+from tests.kit.mistakes import Row, beside, mistakes_test
 
 import mdstorm
 from mdstorm import ngram, predicates, pytorch

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
-from tests.compat.mistakes import Mistake, Row, check, each_mistake
-from tests.programs import SESSION, run_program
+from tests.kit.mistakes import Mistake, Row, check, each_mistake
+from tests.kit.programs import SESSION, run_program
 
 from mdstorm.codecs import ScalarCodec
 from mdstorm.etl.dataset_metadata import materialize_dataset

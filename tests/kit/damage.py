@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tests.mds_backend.small_datasets import array_of, struct_of
+from tests.kit.small_datasets import array_of, struct_of
 
 #: Four rows that contain nulls.
 FIELDS = {"n": "long", "text": "string", "list": array_of("long"), "thing": struct_of(a="long")}
@@ -18,7 +18,7 @@ ROWS = {
     "thing": [{"a": 1}, None, {"a": None}, {"a": 2}],
 }
 
-GOLDEN = Path(__file__).parents[2] / "interop" / "golden"
+GOLDEN = Path(__file__).parents[1] / "contract" / "interop" / "golden"
 #: NumPy 1 does not support this dataset's array with 63 dimensions.
 _TOO_DEEP = {"ndarray_dynamic"} if np.lib.NumpyVersion(np.__version__) < "2.0.0" else set()
 GOLDEN_NAMES = sorted({index.parent.name for index in GOLDEN.glob("*/index.json")} - _TOO_DEEP)

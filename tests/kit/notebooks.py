@@ -20,7 +20,7 @@ import numpy as np
 from nbclient import NotebookClient
 from PIL import Image
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
 
 #: The only line that is changed before a run: it sets the directory.

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from tests.mds_backend.small_datasets import array_of, map_of, struct_of
+from tests.kit.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type
 

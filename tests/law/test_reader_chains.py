@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.readers import write_parquet
-from tests.mds_backend.loaders.chains import Chain
+from tests.kit.chains import Chain
+from tests.kit.readers import write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.predicates import in_lambda

@@ -6,9 +6,9 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.read.readers import batches, exact
-from tests.mds_backend.small_datasets import same_values, write_dataset
-from tests.mds_backend.strategies import Data, data, moderate
+from tests.kit.small_datasets import same_values, write_dataset
+from tests.kit.strategies import Data, data, moderate
+from tests.unit.mds_backend.read.readers import batches, exact
 
 from mdstorm_backend.order.exact import ExactOrder
 from mdstorm_backend.read.batch_formats import to_record_batch

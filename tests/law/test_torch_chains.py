@@ -5,12 +5,18 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.chains import Chain
-from tests.mds_backend.loaders.loaders import Filter, Same, torch_loader
+from tests.kit.chains import Chain
+from tests.kit.loaders import Filter, Same, torch_loader
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, StreamingDataLoader, StreamingDataset
 
 ROWS, SHARDS = 211, 7
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    return write_numbers(tmp_path_factory.mktemp("numbers") / "data", ROWS, tasks=SHARDS)
 
 
 def is_kept(number: int) -> bool:

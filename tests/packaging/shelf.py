@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, quote, unquote
 import fsspec
 import pytest
 from fsspec.asyn import AsyncFileSystem
-from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
-from tests.servers.stores import LOCAL, Lend, LocalStore, started, with_credentials
+from tests.kit.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.kit.servers.stores import LOCAL, Lend, LocalStore, started, with_credentials
 
 from mdstorm_backend.storage.stores.store import Lent, Store
 

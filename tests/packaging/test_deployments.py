@@ -17,9 +17,9 @@ import kubernetes_validate
 import pytest
 import yaml
 from databricks.bundles.jobs import Job
-from tests.mds_backend.storage.conftest import forget_filesystems
-from tests.programs import run_command
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.programs import run_command
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.unit.mds_backend.storage.conftest import forget_filesystems
 
 from mdstorm_backend.errors import CredentialsError
 from mdstorm_backend.spark import check_driver_writes

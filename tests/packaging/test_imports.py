@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
-from tests.compat.test_public_names import MODULES
-from tests.programs import run_command
+from tests.kit.programs import run_command
+from tests.unit.compat.test_public_names import MODULES
 
 from mdstorm import convert
 

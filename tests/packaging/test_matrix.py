@@ -4,7 +4,7 @@ from itertools import product
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.matrix import covering
+from tests.kit.matrix import covering
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=4))

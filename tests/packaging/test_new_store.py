@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.programs import run_command
+from tests.kit.programs import run_command
 
 pytestmark = pytest.mark.newest
 ROOT = Path(__file__).parents[2]
@@ -15,7 +15,7 @@ CONTRACTS = ("stores", "parquet", "faults", "renewal_elsewhere")
 def test_store_of_one_module_passes_the_contract_tests_of_stores() -> None:
     done = run_command(
         *(sys.executable, "-m", "pytest", "-p", "tests.packaging.shelf", "-k", "shelf", "-q"),
-        *(ROOT / f"tests/mds_backend/storage/test_{name}.py" for name in CONTRACTS),
+        *(ROOT / f"tests/unit/mds_backend/storage/test_{name}.py" for name in CONTRACTS),
         cwd=ROOT,
     )
     passed = re.search(r"^(\d+) passed, \d+ deselected", done.stdout, re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from tests.programs import run_command
+from tests.kit.programs import run_command
 
 if sys.version_info >= (3, 11):
     import tomllib

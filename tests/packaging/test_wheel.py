@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.programs import run_command
+from tests.kit.programs import run_command
 
 import mdstorm
 

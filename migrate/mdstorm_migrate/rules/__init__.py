@@ -25,9 +25,9 @@ What holds for each rule:
 
 The page states what the rule does, and what must hold. Tests run its blocks ``python before``,
 ``python after`` (the file after all rules) and ``python by hand`` (what a person makes of it).
-Test results with the functions in ``tests/migrate/checks.py``. If legacy programs get other edits
-or comments, update ``expected.py`` in ``tests/migrate/wild`` and ``wild2``, and
-``tests/migrate/corpus/after``.
+Test results with the functions in ``tests/kit/migrating.py``. If legacy programs get other
+edits or comments, update ``expected.py`` in ``tests/unit/migrate/wild`` and ``wild2``, and
+``tests/unit/migrate/corpus/after``.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pyarrow as pa
 from petastorm import TransformSpec, make_batch_reader, make_reader
-from tests.compare import tables
-from tests.conformance.place import DATA
+from tests.contract.compare import tables
+from tests.contract.conformance.place import DATA
 
 """
 

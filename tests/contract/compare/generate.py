@@ -15,7 +15,7 @@ import sys
 import numpy as np
 from petastorm import TransformSpec, make_batch_reader, make_reader
 from petastorm.predicates import in_lambda
-from tests.compare.tables import write_table
+from tests.contract.compare.tables import write_table
 
 """
 _ROW_DATASETS = {
@@ -128,7 +128,7 @@ def _of_rows(random: Random, number: int) -> str:
     given["schema_fields"] = repr(sorted(random.sample(fields, random.randint(1, len(fields)))))
     times = random.randint(1, 2)
     return (
-        f"{_HEAD}from tests.conformance.place import DATA\n\n\ndef read():\n"
+        f"{_HEAD}from tests.contract.conformance.place import DATA\n\n\ndef read():\n"
         f"    with {_call('make_reader', f'''(DATA / {name!r}).as_uri()''', given)} as reader:\n"
         "        return sum(1 for row in reader)\n\n\n"
         f"for epoch in range({times}):\n    read()\n"
@@ -214,7 +214,8 @@ def _of_ngrams(random: Random, number: int) -> str:
     )
     call = _call("make_reader", "(DATA / 'series').as_uri()", given)
     return (
-        f"{_HEAD}from petastorm.ngram import NGram\nfrom tests.conformance.place import DATA\n\n"
+        f"{_HEAD}from petastorm.ngram import NGram\n"
+        "from tests.contract.conformance.place import DATA\n\n"
         f"ngram = NGram({fields}, {random.randint(1, 4)}, 'time')\n"
         f"with {call} as reader:\n    for window in reader:\n        pass\n"
     )

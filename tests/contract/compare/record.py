@@ -3,10 +3,11 @@
 ::
 
     benchmarks/make_environments.sh petastorm
-    benchmarks/.environments/petastorm/bin/python -m tests.compare.record [NAME…]
-    .venv/bin/python -m tests.compare.record --mdstorm FILE [NAME…]
+    benchmarks/.environments/petastorm/bin/python -m tests.contract.compare.record [NAME…]
+    .venv/bin/python -m tests.contract.compare.record --mdstorm FILE [NAME…]
 
-A name is the number of a generated program, a name from `tests.compare.faults`, or ``fault-N``.
+A name is the number of a generated program, a name from `tests.contract.compare.faults`, or
+``fault-N``.
 """
 
 import json
@@ -14,9 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.compare.faults import FAULTS, PROGRAMS
-from tests.compare.generate import program
-from tests.compare.recording_here import record
+from tests.contract.compare.faults import FAULTS, PROGRAMS
+from tests.contract.compare.generate import program
+from tests.contract.compare.recording_here import record
 
 RECORDED = Path(__file__).with_name("recorded.json")
 GENERATED = 100

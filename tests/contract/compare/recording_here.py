@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECORDER = ROOT / "compat" / "mdstorm" / "_compare" / "recorder.py"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compare.made_up import compare_loaders, loader_at, recording, run, write
+from tests.contract.compare.made_up import compare_loaders, loader_at, recording, run, write
 
 from mdstorm._compare import recorder
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compare.made_up import compare_loaders, loader_of
+from tests.contract.compare.made_up import compare_loaders, loader_of
 
 Change = Callable[[Any], Any]
 _SEED = 7

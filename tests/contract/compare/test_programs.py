@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compare.faults import FAULTS, PROGRAMS
-from tests.compare.record import GENERATED, RECORDED, load, source_of
-from tests.compare.recording_here import ROOT
+from tests.contract.compare.faults import FAULTS, PROGRAMS
+from tests.contract.compare.record import GENERATED, RECORDED, load, source_of
+from tests.contract.compare.recording_here import ROOT
 
 from mdstorm._compare import Verdict, compare_recordings, read_recording
 from mdstorm._compare.documented import DOCUMENTED
@@ -49,7 +49,7 @@ _GROUPS = [
 def _recorded_here(names: Iterable[str], folder: Path) -> dict[str, Any]:
     """Record programs in a separate process, because recording patches public functions."""
     path = folder / "recorded.json"
-    command = [sys.executable, "-m", "tests.compare.record", "--mdstorm", str(path), *names]
+    command = [sys.executable, "-m", "tests.contract.compare.record", "--mdstorm", path, *names]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_LIMIT)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(path.read_text())

@@ -6,7 +6,7 @@ from random import Random
 from shutil import copytree
 from tempfile import TemporaryDirectory
 
-from tests.mds_backend.fuzz.mutations import damaged_bytes
+from tests.slow.fuzz.mutations import damaged_bytes
 
 from mdstorm import make_batch_reader, make_reader
 from mdstorm.errors import MDStormError

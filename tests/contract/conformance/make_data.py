@@ -2,8 +2,8 @@
 
 ::
 
-    benchmarks/.environments/petastorm/bin/python -m tests.conformance.make_data
-    .venv/bin/mdstorm run -m tests.conformance.make_data
+    benchmarks/.environments/petastorm/bin/python -m tests.contract.conformance.make_data
+    .venv/bin/mdstorm run -m tests.contract.conformance.make_data
 
 Running it again changes the files, but not the values in them.
 """
@@ -25,7 +25,7 @@ from petastorm.etl.rowgroup_indexing import build_rowgroup_index
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T  # noqa: N812
-from tests.conformance.place import DATA, DATA_OF_MDSTORM
+from tests.contract.conformance.place import DATA, DATA_OF_MDSTORM
 
 CODECS = Unischema(
     "Codecs",

@@ -2,7 +2,7 @@
 
 ::
 
-    benchmarks/.environments/petastorm/bin/python -m tests.conformance.record [NAME…]
+    benchmarks/.environments/petastorm/bin/python -m tests.contract.conformance.record [NAME…]
 
 If names of modules or programs are given, only those programs are recorded again.
 """
@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import petastorm
-from tests.conformance.running import RECORDED, chosen, load_programs, needs_spark, run, save
+from tests.contract.conformance.running import (
+    RECORDED,
+    chosen,
+    load_programs,
+    needs_spark,
+    run,
+    save,
+)
 
 #: If a program runs longer, it counts as hanging, and the recording ends with a traceback.
 _LONGEST_SECONDS = 60

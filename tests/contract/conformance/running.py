@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tests.conformance.describing import describe
-from tests.conformance.place import Place
+from tests.contract.conformance.describing import describe
+from tests.contract.conformance.place import Place
 
 _PROGRAMS = Path(__file__).with_name("programs")
 

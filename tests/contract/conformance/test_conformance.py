@@ -13,13 +13,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.conformance.describing import agree
-from tests.conformance.differences import DIFFERENCES
-from tests.conformance.place import DATA_OF_MDSTORM
-from tests.conformance.running import RECORDED, Program, load_programs, needs_spark, run
 from tests.conftest import IS_CONNECT
-from tests.installed import installed_as_petastorm
-from tests.mds_backend.fuzz.many_cases import check_cases
+from tests.contract.conformance.describing import agree
+from tests.contract.conformance.differences import DIFFERENCES
+from tests.contract.conformance.place import DATA_OF_MDSTORM
+from tests.contract.conformance.running import RECORDED, Program, load_programs, needs_spark, run
+from tests.kit.installed import installed_as_petastorm
+from tests.slow.fuzz.many_cases import check_cases
 
 from mdstorm.etl.dataset_metadata import materialize_dataset
 from mdstorm.etl.rowgroup_indexing import build_rowgroup_index
@@ -87,7 +87,7 @@ def test_program_result_matches_petastorm_recording(
 @pytest.mark.parametrize("name", ["codecs", "series", "places", "cities"])
 @pytest.mark.usefixtures("programs")
 def test_rewritten_metadata_equals_metadata_read_by_petastorm(name: str, tmp_path: Path) -> None:
-    from tests.conformance import make_data
+    from tests.contract.conformance import make_data
 
     schemas = {"codecs": make_data.CODECS, "series": make_data.SERIES}
     source, target = DATA_OF_MDSTORM / name, tmp_path / "data"
@@ -119,4 +119,4 @@ def test_each_difference_has_a_program_and_a_reason() -> None:
 def test_reading_damaged_datasets_does_not_crash_or_exhaust_memory(
     tmp_path: Path, factor: int
 ) -> None:
-    assert check_cases("tests.conformance.damage", factor, tmp_path) == factor * 80
+    assert check_cases("tests.contract.conformance.damage", factor, tmp_path) == factor * 80

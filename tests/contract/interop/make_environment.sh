@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the virtual environment for MosaicML Streaming itself, for tests and benchmarks that compare with it.
 #
-#   tests/interop/make_environment.sh TARGET_VENV_DIR
+#   tests/contract/interop/make_environment.sh TARGET_VENV_DIR
 #
 # Repeated calls do nothing unless the pinned versions have changed. Set PYTHON to the interpreter (3.11).
 set -euo pipefail
@@ -13,8 +13,8 @@ fi
 
 target=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-requirements=$here/../../constraints/interop.txt
-stand_in=$(cd "$here/../stand_in" && pwd)
+requirements=$here/../../../constraints/interop.txt
+stand_in=$(cd "$here/../../kit/stand_in" && pwd)
 stamp=$target/.complete
 identity="$(sha256sum < "$requirements") $stand_in"
 
@@ -23,7 +23,7 @@ if [[ -f $stamp && $(< "$stamp") == "$identity" ]]; then
 fi
 
 # The list is complete, so nothing needs to be resolved; its first lines explain why it must not be.
-"$here/../../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
+"$here/../../../scripts/make_venv.sh" "$target" --no-deps --requirement "$requirements"
 
 # A stand-in for torchvision, only on this environment's path; its docstring explains why it exists.
 site=$("$target/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')

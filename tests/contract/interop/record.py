@@ -2,7 +2,7 @@
 
 ::
 
-    .venv-interop/bin/python -m tests.interop.record [NAME…]
+    .venv-interop/bin/python -m tests.contract.interop.record [NAME…]
 
 If names of modules or programs are given, only those are recorded again. With ``--print``, the
 results are printed as JSON, and nothing is recorded.
@@ -18,7 +18,7 @@ from typing import Any
 
 import streaming
 from streaming.base.util import clean_stale_shared_memory
-from tests.conformance.running import chosen, load_programs, needs_spark, run_in, save
+from tests.contract.conformance.running import chosen, load_programs, needs_spark, run_in, save
 
 PROGRAMS, RECORDED = (Path(__file__).with_name(name) for name in ("programs", "recorded.json"))
 #: If a program runs longer, it counts as hanging, and the recording ends with a traceback.

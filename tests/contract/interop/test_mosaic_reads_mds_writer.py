@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.interop.in_mosaic.describe import describe
-from tests.mds_backend.format import own_classes
+from tests.contract.interop.in_mosaic.describe import describe
+from tests.unit.mds_backend.format import own_classes
 
 from mdstorm_backend import MDSWriter, merge_index, open_dataset
 from mdstorm_backend.streaming.base.format.mds.encodings import _encodings

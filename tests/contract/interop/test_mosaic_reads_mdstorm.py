@@ -12,7 +12,7 @@ import pytest
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
-from tests.interop.in_mosaic.describe import describe
+from tests.contract.interop.in_mosaic.describe import describe
 
 from mdstorm.spark import make_spark_converter
 from mdstorm_backend import dataframe_to_mds, materialize

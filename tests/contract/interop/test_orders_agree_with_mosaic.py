@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.mds_backend.elastic.examples import world_work
+from tests.unit.mds_backend.elastic.examples import world_work
 
 from mdstorm_backend.elastic import ElasticOrder, StreamShape, partition, shuffle
 from mdstorm_backend.elastic.elastic_order import BATCHING_METHODS

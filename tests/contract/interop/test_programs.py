@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.conformance.describing import agree
-from tests.conformance.running import Program, load_programs, needs_spark, run_in
 from tests.conftest import of_values
-from tests.installed import installed_as_streaming
+from tests.contract.conformance.describing import agree
+from tests.contract.conformance.running import Program, load_programs, needs_spark, run_in
+from tests.kit.installed import installed_as_streaming
 
 from mdstorm_backend.streaming.base.format.mds.encodings import _encodings
 from mdstorm_backend.streaming.base.stream import streams_registry
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PROGRAMS = Path(__file__).with_name("programs")
 RESULTS: dict[str, Any] = json.loads(PROGRAMS.with_name("recorded.json").read_text("utf-8"))
 
@@ -86,7 +86,7 @@ def test_recorded_results_equal_new_mosaicml_streaming_results(tmp_path: Path) -
     if not python:
         pytest.skip("MDSTORM_INTEROP_PYTHON is not set to a Python with MosaicML Streaming")
     done = subprocess.run(
-        [python, "-m", "tests.interop.record", "--print", *AGAIN],
+        [python, "-m", "tests.contract.interop.record", "--print", *AGAIN],
         cwd=ROOT,
         # An empty path, so that mdstorm does not replace `streaming`.
         env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": ""},

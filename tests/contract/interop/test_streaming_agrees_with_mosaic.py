@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset
 

@@ -28,7 +28,7 @@ from mdstorm_backend import (
 )
 
 DATA = Path(__file__).with_name("data")
-PETASTORM_DATA = Path(__file__).parents[2] / "conformance" / "data"
+PETASTORM_DATA = Path(__file__).parents[1] / "conformance" / "data"
 #: Modification time of all copied files, which is part of the fingerprint of Parquet files.
 MODIFIED = 1_700_000_000
 #: Batches recorded of a pass without an end.

@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from tests.mds_backend.small_datasets import write_dataset
-from tests.migrate.checks import invoke
+from tests.kit.migrating import invoke
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm.cli import main
 

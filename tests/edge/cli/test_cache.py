@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.compat.cli.conftest import run
-from tests.compat.spark.kept import NAME, set_age, write_copy
-from tests.mds_backend.small_datasets import write_numbers
+from tests.edge.cli.conftest import run
+from tests.kit.kept import NAME, set_age, write_copy
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm._spark.kept_copies import CacheKey, list_copies
 from mdstorm_backend.datasets.dataset import open_dataset

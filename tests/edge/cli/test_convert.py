@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.cli.conftest import run
-from tests.delta_tables import two_versions
-from tests.mds_backend.convert.parquet_files import numbers
+from tests.edge.cli.conftest import run
+from tests.kit.delta_tables import two_versions
+from tests.kit.parquet_files import numbers
 
 import mdstorm
 from mdstorm.errors import InvalidArgumentError
@@ -23,7 +23,7 @@ from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.parquet import open_parquet
 from mdstorm_backend.write.mds_writer import MDSWriter
 
-GOLDEN = Path(__file__).parents[1] / "etl" / "golden"
+GOLDEN = Path(__file__).parents[2] / "unit" / "compat" / "etl" / "golden"
 
 
 @pytest.fixture

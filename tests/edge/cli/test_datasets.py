@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from tests.compat.cli.conftest import run
-from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
-from tests.mds_backend.small_datasets import array_of, write_dataset
+from tests.edge.cli.conftest import run
+from tests.kit.damage import GOLDEN, GOLDEN_NAMES
+from tests.kit.small_datasets import array_of, write_dataset
 
 from mdstorm_backend import MDSWriter
 from mdstorm_backend.maintenance.inspect import inspect

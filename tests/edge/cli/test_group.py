@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.compat.cli.conftest import run
+from tests.edge.cli.conftest import run
 
 import mdstorm
 from mdstorm.cli import main

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.compat.cli.conftest import run
-from tests.compat.mistakes import beside
+from tests.edge.cli.conftest import run
+from tests.kit.mistakes import beside
 
 from mdstorm_backend import MDSWriter
 

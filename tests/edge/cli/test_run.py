@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from tests.conformance.place import DATA
+from tests.contract.conformance.place import DATA
 
 from mdstorm.etl.dataset_metadata import ROW_GROUPS_PER_FILE_KEY
 

@@ -10,7 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 import torch
-from tests.compat.cli.conftest import run
+from tests.edge.cli.conftest import run
 
 from mdstorm import TransformSpec
 from mdstorm.reader import make_batch_reader

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.compat.doctor.setups import Setup
-from tests.servers.s3 import BUCKET, S3Server
+from tests.edge.doctor.setups import Setup
+from tests.kit.servers.s3 import BUCKET, S3Server
 
 pytestmark = pytest.mark.newest
 

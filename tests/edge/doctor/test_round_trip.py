@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.doctor.setups import Setup
 from tests.conftest import of_values
+from tests.edge.doctor.setups import Setup
 
 from mdstorm.doctor import Finding, Report, check_setup
 from mdstorm.doctor._round_trip import ROWS, judged, row_of

@@ -19,10 +19,10 @@ from tests.conftest import of_values
 
 from mdstorm.spark import SparkDatasetConverter
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
-#: `docs/trainers.md` is tested in `tests.trainers.test_documentation`, which has the frameworks,
-#: and the page of rules in `tests.migrate.rules`.
+#: `docs/trainers.md` is tested in `tests.slow.trainers.test_documentation`, which has the
+#: frameworks, and the page of rules in `tests.unit.migrate.rules`.
 ELSEWHERE = {DOCS / "trainers.md", DOCS / "migrate" / "rules.md"}
 PAGES = [ROOT / "README.md", *sorted({*DOCS.rglob("*.md")} - ELSEWHERE)]
 #: Folders with many pages, and the pages in them that also run in the short tests.
@@ -71,9 +71,9 @@ def test_python_blocks_on_pages_run(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if page.name == "iceberg.md":
-        pytest.importorskip("tests.iceberg_tables")  # skips if pyiceberg cannot write tables
+        pytest.importorskip("tests.kit.iceberg_tables")  # skips if pyiceberg cannot write tables
     if page.name == "horovod.md":
-        monkeypatch.syspath_prepend(ROOT / "tests" / "stand_in")
+        monkeypatch.syspath_prepend(ROOT / "tests" / "kit" / "stand_in")
         monkeypatch.setenv("HOROVOD_RANK", "1")
         monkeypatch.setenv("HOROVOD_SIZE", "2")
     # Undo the drop-ins that a page installs, because later tests' processes must not inherit them.

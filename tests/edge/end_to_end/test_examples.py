@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.programs import run_command, without_session
+from tests.kit.programs import run_command, without_session
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 
 
@@ -64,7 +64,7 @@ def follow(page: str, folder: Path) -> list[str]:
 
 def test_every_example_is_tested_here_or_is_a_notebook() -> None:
     programs = {path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("[!_]*.py")}
-    elsewhere = ("databricks", "many_machines")  # tests/cluster runs many_machines
+    elsewhere = ("databricks", "many_machines")  # tests/slow/cluster runs many_machines
     names = {str(path) for path in programs if path.parts[0] not in elsewhere}
     assert names == {"quickstart.py", "legacy/train_digits.py"}  # 09_migration runs train_digits
 

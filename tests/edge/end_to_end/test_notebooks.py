@@ -1,6 +1,6 @@
 """The example notebooks run, are up to date in all formats, and check their requirements.
 
-Notebooks that need trainers or tuners are run by `tests.trainers.test_notebooks`.
+Notebooks that need trainers or tuners are run by `tests.slow.trainers.test_notebooks`.
 """
 
 import ast
@@ -18,18 +18,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from tests.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
-from tests.notebooks import DIRECTORY, EXAMPLES, NOTEBOOKS, check_notebook
-from tests.servers.catalog import catalog_on
-from tests.servers.s3 import S3Server
-from tests.servers.unity import TOKEN
-from tests.trainers.test_notebooks import RUN as RUN_WITH_TRAINERS
+from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
+from tests.kit.notebooks import DIRECTORY, EXAMPLES, NOTEBOOKS, check_notebook
+from tests.kit.servers.catalog import catalog_on
+from tests.kit.servers.s3 import S3Server
+from tests.kit.servers.unity import TOKEN
+from tests.slow.trainers.test_notebooks import RUN as RUN_WITH_TRAINERS
 
 from mdstorm_migrate.cli.migrate import migrate
 
 pytestmark = pytest.mark.newest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCRIPT: dict[str, Any] = runpy.run_path(str(ROOT / "scripts" / "make_notebooks.py"))
 NAMES = [str(path.relative_to(NOTEBOOKS).with_suffix("")) for path in NOTEBOOKS.rglob("*.ipynb")]
 
@@ -43,7 +43,7 @@ FIRST = {
     "08_serverless_gpu": f"""
 import sys
 sys.path.append({str(ROOT)!r})
-from tests.refusing import refusing
+from tests.kit.refusing import refusing
 session = refusing(connect=False)
 session.__enter__()
 """

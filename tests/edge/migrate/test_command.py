@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import each, invoke, write_files, write_modules
+from tests.kit.migrating import each, invoke, write_files, write_modules
 
 from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate as command

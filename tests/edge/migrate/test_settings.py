@@ -4,7 +4,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.migrate.checks import each, invoke, write_modules
+from tests.kit.migrating import each, invoke, write_modules
 
 from mdstorm_migrate.cli.migrate import migrate as command
 

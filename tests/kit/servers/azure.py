@@ -14,7 +14,7 @@ import pytest
 ACCOUNT = "devstoreaccount1"
 CONTAINER = "container"
 
-_DIRECTORY = Path(__file__).parents[2] / ".azurite"
+_DIRECTORY = Path(__file__).parents[3] / ".azurite"
 _MAIN = Path("node_modules/azurite/dist/src/blob/main.js")
 _LISTENS = re.compile(r"successfully listens on (\S+)")
 

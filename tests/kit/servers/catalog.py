@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.servers.s3 import BUCKET, S3Server
-from tests.servers.unity import UnityServer
-from tests.servers.vending import GuardedS3
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.unity import UnityServer
+from tests.kit.servers.vending import GuardedS3
 
 from mdstorm_backend.storage import Location
 

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.kit.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 TOKEN = "dapi-secret-token"
 _HEADERS = (

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from tests.programs import free_port
-from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.kit.programs import free_port
+from tests.kit.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 BUCKET = "bucket"
 TOKEN = "ya29-secret-token"
@@ -17,7 +17,7 @@ TOKEN = "ya29-secret-token"
 # Otherwise gcsfs requests the bucket type from an API that no emulator has.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 
-_DIRECTORY = Path(__file__).parents[2] / ".venv-gcs"
+_DIRECTORY = Path(__file__).parents[3] / ".venv-gcs"
 _PASSED_ON = ("Content-Type", "Content-Range", "Range", "Host")
 _REFUSAL = b'{"error": {"code": 403, "message": "caller does not have storage.objects.get access"}}'
 

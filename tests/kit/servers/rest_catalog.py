@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote
 
-from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
-from tests.servers.vending import GuardedS3
+from tests.kit.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.kit.servers.vending import GuardedS3
 
 TOKEN = "rest-secret-of-catalog"
 _TABLE = "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}"

@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from tests.servers.http import Server
+from tests.kit.servers.http import Server
 
 BUCKET = "bucket"
 #: The account for which moto accepts any credentials.

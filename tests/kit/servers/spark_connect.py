@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.programs import own_mounts, run_program, without_session
+from tests.kit.programs import own_mounts, run_program, without_session
 
 _STARTED = re.compile(r"Spark Connect server started at: .*:(\d+)")
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"

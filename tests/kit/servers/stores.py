@@ -1,4 +1,4 @@
-"""Local servers of stores, over which the contract tests in tests/mds_backend/storage run.
+"""Local servers of stores, over which the contract tests in tests/unit/mds_backend/storage run.
 
 To test another store, append a `LocalStore` here, and make its two fixtures in the conftest.
 """
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
-from tests.servers.gcs import TOKEN, GoogleServer
-from tests.servers.http import respond
-from tests.servers.s3 import BUCKET, S3Server
-from tests.servers.vending import GuardedS3
+from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.kit.servers.gcs import TOKEN, GoogleServer
+from tests.kit.servers.http import respond
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.vending import GuardedS3
 
 #: Returns options of the file system with credentials that are valid for some seconds, or have
 #: expired if the number is negative.

@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import psutil
-from tests.servers import databricks
-from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.kit.servers import databricks
+from tests.kit.servers.http import Server, StartResponse, WSGIEnvironment, respond
 
 TOKEN = databricks.TOKEN
 READABLE = "HAS_DIRECT_EXTERNAL_ENGINE_READ_SUPPORT"

@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.kit.servers.s3 import BUCKET, S3Server
 
 #: Part of every secret, so that a test can search for all of them.
 MARK = "vended-secret"

@@ -25,7 +25,7 @@ from pathlib import Path
 #: How long a listing is cached, in seconds.
 STALE_SECONDS = 1.0
 
-_ROOT_DIRECTORY = Path(__file__).parents[2]
+_ROOT_DIRECTORY = Path(__file__).parents[3]
 _MOUNTED = "mounted"
 _DETACH = 2
 _MOST_BYTES = 1 << 20
@@ -54,7 +54,7 @@ class MountedVolume:
         self.path.mkdir()
         store.mkdir()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.servers.volume", str(store), str(self.path)],
+            [sys.executable, "-m", "tests.kit.servers.volume", str(store), str(self.path)],
             cwd=_ROOT_DIRECTORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.cluster.hosts import Host, Network
-from tests.cluster.standalone import Standalone
-from tests.cluster.store import Store
-from tests.mds_backend.small_datasets import array_of, write_dataset
+from tests.kit.small_datasets import array_of, write_dataset
+from tests.slow.cluster.hosts import Host, Network
+from tests.slow.cluster.standalone import Standalone
+from tests.slow.cluster.store import Store
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "many_machines"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "many_machines"
 PROGRAMS = Path(__file__).parent / "programs"
 
 #: What a program prints for an epoch in which its ranks read each of 100,000 rows once.

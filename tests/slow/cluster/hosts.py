@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-_REPOSITORY = Path(__file__).parents[2]
+_REPOSITORY = Path(__file__).parents[3]
 _OWN = ("tmp", "dbfs", "Volumes")
 _READY = "ready"
 _NETWORK = "10.77.0"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.cluster.hosts import Host, Program
+from tests.slow.cluster.hosts import Host, Program
 
 _PORT = 29400
 #: Timeouts in seconds: for joining, for waiting for more hosts, and for all other steps.

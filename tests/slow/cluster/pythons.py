@@ -4,7 +4,7 @@ import sys
 import venv
 from pathlib import Path
 
-from tests.cluster.hosts import Host
+from tests.slow.cluster.hosts import Host
 
 #: The path of each host's Python, in its own ``/tmp``.
 PYTHON = "/tmp/python"

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyspark
-from tests.cluster.hosts import Host, Program
+from tests.slow.cluster.hosts import Host, Program
 
 _HOME = Path(pyspark.__file__).parent
 _PORT = "7077"

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from tests.cluster.hosts import Host
-from tests.servers.http import StartResponse, WSGIEnvironment
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.http import StartResponse, WSGIEnvironment
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.slow.cluster.hosts import Host
 
 
 class Store(S3Server):

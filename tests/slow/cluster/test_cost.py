@@ -5,11 +5,11 @@ import time
 from typing import NamedTuple
 
 import pytest
-from tests.cluster.conftest import PROGRAMS
-from tests.cluster.hosts import Host
-from tests.cluster.launchers import finish
-from tests.cluster.standalone import Standalone
-from tests.cluster.store import Store
+from tests.slow.cluster.conftest import PROGRAMS
+from tests.slow.cluster.hosts import Host
+from tests.slow.cluster.launchers import finish
+from tests.slow.cluster.standalone import Standalone
+from tests.slow.cluster.store import Store
 
 pytestmark = [pytest.mark.cluster, pytest.mark.long]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
-from tests.cluster.hosts import Host, Network, Program
-from tests.cluster.launchers import finish, torchrun
-from tests.cluster.pythons import PYTHON, install_python, install_python_without
-from tests.cluster.standalone import Standalone
-from tests.cluster.store import Store
+from tests.slow.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
+from tests.slow.cluster.hosts import Host, Network, Program
+from tests.slow.cluster.launchers import finish, torchrun
+from tests.slow.cluster.pythons import PYTHON, install_python, install_python_without
+from tests.slow.cluster.standalone import Standalone
+from tests.slow.cluster.store import Store
 
 pytestmark = pytest.mark.cluster
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from tests.cluster.hosts import Host
-from tests.cluster.launchers import finish, torchrun
-from tests.cluster.store import Store
+from tests.slow.cluster.hosts import Host
+from tests.slow.cluster.launchers import finish, torchrun
+from tests.slow.cluster.store import Store
 
 pytestmark = pytest.mark.cluster
 

@@ -5,10 +5,10 @@ import uuid
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, Numbers, stored_numbers
-from tests.cluster.hosts import Host, Network, Program
-from tests.cluster.launchers import finish, torchrun
-from tests.cluster.store import Store
+from tests.slow.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, Numbers, stored_numbers
+from tests.slow.cluster.hosts import Host, Network, Program
+from tests.slow.cluster.launchers import finish, torchrun
+from tests.slow.cluster.store import Store
 
 pytestmark = pytest.mark.cluster
 

@@ -1,9 +1,9 @@
 """Convert a table and train on it, both on the executors of one Spark application."""
 
 import pytest
-from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, epochs
-from tests.cluster.standalone import Standalone
-from tests.cluster.store import Store
+from tests.slow.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, epochs
+from tests.slow.cluster.standalone import Standalone
+from tests.slow.cluster.store import Store
 
 pytestmark = pytest.mark.cluster
 

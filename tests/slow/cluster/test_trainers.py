@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
-from tests.cluster.hosts import Host
-from tests.cluster.launchers import finish, torchrun
-from tests.cluster.store import Store
-from tests.trainers import launching
-from tests.trainers.conftest import ROWS, written
-from tests.trainers.launching import Run, each_once
+from tests.slow.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
+from tests.slow.cluster.hosts import Host
+from tests.slow.cluster.launchers import finish, torchrun
+from tests.slow.cluster.store import Store
+from tests.slow.trainers import launching
+from tests.slow.trainers.conftest import ROWS, written
+from tests.slow.trainers.launching import Run, each_once
 
 pytestmark = pytest.mark.cluster
 
@@ -20,7 +20,7 @@ QUIET = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 @pytest.fixture(scope="module")
 def url(store: Store, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The dataset of tests/trainers, uploaded to the store."""
+    """The dataset of tests/slow/trainers, uploaded to the store."""
     directory = tmp_path_factory.mktemp("trainers") / "data"
     written(directory, ROWS)
     for path in directory.iterdir():

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
-from tests.cluster.hosts import Host
-from tests.cluster.launchers import finish, mpirun, torchrun
-from tests.cluster.store import Store
+from tests.slow.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, PROGRAMS, Numbers, epochs
+from tests.slow.cluster.hosts import Host
+from tests.slow.cluster.launchers import finish, mpirun, torchrun
+from tests.slow.cluster.store import Store
 
 EPOCHS = 3
 #: Program that saves a rank's rows in the directory that all hosts share.

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, epochs
-from tests.cluster.hosts import Host, Network
-from tests.cluster.launchers import finish, torchrun
-from tests.cluster.standalone import Standalone
+from tests.slow.cluster.conftest import EACH_ROW_ONCE, EXAMPLES, epochs
+from tests.slow.cluster.hosts import Host, Network
+from tests.slow.cluster.launchers import finish, torchrun
+from tests.slow.cluster.standalone import Standalone
 
 pytestmark = pytest.mark.cluster
 
@@ -17,7 +17,7 @@ ROOT = EXAMPLES.parents[1]
 def mount(network: Network, hosts: list[Host], request: pytest.FixtureRequest) -> Iterator[str]:
     """The mount point of a volume, whose files all hosts share."""
     path = request.param
-    serve = f"cd {ROOT} && tail -f /dev/null | python -m tests.servers.volume /srv {path}"
+    serve = f"cd {ROOT} && tail -f /dev/null | python -m tests.kit.servers.volume /srv {path}"
     machines = [*hosts, network["driver"]]
     for host in machines:
         server = host.start("sh", "-c", serve)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cluster.conftest import EXAMPLES
-from tests.cluster.hosts import Host, Network
-from tests.cluster.standalone import SPARKS_DISK, Standalone
-from tests.cluster.store import Store
+from tests.slow.cluster.conftest import EXAMPLES
+from tests.slow.cluster.hosts import Host, Network
+from tests.slow.cluster.standalone import SPARKS_DISK, Standalone
+from tests.slow.cluster.store import Store
 
 from mdstorm_backend import open_dataset
 from mdstorm_backend.format.index import Index

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
-from tests.mds_backend.fuzz.mutations import damaged_bytes, damaged_json
+from tests.slow.fuzz.mutations import damaged_bytes, damaged_json
 
 from mdstorm.codecs import CompressedNdarrayCodec, DataframeColumnCodec, NdarrayCodec
 from mdstorm.errors import MDStormError as ReaderError

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 import numpy as np
 import pyarrow as pa
-import tests.iceberg_tables as tables
-from tests.mds_backend.fuzz.mutations import damaged_bytes, damaged_json
+import tests.kit.iceberg_tables as tables
+from tests.slow.fuzz.mutations import damaged_bytes, damaged_json
 
 from mdstorm_backend.errors import MDStormError
 from mdstorm_backend.parquet import open_parquet

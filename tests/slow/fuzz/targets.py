@@ -13,10 +13,10 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import numpy as np
-from tests.mds_backend.fuzz.mutations import damaged_bytes, damaged_json, header_of, with_header
-from tests.mds_backend.maintenance.damage import GOLDEN, GOLDEN_NAMES
-from tests.mds_backend.small_datasets import write_dataset
-from tests.mds_backend.test_damaged_datasets import FIXED, ROWS, VARIABLE
+from tests.edge.test_damaged_datasets import FIXED, ROWS, VARIABLE
+from tests.kit.damage import GOLDEN, GOLDEN_NAMES
+from tests.kit.small_datasets import write_dataset
+from tests.slow.fuzz.mutations import damaged_bytes, damaged_json, header_of, with_header
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.elastic import ElasticOrder, ElasticShare

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.fuzz.many_cases import check_cases
+from tests.slow.fuzz.many_cases import check_cases
 
 #: How many times each kind of damage is drawn.
 FACTOR = 40
@@ -17,5 +17,5 @@ def test_fuzzed_files_cause_no_crashes_and_do_not_exhaust_memory(
     targets: str, cases: int, tmp_path: Path
 ) -> None:
     if targets == "iceberg":
-        pytest.importorskip("tests.iceberg_tables")
-    assert check_cases(f"tests.mds_backend.fuzz.{targets}", FACTOR, tmp_path) >= FACTOR * cases
+        pytest.importorskip("tests.kit.iceberg_tables")
+    assert check_cases(f"tests.slow.fuzz.{targets}", FACTOR, tmp_path) >= FACTOR * cases

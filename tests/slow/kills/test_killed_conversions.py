@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.convert.parquet_files import numbers, write
-from tests.mds_backend.kills.killing import ids_of, leftovers, run_killed
+from tests.kit.parquet_files import numbers, write
+from tests.slow.kills.killing import ids_of, leftovers, run_killed
 
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.parquet import open_parquet

@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.kills.killing import KILLS_ITSELF, ids_of, leftovers
-from tests.programs import SESSION, run_program
-from tests.servers.spark_connect import SparkConnectServer
+from tests.kit.programs import SESSION, run_program
+from tests.kit.servers.spark_connect import SparkConnectServer
+from tests.slow.kills.killing import KILLS_ITSELF, ids_of, leftovers
 
 pytestmark = pytest.mark.long
 

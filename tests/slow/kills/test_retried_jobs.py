@@ -4,8 +4,8 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.kills.killing import ids_of, leftovers
-from tests.programs import run_program
+from tests.kit.programs import run_program
+from tests.slow.kills.killing import ids_of, leftovers
 
 pytestmark = pytest.mark.long
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a virtual environment with the libraries of a Databricks runtime, plus mdstorm.
 #
-#   tests/runtimes/make_environment.sh TARGET_VENV_DIR CONSTRAINTS_FILE
+#   tests/slow/runtimes/make_environment.sh TARGET_VENV_DIR CONSTRAINTS_FILE
 #
 # Set PYTHON to an interpreter of the runtime's version. The constraints apply to everything except torch and its
 # dependencies: older Linux builds on PyPI include CUDA, so the version in constraints/dev.txt is installed instead.
@@ -14,7 +14,7 @@ fi
 
 target=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$here/../../.." && pwd)
 constraints=$(mktemp)
 trap 'rm -f "$constraints"' EXIT
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.small_datasets import write_dataset
 
 #: A prime number, so that no number of ranks and no batch size divides it.
 ROWS = 1_009

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.compat.readers import continue_as_another_process
 from tests.conftest import SECONDS_PER_TEST
-from tests.programs import free_port
+from tests.kit.programs import free_port
+from tests.kit.readers import continue_as_another_process
 
 from mdstorm_backend.loaders import agreement
 

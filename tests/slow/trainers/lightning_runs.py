@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.compat.readers import continue_as_another_process
-from tests.trainers.programs.support import converter_of, keep_all, loader_of
+from tests.kit.readers import continue_as_another_process
+from tests.slow.trainers.programs.support import converter_of, keep_all, loader_of
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.pytorch import BatchedDataLoader, DataLoader

@@ -2,7 +2,7 @@
 # Makes the virtual environment for tests with trainers: the development environment plus the frameworks in
 # constraints/trainers.txt.
 #
-#   tests/trainers/make_environment.sh TARGET_VENV_DIR DEVELOPMENT_VENV_DIR
+#   tests/slow/trainers/make_environment.sh TARGET_VENV_DIR DEVELOPMENT_VENV_DIR
 #
 # Set PYTHON to the interpreter (3.11).
 set -euo pipefail
@@ -15,7 +15,7 @@ fi
 target=$1
 development=$(cd "$2" && pwd)
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$here/../../.." && pwd)
 site='import sysconfig; print(sysconfig.get_path("purelib"))'
 
 # The list is complete. Nothing is resolved, because Composer pins older versions of torch and other packages.

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import Same, rows, torch_loader
-from tests.trainers.conftest import EVEN_ROWS, ROWS
-from tests.trainers.launching import Start, each_once, fork, launch
+from tests.kit.loaders import Same, rows, torch_loader
+from tests.slow.trainers.conftest import EVEN_ROWS, ROWS
+from tests.slow.trainers.launching import Start, each_once, fork, launch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from mdstorm.spark import SparkDatasetConverter

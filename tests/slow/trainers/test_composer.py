@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, Start, each_once, fork, launch
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import Run, Start, each_once, fork, launch
 
 #: Directory with a stand-in for torchvision, which Composer imports but whose wheels do not load.
-STAND_IN = str(Path(__file__).parents[1] / "stand_in")
+STAND_IN = str(Path(__file__).parents[2] / "kit" / "stand_in")
 
 pytestmark = pytest.mark.long
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import Run, launch, torchrun
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import Run, launch, torchrun
 
 pytestmark = pytest.mark.long
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.mds_backend.small_datasets import write_dataset
-from tests.trainers.launching import launch
+from tests.kit.small_datasets import write_dataset
+from tests.slow.trainers.launching import launch
 
-PAGE = Path(__file__).parents[2] / "docs" / "trainers.md"
+PAGE = Path(__file__).parents[3] / "docs" / "trainers.md"
 #: The titles of the sections that contain Python code.
 SECTIONS = [
     title

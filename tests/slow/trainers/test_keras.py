@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import PROGRAMS, each_once, launch
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import PROGRAMS, each_once, launch
 
 TWICE = each_once(ROWS) + each_once(ROWS)
 SHARES = ("auto", "sharded by TensorFlow")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import SAVED_AT, Run, Start, each_once, fork, launch
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import SAVED_AT, Run, Start, each_once, fork, launch
 
 # Lightning is imported here once, instead of in each fork.
 pytest.importorskip("lightning.pytorch")

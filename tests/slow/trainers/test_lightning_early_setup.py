@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import SAVED_AT
-from tests.trainers.lightning_runs import (
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import SAVED_AT
+from tests.slow.trainers.lightning_runs import (
     Model,
     StreamingDataModule,
     data_of,
@@ -19,7 +19,7 @@ from tests.trainers.lightning_runs import (
     pl,
     trainer_of,
 )
-from tests.trainers.programs.support import converter_of
+from tests.slow.trainers.programs.support import converter_of
 
 from mdstorm_backend.errors import StateMismatchError
 

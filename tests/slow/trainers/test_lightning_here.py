@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.lightning_runs import (
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.lightning_runs import (
     EPOCHS,
     Model,
     StreamingDataModule,
@@ -13,7 +13,7 @@ from tests.trainers.lightning_runs import (
     fit,
     trainer_of,
 )
-from tests.trainers.programs.support import converter_of
+from tests.slow.trainers.programs.support import converter_of
 
 from mdstorm import make_reader
 from mdstorm.errors import ArgumentTypeError

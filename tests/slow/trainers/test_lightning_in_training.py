@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trainers.lightning_runs import Model, data_of, pl, trainer_of
+from tests.slow.trainers.lightning_runs import Model, data_of, pl, trainer_of
 
 #: Ignore Lightning's recommendations.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.notebooks import AS_PETASTORM, check_notebook
-from tests.trainers.test_composer import STAND_IN
+from tests.kit.notebooks import AS_PETASTORM, check_notebook
+from tests.slow.trainers.test_composer import STAND_IN
 
 #: Notebooks in `before` import mdstorm under Petastorm's name.
 RUN = [

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import NumberedBatches, each_once, fork, launch, torchrun
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import NumberedBatches, each_once, fork, launch, torchrun
 
 pytestmark = pytest.mark.long
 

@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import each_once
-from tests.trainers.programs.support import converter_of
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import each_once
+from tests.slow.trainers.programs.support import converter_of
 
 keras: Any = pytest.importorskip("keras")
 tf: Any = pytest.importorskip("tensorflow")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.compat.readers import continue_as_another_process
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import each_once
-from tests.trainers.programs.support import converter_of, keep_all
+from tests.kit.readers import continue_as_another_process
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import each_once
+from tests.slow.trainers.programs.support import converter_of, keep_all
 
 from mdstorm import TransformSpec
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import each_once
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import each_once
 
 from mdstorm_backend import ExactOrder, StreamingDataset
 

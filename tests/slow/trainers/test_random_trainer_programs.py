@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.trainers.conftest import ROWS
-from tests.trainers.programs.support import converter_of
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.programs.support import converter_of
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import launch
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import launch
 
 pytestmark = pytest.mark.long
 

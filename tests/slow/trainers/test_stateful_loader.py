@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import ROWS
-from tests.trainers.launching import each_once, fork
+from tests.slow.trainers.conftest import ROWS
+from tests.slow.trainers.launching import each_once, fork
 
 from mdstorm_backend import ExactOrder, StreamingDataset
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from tests.trainers.conftest import EVEN_ROWS, ROWS
-from tests.trainers.launching import NumberedBatches, Start, each_once, fork, launch
+from tests.slow.trainers.conftest import EVEN_ROWS, ROWS
+from tests.slow.trainers.launching import NumberedBatches, Start, each_once, fork, launch
 
 #: The parts of trainer_with_mixin.py, each of which records its rows.
 PARTS = ("converter", "accumulated", "collated", "loader", "dataset", "workers")

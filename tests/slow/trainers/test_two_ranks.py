@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainers.conftest import EVEN_ROWS, ROWS
-from tests.trainers.launching import Run, each_once, fork, launch, torchrun
+from tests.slow.trainers.conftest import EVEN_ROWS, ROWS
+from tests.slow.trainers.launching import Run, each_once, fork, launch, torchrun
 
 in_either_order = pytest.mark.parametrize(
     "order", ["exact", pytest.param("elastic", marks=pytest.mark.long)]

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.mds_backend.small_datasets import write_numbers
-from tests.programs import run_program
+from tests.kit.programs import run_program
+from tests.kit.small_datasets import write_numbers
 
 pytestmark = pytest.mark.long
 

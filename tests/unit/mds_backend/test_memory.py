@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.loaders.loaders import torch_loader
-from tests.mds_backend.small_datasets import array_of, write_dataset
+from tests.kit.loaders import torch_loader
+from tests.kit.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests.installed import installed_as_petastorm
+from tests.kit.installed import installed_as_petastorm
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.run.outcome import Outcome, Settings

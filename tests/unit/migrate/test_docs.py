@@ -11,7 +11,7 @@ from mdstorm_migrate.cli.common import read_config
 from mdstorm_migrate.report.formats import FORMATS
 from mdstorm_migrate.rules import Rule, all_rules
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 MANUAL = (ROOT / "docs" / "migrate.md").read_text("utf-8")
 
 

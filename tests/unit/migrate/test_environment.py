@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.migrate.checks import each
+from tests.kit.migrating import each
 
 from mdstorm_migrate.environment import Condition, conditions_of, required, supported_pythons
 from mdstorm_migrate.sources import find_source

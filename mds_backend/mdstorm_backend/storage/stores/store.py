@@ -37,8 +37,8 @@ class Store:
     replace a file in one step, and need no directories. Servers with a connection for each thread,
     such as FTP, need more than a subclass.
 
-    To test a store, add its local server to tests/servers/stores.py: the contract tests then run
-    over it. tests/packaging/shelf.py is a complete store with its server.
+    To test a store, add its local server to tests/kit/servers/stores.py: the contract tests then
+    run over it. tests/packaging/shelf.py is a complete store with its server.
 
     Attributes
     ----------

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from petastorm.predicates import PredicateBase
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import batches
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import batches
 
 
 class _Asking(PredicateBase):

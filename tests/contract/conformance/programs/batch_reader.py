@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from petastorm import make_batch_reader
 from petastorm.unischema import UnischemaField
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM, batches, ids_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM, batches, ids_of
 
 
 def signature(place: Place) -> Any:

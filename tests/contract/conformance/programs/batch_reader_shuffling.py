@@ -3,9 +3,9 @@
 from typing import Any
 
 from petastorm import make_batch_reader
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import batches, ids_of
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import batches, ids_of
 
 
 def row_groups_are_shuffled_by_default(place: Place) -> Any:

@@ -8,8 +8,8 @@ from petastorm import TransformSpec
 from petastorm.predicates import in_lambda
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
 from petastorm.spark import spark_dataset_converter as module
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
 
 _CALM = {"reader_pool_type": "dummy", "shuffle_row_groups": False, "num_epochs": 1}
 

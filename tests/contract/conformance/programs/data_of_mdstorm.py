@@ -17,8 +17,8 @@ from petastorm.selectors import (
     UnionIndexSelector,
 )
 from petastorm.unischema import Unischema
-from tests.conformance.place import Place
-from tests.conformance.reading import rows
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import rows
 
 
 def _schema(place: Place, name: str) -> Unischema:

@@ -4,8 +4,8 @@ from typing import Any
 
 from petastorm import make_batch_reader, make_reader
 from petastorm.spark import SparkDatasetConverter, make_spark_converter
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM, batches
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM, batches
 
 
 def _converter(spark: Any) -> SparkDatasetConverter:

@@ -18,9 +18,9 @@ from petastorm.reader import normalize_dataset_url_or_urls
 from petastorm.unischema import Unischema, UnischemaField
 from petastorm.utils import run_in_subprocess
 from petastorm.weighted_sampling_reader import WeightedSamplingReader
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM
 
 _SCHEMA = Unischema("Sch", [UnischemaField("id", np.int64, (), None, False)])
 

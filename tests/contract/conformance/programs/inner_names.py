@@ -9,8 +9,8 @@ from petastorm.etl import RowGroupIndexerBase
 from petastorm.etl.rowgroup_indexers import SingleFieldIndexer
 from petastorm.etl.rowgroup_indexing import PieceInfo
 from petastorm.unischema import _numpy_and_codec_from_arrow_type, _numpy_to_spark_mapping
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
 
 
 def row_groups_by_name(place: Place) -> Any:

@@ -13,9 +13,9 @@ from petastorm.pytorch import (
     decimal_friendly_collate,
 )
 from petastorm.reader_impl.shuffling_buffer import NoopShufflingBuffer, RandomShufflingBuffer
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM
 
 
 class _Filled(DataLoader):

@@ -6,9 +6,9 @@ import numpy as np
 from petastorm import TransformSpec, make_reader
 from petastorm.ngram import NGram
 from petastorm.unischema import Unischema, UnischemaField
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM, rows
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM, rows
 
 _TIME = UnischemaField("time", np.int64, (), None, False)
 _VALUE = UnischemaField("value", np.float32, (), None, False)

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from petastorm.predicates import in_lambda, in_negate, in_reduce, in_set
 from petastorm.selectors import RowGroupSelectorBase, SingleIndexSelector
-from tests.conformance.place import Place
-from tests.conformance.reading import rows
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import rows
 
 
 def _ids(place: Place, predicate: Any, **arguments: Any) -> list[int]:

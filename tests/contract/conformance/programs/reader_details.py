@@ -9,9 +9,9 @@ from petastorm.fs_utils import FilesystemResolver, get_filesystem_and_path_or_pa
 from petastorm.local_disk_cache import LocalDiskCache
 from petastorm.predicates import in_lambda
 from petastorm.unischema import Unischema, UnischemaField, match_unischema_fields
-from tests.conformance.describing import error_of, warnings_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM
+from tests.contract.conformance.describing import error_of, warnings_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM
 
 _NO_DATA = "No matching data is available for loading"
 _CHANGED = "schema_fields behavior has changed"

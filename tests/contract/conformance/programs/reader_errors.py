@@ -3,9 +3,9 @@
 from typing import Any
 
 from petastorm import make_batch_reader, make_reader
-from tests.conformance.describing import error_of, warnings_of
-from tests.conformance.place import Place
-from tests.conformance.reading import batches, rows
+from tests.contract.conformance.describing import error_of, warnings_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import batches, rows
 
 
 def _opening(url: Any, says: str) -> Any:

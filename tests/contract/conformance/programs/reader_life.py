@@ -5,9 +5,9 @@ from typing import Any
 
 from petastorm import make_batch_reader, make_reader
 from petastorm.reader import LOCAL_DISK_CACHE, NULL_CACHE, Reader
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM, batches, ids_of, rows
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM, batches, ids_of, rows
 
 
 def constants(place: Place) -> Any:

@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 from petastorm import make_reader
 from petastorm.unischema import UnischemaField
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import rows
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import rows
 
 
 def _column(place: Place, name: str) -> Any:

@@ -20,8 +20,8 @@ from petastorm.etl.dataset_metadata import (
 from petastorm.etl.rowgroup_indexing import ROWGROUPS_INDEX_KEY
 from petastorm.unischema import Unischema, UnischemaField, insert_explicit_nulls
 from pyspark.sql import types as T  # noqa: N812
-from tests.conformance.describing import error_of, warnings_of
-from tests.conformance.place import Place
+from tests.contract.conformance.describing import error_of, warnings_of
+from tests.contract.conformance.place import Place
 
 _ID = UnischemaField("id", np.int64, (), ScalarCodec(T.LongType()), False)
 _NAME = UnischemaField("name", np.str_, (), ScalarCodec(T.StringType()), True)

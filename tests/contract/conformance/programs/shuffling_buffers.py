@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 from petastorm.reader_impl.shuffling_buffer import NoopShufflingBuffer, RandomShufflingBuffer
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
 
 
 def _drained(buffer: Any) -> list[Any]:

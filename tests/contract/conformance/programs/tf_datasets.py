@@ -13,9 +13,9 @@ from petastorm.tf_utils import (
     make_petastorm_dataset,
     tf_tensors,
 )
-from tests.conformance.describing import error_of, warnings_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM
+from tests.contract.conformance.describing import error_of, warnings_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM
 
 
 def _elements(url: str, **arguments: Any) -> Any:

@@ -15,9 +15,9 @@ from petastorm.pytorch import (
     LoaderBase,
     decimal_friendly_collate,
 )
-from tests.conformance.describing import error_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM
+from tests.contract.conformance.describing import error_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM
 
 
 def _batches(loader: Any, url: str, reader: dict[str, Any], **arguments: Any) -> Any:

@@ -7,9 +7,9 @@ import pyarrow as pa
 from petastorm import TransformSpec, make_batch_reader, make_reader
 from petastorm.transform import edit_field, transform_schema
 from petastorm.unischema import Unischema, UnischemaField
-from tests.conformance.describing import error_of, warnings_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM, batches, ids_of, rows
+from tests.contract.conformance.describing import error_of, warnings_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM, batches, ids_of, rows
 
 _SCHEMA = Unischema(
     "Sch",

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from petastorm import make_batch_reader
-from tests.conformance.describing import describe, error_of, warnings_of
-from tests.conformance.place import Place
-from tests.conformance.reading import CALM, batches
+from tests.contract.conformance.describing import describe, error_of, warnings_of
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import CALM, batches
 
 #: Values and type of each column, by column name.
 _COLUMNS: dict[str, tuple[list[Any], pa.DataType]] = {

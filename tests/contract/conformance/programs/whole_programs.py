@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 import torch
 from petastorm.spark import make_spark_converter
-from tests.conformance.place import Place
+from tests.contract.conformance.place import Place
 
 
 class _Model(torch.nn.Module):

@@ -9,8 +9,8 @@ from petastorm.etl.dataset_metadata import get_schema_from_dataset_url, material
 from petastorm.spark_utils import dataset_as_rdd
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import types as T  # noqa: N812
-from tests.conformance.place import Place
-from tests.conformance.reading import rows
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import rows
 
 _SCHEMA = Unischema(
     "Written",

@@ -13,8 +13,8 @@ from petastorm.etl.rowgroup_indexing import build_rowgroup_index
 from petastorm.selectors import IntersectIndexSelector, SingleIndexSelector, UnionIndexSelector
 from petastorm.unischema import Unischema, UnischemaField, dict_to_spark_row
 from pyspark.sql import types as T  # noqa: N812
-from tests.conformance.place import Place
-from tests.conformance.reading import rows
+from tests.contract.conformance.place import Place
+from tests.contract.conformance.reading import rows
 
 _SCHEMA = Unischema(
     "Steps",

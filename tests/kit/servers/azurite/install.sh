@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs pinned versions of Azurite, which stands in for Azure Blob Storage in the tests.
 #
-#   tests/servers/azurite/install.sh TARGET_DIR
+#   tests/kit/servers/azurite/install.sh TARGET_DIR
 #
 # Without npm, nothing is installed, and the tests that need Azurite are skipped.
 set -euo pipefail

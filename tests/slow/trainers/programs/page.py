@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from support import converter_of
 
-PAGE = Path(__file__).parents[3] / "docs" / "trainers.md"
+PAGE = Path(__file__).parents[4] / "docs" / "trainers.md"
 
 url, section = sys.argv[1:]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from unittest import mock
 
 import pytest
-from tests.installed import installed_as_petastorm
+from tests.kit.installed import installed_as_petastorm
 
 import mdstorm
 import mdstorm.errors

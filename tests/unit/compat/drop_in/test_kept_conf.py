@@ -7,8 +7,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from tests import refusing
 from tests.conftest import IS_CONNECT
+from tests.kit import refusing
 
 from mdstorm._drop_in import keep_refused_confs
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.installed import installed_as_petastorm
-from tests.programs import run_program
+from tests.kit.installed import installed_as_petastorm
+from tests.kit.programs import run_program
 
 #: A module next to the program, which its child processes import.
 NEIGHBOUR = """

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.etl.golden_rows import GOLDEN, golden_url
+from tests.unit.compat.etl.golden_rows import GOLDEN, golden_url
 
 from mdstorm import errors
 from mdstorm.codecs import NdarrayCodec

@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from tests.compat.etl.golden_rows import (
+from tests.conftest import IS_CONNECT, IS_REFUSING
+from tests.unit.compat.etl.golden_rows import (
     NAMES,
     assert_rows,
     assert_same,
@@ -17,7 +18,6 @@ from tests.compat.etl.golden_rows import (
     golden_url,
     read_rows,
 )
-from tests.conftest import IS_CONNECT, IS_REFUSING
 
 from mdstorm import convert
 from mdstorm._datasets.decoded_source import DecodedSource, decoded, stored_unischema

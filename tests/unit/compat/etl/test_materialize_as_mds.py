@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.etl.golden_rows import (
+from tests.unit.compat.etl.golden_rows import (
     SCHEMA,
     JsonCodec,
     assert_rows,

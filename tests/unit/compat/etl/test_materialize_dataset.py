@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.etl.golden_rows import SCHEMA, JsonCodec, assert_rows, encoded, row, write
 from tests.conftest import IS_REFUSING
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.unit.compat.etl.golden_rows import SCHEMA, JsonCodec, assert_rows, encoded, row, write
 
 from mdstorm import errors
 from mdstorm.codecs import CompressedNdarrayCodec, NdarrayCodec

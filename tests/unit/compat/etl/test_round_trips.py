@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from pyspark.sql import types
-from tests.compat.etl.golden_rows import assert_rows, assert_same, read_rows
+from tests.unit.compat.etl.golden_rows import assert_rows, assert_same, read_rows
 
 from mdstorm import make_reader
 from mdstorm.codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec

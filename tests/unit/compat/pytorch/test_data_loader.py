@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.compat.readers import (
+from tests.kit.readers import (
     TYPES,
     batch_reader,
     numbers,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.compat.readers import batch_reader, rows, with_either
+from tests.kit.readers import batch_reader, rows, with_either
 
 from mdstorm.pytorch import BatchedDataLoader, InMemBatchedDataLoader
 

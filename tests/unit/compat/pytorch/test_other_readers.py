@@ -10,7 +10,7 @@ from unittest.mock import MagicMock, Mock, NonCallableMock
 import numpy as np
 import pytest
 import torch
-from tests.compat.readers import (
+from tests.kit.readers import (
     ItemReader,
     batch_reader,
     items,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.compat.readers import batch_reader, write_parquet
+from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm.pytorch import BatchedDataLoader, DataLoader
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.compat.readers import batch_reader, write_parquet
+from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.local_disk_cache import LocalDiskCache

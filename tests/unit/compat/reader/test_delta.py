@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, live_files, metadata
-from tests.simulated_ranks import SimulatedRanks
+from tests.kit.delta_tables import WITH_VECTORS, add, commit, field, kill, live_files, metadata
+from tests.kit.simulated_ranks import SimulatedRanks
 from torch.distributed import HashStore
 
 from mdstorm import convert

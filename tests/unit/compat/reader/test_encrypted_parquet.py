@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.readers import batch_reader
-from tests.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
-from tests.encrypted_parquet import write_encrypted
+from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
+from tests.kit.encrypted_parquet import write_encrypted
+from tests.kit.readers import batch_reader
 
 from mdstorm import convert
 from mdstorm.errors import (

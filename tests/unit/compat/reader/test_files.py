@@ -9,8 +9,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.readers import IN_ORDER, write_parquet
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.readers import IN_ORDER, write_parquet
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm import convert
 from mdstorm.errors import (

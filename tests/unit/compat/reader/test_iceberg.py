@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-tables = pytest.importorskip("tests.iceberg_tables")
+tables = pytest.importorskip("tests.kit.iceberg_tables")
 
 from pyiceberg.table import Table  # noqa: E402
 from pyiceberg.transforms import IdentityTransform  # noqa: E402

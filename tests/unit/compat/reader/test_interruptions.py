@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.readers import write_parquet
-from tests.interrupting import interrupts
+from tests.kit.interrupting import interrupts
+from tests.kit.readers import write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.predicates import PredicateBase

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.readers import batch_reader
-from tests.delta_tables import add, commit, field, metadata, protocol, struct_of
+from tests.kit.delta_tables import add, commit, field, metadata, protocol, struct_of
+from tests.kit.readers import batch_reader
 
 from mdstorm.errors import NoMatchingFieldsError
 from mdstorm.spark import make_spark_converter
@@ -89,7 +89,7 @@ def test_delta_column_of_unsupported_type_is_left_out(
 def test_iceberg_column_of_unsupported_type_is_left_out(
     required: bool, nesting: str, tmp_path: Path
 ) -> None:
-    tables = pytest.importorskip("tests.iceberg_tables")
+    tables = pytest.importorskip("tests.kit.iceberg_tables")
     type_, value = NESTED[nesting](pa.time64("us"), 1)
     rows = table_of(type_, [value] * 2, required=required)
     table = tables.catalog(tmp_path).create_table("n.t", rows.schema)

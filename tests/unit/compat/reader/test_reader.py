@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.compat.readers import ItemReader, batch_reader, row_reader, write_parquet
+from tests.kit.readers import ItemReader, batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import NoMatchingFieldsError, NotPicklableError, UnsupportedArgumentError

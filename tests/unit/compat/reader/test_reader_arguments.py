@@ -1,6 +1,6 @@
 """Reader arguments: their effects, their checks, and the signatures that declare them.
 
-Petastorm's own behaviour is tested in tests/conformance.
+Petastorm's own behaviour is tested in tests/contract/conformance.
 """
 
 import inspect
@@ -15,7 +15,7 @@ import pyarrow.fs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.kit.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm._readers.arguments import DEFAULTS, ReaderArguments
 from mdstorm._readers.keywords import (

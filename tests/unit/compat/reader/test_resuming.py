@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.readers import continue_as_another_process, write_parquet
+from tests.kit.readers import continue_as_another_process, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import StateMismatchError

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm import predicates as by
 from mdstorm._selection.described import described_predicate

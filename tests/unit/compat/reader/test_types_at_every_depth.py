@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.readers import batch_reader
+from tests.kit.readers import batch_reader
 
 from mdstorm import convert
 

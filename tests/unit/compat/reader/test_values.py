@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.kit.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec, convert, make_batch_reader
 from mdstorm.errors import UnsupportedTypeError
@@ -61,7 +61,7 @@ NAN = float("nan")
 def test_batch_columns_have_petastorms_types(
     tmp_path: Path, values: Any, type_: Any, expected: Any
 ) -> None:
-    """Other types are tested in tests/conformance/programs/types.py."""
+    """Other types are tested in tests/contract/conformance/programs/types.py."""
     found = batch_of(tmp_path, pa.array(values, type_))
     assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
     np.testing.assert_array_equal(found, expected)

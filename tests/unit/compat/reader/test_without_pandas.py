@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.compat.readers import write_parquet
+from tests.kit.readers import write_parquet
 
 _PROGRAM = """
 import sys

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.compat.schema.pickles import EVERYTHING, protocol_0
+from tests.unit.compat.schema.pickles import EVERYTHING, protocol_0
 
 from mdstorm._pickles.restricted_unpickler import StandIn, read_pickle
 from mdstorm._pickles.stored_pickles import dump_unischema, load_indexes, load_unischema

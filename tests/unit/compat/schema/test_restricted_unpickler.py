@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.schema.pickles import EVERYTHING, Calls, calling, protocol_0
+from tests.unit.compat.schema.pickles import EVERYTHING, Calls, calling, protocol_0
 
 from mdstorm import codecs, unischema
 from mdstorm._pickles.restricted_unpickler import read_pickle

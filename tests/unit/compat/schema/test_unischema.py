@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.schema.pickles import EVERYTHING
+from tests.unit.compat.schema.pickles import EVERYTHING
 
 from mdstorm._datasets.decoded_source import unischema_from_json, unischema_to_json
 from mdstorm._schema import NamedSparkType, class_name, spark_type_json

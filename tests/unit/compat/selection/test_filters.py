@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compat.readers import batch_reader, row_reader
-from tests.compat.selection.parquet_files import batch_of, read_all, write
+from tests.kit.readers import batch_reader, row_reader
+from tests.unit.compat.selection.parquet_files import batch_of, read_all, write
 
 import mdstorm
 from mdstorm import TransformSpec

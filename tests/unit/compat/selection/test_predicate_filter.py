@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compat.selection.parquet_files import batch_of, write
+from tests.unit.compat.selection.parquet_files import batch_of, write
 
 from mdstorm import predicates as by
 from mdstorm._rows import cells

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.compat.selection.parquet_files import column, write
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.small_datasets import write_dataset
+from tests.unit.compat.selection.parquet_files import column, write
 
 from mdstorm._selection.shard_views import RankShare, ShardView, SplitShards
 from mdstorm.errors import InvalidArgumentError

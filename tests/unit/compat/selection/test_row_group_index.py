@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.selection.parquet_files import column, write
-from tests.mds_backend.small_datasets import array_of, write_dataset
+from tests.kit.small_datasets import array_of, write_dataset
+from tests.unit.compat.selection.parquet_files import column, write
 
 from mdstorm._datasets.petastorm_metadata import add_metadata, row_group_counts
 from mdstorm._pickles.stored_pickles import StoredIndex, dump_indexes, load_indexes

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import TABLE, converter_of
 from tests.conftest import IS_REFUSING
-from tests.mds_backend.convert.parquet_files import write
+from tests.kit.parquet_files import write
+from tests.unit.compat.spark.converters import TABLE, converter_of
 
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm.spark.spark_dataset_converter import register_delete_dir_handler

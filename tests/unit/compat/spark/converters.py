@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import Columns, Fields, write_dataset
+from tests.kit.small_datasets import Columns, Fields, write_dataset
 
 from mdstorm.reader import make_batch_reader, make_reader
 from mdstorm.spark import SparkDatasetConverter

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.spark.converters import (
+from tests.unit.compat.spark.converters import (
     IN_ORDER,
     Read,
     converter_of,

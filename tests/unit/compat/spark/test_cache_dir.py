@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import IN_ORDER
 from tests.conftest import of_values, runs_python_on_executors
+from tests.unit.compat.spark.converters import IN_ORDER
 
 from mdstorm import make_batch_reader
 from mdstorm._spark.copies import parent_cache_dir
@@ -32,7 +32,7 @@ def session(**conf: str) -> Any:
 
 
 def test_cache_dir_urls_and_paths_are_normalized() -> None:
-    """Other spellings are covered by tests/mds_backend/storage/test_location.py."""
+    """Other spellings are covered by tests/unit/mds_backend/storage/test_location.py."""
     normalized = {"file:/tmp/c//": "file:///tmp/c", "dbfs:/Volumes/a/b": "file:///Volumes/a/b"}
     normalized |= {"/Workspace/a": "file:///Workspace/a", "s3://bucket/x/": "s3://bucket/x"}
     for url, expected in normalized.items():

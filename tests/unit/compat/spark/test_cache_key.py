@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.kept import set_age
-from tests.programs import SESSION, run_program
+from tests.kit.kept import set_age
+from tests.kit.programs import SESSION, run_program
 
 from mdstorm._spark.kept_copies import list_copies
 from mdstorm._spark.renewed import renew_all

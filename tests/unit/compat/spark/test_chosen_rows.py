@@ -12,14 +12,14 @@ import pandas as pd
 import pyarrow.compute as pc
 import pytest
 import tensorflow as tf
-from tests.compat.readers import batch_reader, with_either, write_parquet
-from tests.compat.spark.converters import (
+from tests.kit.chains import Chain
+from tests.kit.readers import batch_reader, with_either, write_parquet
+from tests.unit.compat.spark.converters import (
     IN_ORDER,
     Numbers,
     with_each,
     with_each_in_either_order,
 )
-from tests.mds_backend.loaders.chains import Chain
 
 from mdstorm import TransformSpec, make_batch_reader, make_reader
 from mdstorm.errors import (

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import IN_ORDER
+from tests.unit.compat.spark.converters import IN_ORDER
 
 from mdstorm import TransformSpec
 from mdstorm.errors import DatasetNotFoundError, InvalidArgumentError

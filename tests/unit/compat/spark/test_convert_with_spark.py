@@ -5,7 +5,7 @@ from typing import Any
 
 from click.testing import CliRunner
 from tests.conftest import of_values, runs_python_on_executors
-from tests.mds_backend.convert.parquet_files import numbers, write
+from tests.kit.parquet_files import numbers, write
 
 import mdstorm
 from mdstorm.cli import main

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import IN_ORDER, with_torch
 from tests.conftest import runs_python_on_executors
-from tests.naming import value_id
+from tests.kit.naming import value_id
+from tests.unit.compat.spark.converters import IN_ORDER, with_torch
 
 from mdstorm._spark.make_converter import mds_compression, warn_of_dtype
 from mdstorm.errors import CompressionCodecError, NotADataFrameError, NotOnDriverError

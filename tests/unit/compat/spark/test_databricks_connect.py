@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.servers.spark_connect import SparkConnectServer
+from tests.kit.servers.spark_connect import SparkConnectServer
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 _DIRECTORY = Path(os.environ.get("MDSTORM_DATABRICKS_CONNECT", _ROOT / ".venv-databricks"))
 
 pytestmark = [

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.readers import write_parquet
-from tests.compat.spark.converters import IN_ORDER, converter_of
 from tests.conftest import runs_python_on_executors
+from tests.kit.readers import write_parquet
+from tests.unit.compat.spark.converters import IN_ORDER, converter_of
 
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter
 from mdstorm_backend import open_dataset

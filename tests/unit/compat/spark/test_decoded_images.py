@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from PIL import Image
-from tests.compat.spark.converters import IN_ORDER
-from tests.mds_backend.convert.parquet_files import write
+from tests.kit.parquet_files import write
+from tests.unit.compat.spark.converters import IN_ORDER
 
 from mdstorm import TransformSpec, convert, make_batch_reader, make_reader
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError, NullValueError

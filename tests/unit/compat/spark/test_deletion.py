@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import Read, with_either
+from tests.unit.compat.spark.converters import Read, with_either
 
 from mdstorm.errors import DatasetNotFoundError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.compat.spark.converters import converter_of
 from tests.conftest import of_values
+from tests.unit.compat.spark.converters import converter_of
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.codecs import CompressedImageCodec, NdarrayCodec

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.programs import SESSION, run_program
-from tests.servers.azure import CONTAINER, AzureServer
-from tests.servers.gcs import GoogleServer
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.programs import SESSION, run_program
+from tests.kit.servers.azure import CONTAINER, AzureServer
+from tests.kit.servers.gcs import GoogleServer
+from tests.kit.servers.s3 import BUCKET, S3Server
 
 from mdstorm._spark.deletion import delete_abandoned, unfinished_copies
 from mdstorm.cli import main

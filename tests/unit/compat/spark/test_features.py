@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import converter_of
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.small_datasets import write_dataset
+from tests.unit.compat.spark.converters import converter_of
 
 from mdstorm import TransformSpec
 from mdstorm._spark.converter_files import ModelInputs

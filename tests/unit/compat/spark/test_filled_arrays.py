@@ -6,9 +6,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from tests.compat.readers import write_parquet
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.small_datasets import array_of
+from tests.kit.readers import write_parquet
+from tests.kit.small_datasets import array_of
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
 from mdstorm.errors import ArgumentTypeError, InvalidArgumentError
 from mdstorm.reader import make_batch_reader

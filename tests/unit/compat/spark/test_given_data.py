@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import IN_ORDER, TABLE, Read, with_either, with_torch
-from tests.delta_tables import kill, two_versions
-from tests.mds_backend.convert.parquet_files import write
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.delta_tables import kill, two_versions
+from tests.kit.parquet_files import write
+from tests.kit.small_datasets import write_numbers
+from tests.unit.compat.spark.converters import IN_ORDER, TABLE, Read, with_either, with_torch
 
 from mdstorm._spark.make_converter import databricks_path
 from mdstorm.errors import (

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.readers import write_parquet
-from tests.compat.spark.converters import IN_ORDER, Read, with_either
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.readers import write_parquet
+from tests.kit.small_datasets import write_dataset
+from tests.unit.compat.spark.converters import IN_ORDER, Read, with_either
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.reader import make_batch_reader, make_reader

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.compat.spark.kept import NAME, set_age, write_copy
-from tests.programs import without_session
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.kept import NAME, set_age, write_copy
+from tests.kit.programs import without_session
+from tests.kit.servers.s3 import BUCKET, S3Server
 
 from mdstorm._spark import kept_copies, renewed
 from mdstorm._spark.kept_copies import CacheKey, list_copies

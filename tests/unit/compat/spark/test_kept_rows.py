@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 import pytest
 import tensorflow as tf
-from tests.compat.readers import batch_reader, row_reader, write_parquet
-from tests.compat.spark.converters import IN_ORDER, Read, with_either
-from tests.mds_backend.loaders.chains import Chain
+from tests.kit.chains import Chain
+from tests.kit.readers import batch_reader, row_reader, write_parquet
+from tests.unit.compat.spark.converters import IN_ORDER, Read, with_either
 
 from mdstorm import TransformSpec
 from mdstorm.errors import StateMismatchError, TransformError

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import converter_of
-from tests.mds_backend.small_datasets import array_of
+from tests.kit.small_datasets import array_of
+from tests.unit.compat.spark.converters import converter_of
 
 from mdstorm import make_batch_reader
 from mdstorm.errors import NullValueError

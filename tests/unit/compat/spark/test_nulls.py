@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from tests.compat.readers import write_parquet
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.small_datasets import array_of
+from tests.kit.readers import write_parquet
+from tests.kit.small_datasets import array_of
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
 from mdstorm import TransformSpec
 from mdstorm.errors import NullValueError
@@ -20,7 +20,7 @@ from mdstorm.tf_utils import make_petastorm_dataset
 
 NAN = float("nan")
 
-#: Spark types and values with one null. tests/mds_backend/loaders covers more combinations.
+#: Spark types and values with one null. tests/unit/mds_backend/loaders covers more combinations.
 NULLS: dict[str, tuple[Any, list[Any]]] = {
     "byte": ("byte", [-1, None]),
     "long": ("long", [None, 1]),

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
-from tests.mds_backend.small_datasets import array_of, map_of, struct_of
+from tests.kit.small_datasets import array_of, map_of, struct_of
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
 from mdstorm.errors import InvalidArgumentError
 from mdstorm.predicates import in_set

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.spark_connect import SparkConnectServer
+from tests.kit.servers.spark_connect import SparkConnectServer
 
 pytestmark = pytest.mark.long
 

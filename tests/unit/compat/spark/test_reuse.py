@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from pyspark.sql import functions
-from tests.compat.spark.converters import directories, ids
 from tests.conftest import IS_REFUSING, runs_python_on_executors
+from tests.unit.compat.spark.converters import directories, ids
 
 from mdstorm._spark.copies import identify
 from mdstorm.spark import make_spark_converter

@@ -5,8 +5,8 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.compat.readers import continue_as_another_process
-from tests.compat.spark.converters import Numbers, in_either_order, with_each_in_either_order
+from tests.kit.readers import continue_as_another_process
+from tests.unit.compat.spark.converters import Numbers, in_either_order, with_each_in_either_order
 
 from mdstorm.spark import SparkDatasetConverter
 from mdstorm_backend import StreamingDataLoader

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.kit.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, StateMismatchError

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from tests.compat.readers import write_parquet
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
+from tests.kit.readers import write_parquet
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either
 
 from mdstorm import TransformSpec
 from mdstorm.errors import CorruptDatasetError

@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
-from tests.compat.readers import write_parquet
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+from tests.kit.readers import write_parquet
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
 
 from mdstorm import TransformSpec
 from mdstorm.errors import CorruptDatasetError, InvalidArgumentError, UnsupportedArgumentError

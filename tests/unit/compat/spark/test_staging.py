@@ -14,9 +14,9 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
-from tests import refusing
-from tests.compat.spark.converters import directories, ids
 from tests.conftest import IS_CONNECT, of_values, runs_python_on_executors
+from tests.kit import refusing
+from tests.unit.compat.spark.converters import directories, ids
 
 from mdstorm import errors
 from mdstorm._spark.copies import (

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.spark.converters import converter_of
+from tests.unit.compat.spark.converters import converter_of
 
 from mdstorm import TransformSpec
 from mdstorm.predicates import in_lambda

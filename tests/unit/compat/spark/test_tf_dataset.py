@@ -7,8 +7,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.compat.spark.converters import IN_ORDER, converter_of
-from tests.mds_backend.small_datasets import array_of
+from tests.kit.small_datasets import array_of
+from tests.unit.compat.spark.converters import IN_ORDER, converter_of
 
 from mdstorm import TransformSpec
 from mdstorm.spark import SparkDatasetConverter

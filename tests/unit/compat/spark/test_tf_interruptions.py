@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
-from tests.interrupting import interrupts
+from tests.kit.interrupting import interrupts
 
 from mdstorm import TransformSpec, make_batch_reader
 from mdstorm.spark import make_spark_converter

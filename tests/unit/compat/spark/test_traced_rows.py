@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.kit.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, StateMismatchError, UnsupportedArgumentError

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_tf
-from tests.mds_backend.small_datasets import array_of, map_of
+from tests.kit.small_datasets import array_of, map_of
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_tf
 
 from mdstorm import TransformSpec
 from mdstorm.errors import NullValueError

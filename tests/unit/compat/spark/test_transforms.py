@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import tensorflow as tf
 import torch
-from tests.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
+from tests.unit.compat.spark.converters import IN_ORDER, Read, converter_of, with_either, with_torch
 
 from mdstorm import TransformSpec
 from mdstorm.errors import InvalidArgumentError, TransformError

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 import torch
 from pyspark.errors import AnalysisException
-from tests.compat.spark.converters import IN_ORDER
 from tests.conftest import of_values
+from tests.unit.compat.spark.converters import IN_ORDER
 
 from mdstorm.errors import UnsupportedTypeError
 from mdstorm.spark import make_spark_converter

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.compat.spark.converters import (
+from tests.kit.programs import run_program
+from tests.unit.compat.spark.converters import (
     Numbers,
     converter_of,
     in_either_order,
     with_each,
     with_each_in_either_order,
 )
-from tests.programs import run_program
 
 from mdstorm._readers import options
 from mdstorm.errors import InvalidArgumentError, UnsupportedArgumentError

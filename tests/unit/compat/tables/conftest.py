@@ -3,7 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
-from tests.mds_backend.storage.conftest import (  # noqa: F401
+from tests.kit.servers.catalog import Catalog, catalog_on
+from tests.kit.servers.s3 import S3Server
+from tests.kit.servers.unity import TOKEN
+from tests.unit.mds_backend.storage.conftest import (  # noqa: F401
     default_cache,
     fresh_filesystems,
     no_credentials,
@@ -11,9 +14,6 @@ from tests.mds_backend.storage.conftest import (  # noqa: F401
     s3_without_keys,
     started_s3,
 )
-from tests.servers.catalog import Catalog, catalog_on
-from tests.servers.s3 import S3Server
-from tests.servers.unity import TOKEN
 
 
 @pytest.fixture(scope="session")

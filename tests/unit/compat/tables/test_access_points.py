@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.compat.tables.test_names import NAME, NEWEST, by_torch, numbers, orders  # noqa: F401
-from tests.servers.catalog import Catalog
-from tests.servers.rest_catalog import TOKEN, RestCatalogServer
-from tests.servers.s3 import ACCOUNT, BUCKET
+from tests.kit.servers.catalog import Catalog
+from tests.kit.servers.rest_catalog import TOKEN, RestCatalogServer
+from tests.kit.servers.s3 import ACCOUNT, BUCKET
+from tests.unit.compat.tables.test_names import NAME, NEWEST, by_torch, numbers, orders  # noqa: F401
 
 from mdstorm import convert, make_batch_reader
 from mdstorm.errors import UnsupportedTableError
@@ -79,7 +79,7 @@ def test_table_is_read_through_the_access_point_in_its_credentials(
 @pytest.fixture
 def iceberg(hosts: list[str], orders: Catalog, tmp_path: Path) -> Any:  # noqa: F811
     """Metadata file URL of an Iceberg table that is in the store and has the rows `NEWEST`."""
-    tables = pytest.importorskip("tests.iceberg_tables")
+    tables = pytest.importorskip("tests.kit.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": NEWEST}))
     url = orders.put("main.ice.berg", tables.path_of(made), "ICEBERG")
@@ -109,7 +109,7 @@ def test_iceberg_table_with_metadata_elsewhere_is_read_through_the_access_point(
     orders: Catalog,  # noqa: F811
     tmp_path: Path,
 ) -> None:
-    tables = pytest.importorskip("tests.iceberg_tables")
+    tables = pytest.importorskip("tests.kit.iceberg_tables")
     catalog = tables.catalog(tmp_path)
     keys = {"s3.access-key-id": "testing", "s3.secret-access-key": "testing-secret"}
     catalog.properties |= {"s3.endpoint": orders.behind.url, "s3.region": "us-east-1", **keys}

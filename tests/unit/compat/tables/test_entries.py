@@ -9,7 +9,8 @@ from multiprocessing import get_context
 from typing import Any
 
 import pytest
-from tests.compat.tables.test_names import (  # noqa: F401
+from tests.kit.servers.catalog import Catalog
+from tests.unit.compat.tables.test_names import (  # noqa: F401
     FIRST,
     NAME,
     NEWEST,
@@ -17,7 +18,6 @@ from tests.compat.tables.test_names import (  # noqa: F401
     orders,
     run,
 )
-from tests.servers.catalog import Catalog
 
 from mdstorm import convert, make_batch_reader, make_reader
 from mdstorm.errors import DatasetNotFoundError

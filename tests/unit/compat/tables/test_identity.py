@@ -4,9 +4,9 @@ import os
 from typing import Any
 
 import pytest
-from tests.compat.tables.test_entries import Opening, by_torch
-from tests.compat.tables.test_names import NAME, NEWEST, orders  # noqa: F401
-from tests.servers.catalog import Catalog
+from tests.kit.servers.catalog import Catalog
+from tests.unit.compat.tables.test_entries import Opening, by_torch
+from tests.unit.compat.tables.test_names import NAME, NEWEST, orders  # noqa: F401
 
 from mdstorm.errors import CredentialsError
 from mdstorm.spark import make_spark_converter

@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from tests.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
-from tests.servers.catalog import Catalog
-from tests.servers.unity import TOKEN
-from tests.servers.vending import MARK
+from tests.kit.delta_tables import OLD_PROTOCOL, add, commit, field, metadata
+from tests.kit.servers.catalog import Catalog
+from tests.kit.servers.unity import TOKEN
+from tests.kit.servers.vending import MARK
 
 from mdstorm import make_batch_reader
 from mdstorm.cli import main

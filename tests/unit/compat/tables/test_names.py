@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
-from tests.servers.catalog import Catalog
-from tests.servers.http import respond
-from tests.servers.s3 import BUCKET
-from tests.servers.unity import READABLE, TOKEN
-from tests.servers.vending import MARK
+from tests.kit.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata, protocol
+from tests.kit.servers.catalog import Catalog
+from tests.kit.servers.http import respond
+from tests.kit.servers.s3 import BUCKET
+from tests.kit.servers.unity import READABLE, TOKEN
+from tests.kit.servers.vending import MARK
 
 from mdstorm import convert, make_batch_reader, make_reader
 from mdstorm.cli import main
@@ -174,7 +174,7 @@ def test_parquet_table_is_read_by_name(catalog: Catalog, tmp_path: Path) -> None
 
 
 def test_managed_iceberg_table_is_read_by_name(catalog: Catalog, tmp_path: Path) -> None:
-    tables = pytest.importorskip("tests.iceberg_tables")
+    tables = pytest.importorskip("tests.kit.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": range(10)}))
     made.delete("n < 5")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.compat.tables.test_names import by_torch, numbers
-from tests.servers.catalog import Catalog
-from tests.servers.rest_catalog import TOKEN, RestCatalogServer
-from tests.servers.vending import MARK
+from tests.kit.servers.catalog import Catalog
+from tests.kit.servers.rest_catalog import TOKEN, RestCatalogServer
+from tests.kit.servers.vending import MARK
+from tests.unit.compat.tables.test_names import by_torch, numbers
 
 from mdstorm import convert, make_batch_reader
 from mdstorm.errors import CredentialsError, InvalidArgumentError
@@ -26,7 +26,7 @@ def server(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[RestCatalogServer]:
     """A catalog with the table ``n.t``, which only the catalog's credentials can read."""
-    tables = pytest.importorskip("tests.iceberg_tables")
+    tables = pytest.importorskip("tests.kit.iceberg_tables")
     made = tables.catalog(tmp_path).create_table("n.t", pa.schema([("n", pa.int64())]))
     made.append(pa.table({"n": FIRST}))
     made.delete("n < 5")

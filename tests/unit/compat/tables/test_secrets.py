@@ -11,20 +11,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from tests.mds_backend.storage.conftest import (  # noqa: F401
+from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.kit.servers.catalog import Catalog
+from tests.kit.servers.gcs import TOKEN as GOOGLE_TOKEN
+from tests.kit.servers.gcs import GoogleServer
+from tests.kit.servers.s3 import BUCKET
+from tests.kit.servers.unity import TOKEN
+from tests.kit.servers.vending import MARK
+from tests.unit.mds_backend.storage.conftest import (  # noqa: F401
     azure,
     forget_filesystems,
     gs,
     started_azure,
     started_gs,
 )
-from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
-from tests.servers.catalog import Catalog
-from tests.servers.gcs import TOKEN as GOOGLE_TOKEN
-from tests.servers.gcs import GoogleServer
-from tests.servers.s3 import BUCKET
-from tests.servers.unity import TOKEN
-from tests.servers.vending import MARK
 
 from mdstorm import make_batch_reader
 from mdstorm.cli import main

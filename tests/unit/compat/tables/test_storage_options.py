@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.s3 import BUCKET, S3Server
 
 from mdstorm.errors import ArgumentTypeError, CredentialsError, InvalidArgumentError
 from mdstorm.spark import SparkDatasetConverter, make_spark_converter

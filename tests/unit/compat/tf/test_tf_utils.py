@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.compat.readers import (
+from tests.kit.readers import (
     TYPES,
     ItemReader,
     batch_reader,

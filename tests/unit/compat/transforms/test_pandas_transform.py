@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import Fields, plan
+from tests.kit.small_datasets import Fields, plan
 
 from mdstorm._transforms.pandas_transform import PandasTransform
 from mdstorm.errors import NoMatchingFieldsError, TransformError

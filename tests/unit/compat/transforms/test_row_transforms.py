@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.compat.readers import batch_reader, row_reader, write_parquet
+from tests.kit.readers import batch_reader, row_reader, write_parquet
 
 from mdstorm._transforms.row_transform import as_declared
 from mdstorm.codecs import NdarrayCodec

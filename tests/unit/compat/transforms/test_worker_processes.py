@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from tests.compat.readers import batch_reader, write_parquet
+from tests.kit.readers import batch_reader, write_parquet
 
 from mdstorm import TransformSpec
 from mdstorm._transforms.executor import Executor
@@ -136,7 +136,7 @@ class TestPool:
     def test_processes_end_when_their_parent_is_killed(self) -> None:
         program = (
             "import time\n"
-            "from tests.compat.transforms.test_worker_processes import pool_of\n"
+            "from tests.unit.compat.transforms.test_worker_processes import pool_of\n"
             "pool_of(lambda _: (print('begun', flush=True), time.sleep(1000)))(0)\n"
         )
         with subprocess.Popen(

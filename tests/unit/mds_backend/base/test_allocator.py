@@ -7,7 +7,7 @@ from subprocess import check_output
 
 import numpy as np
 import pytest
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.small_datasets import write_dataset
 
 pytestmark = pytest.mark.skipif(
     not (sys.platform == "linux" and os.confstr("CS_GNU_LIBC_VERSION")),

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from tests.mds_backend.cache.shards import locked
+from tests.unit.mds_backend.cache.shards import locked
 
 from mdstorm_backend.base import locks
 from mdstorm_backend.base.locks import share_lock, try_lock, wait_for_lock

@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.mds_backend.clocks import Clock
+from tests.kit.clocks import Clock
 
 from mdstorm_backend.base.recorder import (
     Cause,

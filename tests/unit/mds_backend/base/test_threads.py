@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interrupting import CtrlC
-from tests.programs import run_program
+from tests.kit.interrupting import CtrlC
+from tests.kit.programs import run_program
 
 from mdstorm_backend.base import cached_property, threads
 from mdstorm_backend.base.threads import PassThreads, WorkAhead, current_priority

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.cache.shards import RemoteFileSystem, Storage, without_pauses
+from tests.unit.mds_backend.cache.shards import RemoteFileSystem, Storage, without_pauses
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.cache.shards import FINGERPRINT, cache, contents, make_shards
+from tests.unit.mds_backend.cache.shards import FINGERPRINT, cache, contents, make_shards
 
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record
 from mdstorm_backend.cache.space import clear_cached, list_cached

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.cache.shards import cache, contents, files_in, locked, make_shards, remote
+from tests.unit.mds_backend.cache.shards import (
+    cache,
+    contents,
+    files_in,
+    locked,
+    make_shards,
+    remote,
+)
 
 from mdstorm_backend.cache import CacheOptions, cache_root, check_cache_root, read_index
 from mdstorm_backend.cache.directory import CacheDirectory

@@ -4,18 +4,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.cache.shards import files_in, parts_in
-from tests.programs import run_program
+from tests.kit.programs import run_program
+from tests.unit.mds_backend.cache.shards import files_in, parts_in
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 
 _HEAD = """
 import os, random, signal, sys, threading
 root, directory, limit, *compressions = sys.argv[1:]
 sys.path.insert(0, root)
 from pathlib import Path
-from tests.mds_backend.cache import shards
-from tests.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
+from tests.unit.mds_backend.cache import shards
+from tests.unit.mds_backend.cache.shards import cache, contents, files_in, make_shards, parts_in
 
 directory, limit = Path(directory), int(limit) or None
 source, local = directory / "source", directory / "local"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.cache import shards
-from tests.mds_backend.cache.shards import (
+from tests.unit.mds_backend.cache import shards
+from tests.unit.mds_backend.cache.shards import (
     COMPRESSIONS,
     Storage,
     cache,

@@ -12,8 +12,9 @@ from typing import Any
 
 import fsspec
 import pytest
-from tests.mds_backend.cache import shards
-from tests.mds_backend.cache.shards import (
+from tests.kit.small_datasets import write_ints
+from tests.unit.mds_backend.cache import shards
+from tests.unit.mds_backend.cache.shards import (
     COMPRESSIONS,
     FINGERPRINT,
     cache,
@@ -21,7 +22,6 @@ from tests.mds_backend.cache.shards import (
     files_in,
     make_shards,
 )
-from tests.mds_backend.small_datasets import write_ints
 
 from mdstorm_backend import StreamingDataset, errors
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.convert.parquet_files import every_type, numbers, write
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.parquet_files import every_type, numbers, write
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend.convert import Comparison, compare, convert_parquet
 from mdstorm_backend.convert.comparison import differing

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.mds_backend.convert.parquet_files import every_type, numbers, write
-from tests.mds_backend.small_datasets import same_values
+from tests.kit.parquet_files import every_type, numbers, write
+from tests.kit.small_datasets import same_values
 
 from mdstorm_backend import errors
 from mdstorm_backend.convert import compare, convert_parquet, parquet_to_mds, plan_parquet

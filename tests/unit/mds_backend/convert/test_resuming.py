@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from tests.mds_backend.convert.parquet_files import numbers, write
+from tests.kit.parquet_files import numbers, write
 
 from mdstorm_backend.base.locks import FileLock
 from mdstorm_backend.convert import conversion, convert_parquet

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.small_datasets import (
+from tests.kit.small_datasets import (
     array_of,
     struct_of,
     write_dataset,

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.read.readers import batches, numbered
-from tests.mds_backend.small_datasets import array_of, write_dataset
+from tests.kit.small_datasets import array_of, write_dataset
+from tests.unit.mds_backend.read.readers import batches, numbered
 
 from mdstorm_backend import open_dataset
 from mdstorm_backend.cache import CacheOptions

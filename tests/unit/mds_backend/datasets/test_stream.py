@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Stream, StreamingDataLoader, StreamingDataset, streams_registry
 from mdstorm_backend.datasets.open_streams import open_stream

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 from IPython.utils.capture import RichOutput, capture_output
-from tests.mds_backend.conftest import Terminal
-from tests.mds_backend.small_datasets import write_ints
+from tests.kit.small_datasets import write_ints
+from tests.unit.mds_backend.conftest import Terminal
 
 from mdstorm_backend import MDSWriter
 from mdstorm_backend.display import ProgressLine, human_bytes, progress
 from mdstorm_backend.maintenance import verify
 
-_ROOT = Path(__file__).parents[3]
+_ROOT = Path(__file__).parents[4]
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.installed import installed_as_streaming
-from tests.programs import run_program
+from tests.kit.installed import installed_as_streaming
+from tests.kit.programs import run_program
 
 import mdstorm_backend
 import mdstorm_backend.streaming.base.util

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.elastic.examples import patient
+from tests.unit.mds_backend.elastic.examples import patient
 
 from mdstorm_backend.elastic import StreamShape, partition, sampling, shuffle, shuffles
 from mdstorm_backend.elastic.sampling import parse_epoch_size, samples_per_shard, weigh

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.strategies import decimals
+from tests.kit.strategies import decimals
 
 from mdstorm_backend.errors import InvalidArgumentError, TransformError
 from mdstorm_backend.format.encodings.registry import parse_encoding

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import array_of, plan, struct_of, write_dataset
+from tests.kit.small_datasets import array_of, plan, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import CorruptDatasetError

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import array_of, map_of, struct_of
+from tests.kit.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.type_plan import plan_types

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.format import own_classes
-from tests.mds_backend.format.own_classes import COLUMNS, LAYOUTS, OWN, Words, sample
+from tests.unit.mds_backend.format import own_classes
+from tests.unit.mds_backend.format.own_classes import COLUMNS, LAYOUTS, OWN, Words, sample
 
 from mdstorm_backend import (
     MDSWriter,

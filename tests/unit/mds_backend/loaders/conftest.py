@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend.datasets.dataset import Dataset
 

@@ -17,10 +17,10 @@ from unittest.mock import Mock
 
 import pytest
 import torch.distributed as dist
-from tests.mds_backend.loaders.loaders import Filter, Launch, Same, rows, taken
-from tests.mds_backend.small_datasets import write_numbers
-from tests.programs import free_port, without_session
-from tests.simulated_ranks import SimulatedRanks, Token
+from tests.kit.loaders import Filter, Launch, Same, rows, taken
+from tests.kit.programs import free_port, without_session
+from tests.kit.simulated_ranks import SimulatedRanks, Token
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError

@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import (
+from tests.kit.loaders import (
     Filter,
     Negative,
     Own,
@@ -22,7 +22,7 @@ from tests.mds_backend.loaders.loaders import (
     shuffles,
     taken,
 )
-from tests.mds_backend.small_datasets import write_dataset, write_numbers
+from tests.kit.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.datasets.stream import Stream

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import (
+from tests.kit.loaders import (
     CountingItself,
     Filter,
     Own,
@@ -17,7 +17,7 @@ from tests.mds_backend.loaders.loaders import (
     loader_in,
     rows,
 )
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.loaders import CONSUMER, MOST_UNUSED, Consumer

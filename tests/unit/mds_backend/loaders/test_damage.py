@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset

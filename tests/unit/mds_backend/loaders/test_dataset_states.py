@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import (
+from tests.kit.loaders import (
     CountingItself,
     Own,
     OwnStates,
@@ -21,7 +21,7 @@ from tests.mds_backend.loaders.loaders import (
     rows,
     taken,
 )
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset

@@ -9,9 +9,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.elastic.examples import patient
-from tests.mds_backend.loaders.loaders import column, rows, taken
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.loaders import column, rows, taken
+from tests.kit.small_datasets import write_numbers
+from tests.unit.mds_backend.elastic.examples import patient
 from torch.utils.data import DataLoader, default_collate
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
@@ -19,9 +19,9 @@ from mdstorm_backend.elastic import ElasticShare
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError
 from mdstorm_backend.order import World
 
-TESTS = Path(__file__).parents[2]
-GOLDEN = json.loads((TESTS / "mds_backend/elastic/golden_orders.json").read_text())
-MULTI_SHARD = str(TESTS / "interop/golden/multi_shard")
+TESTS = Path(__file__).parents[3]
+GOLDEN = json.loads((TESTS / "unit/mds_backend/elastic/golden_orders.json").read_text())
+MULTI_SHARD = str(TESTS / "contract/interop/golden/multi_shard")
 golden_runs = pytest.mark.parametrize(
     "run", GOLDEN["end_to_end_on_multi_shard"], ids=lambda run: str(run["args"])
 )

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.loaders.loaders import Repeat, Same, Where, column, rows, taken, torch_loader
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.loaders import Repeat, Same, Where, column, rows, taken, torch_loader
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import StateMismatchError, TransformError

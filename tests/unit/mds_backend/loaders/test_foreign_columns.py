@@ -15,9 +15,9 @@ import pytest
 import tensorflow as tf
 import torch
 from PIL import Image
-from tests.mds_backend.foreign import foreign_dataset, variable
-from tests.mds_backend.loaders.loaders import torch_loader
-from tests.mds_backend.read.readers import batches, exact
+from tests.kit.foreign import foreign_dataset, variable
+from tests.kit.loaders import torch_loader
+from tests.unit.mds_backend.read.readers import batches, exact
 
 from mdstorm_backend import (
     Dataset,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interrupting import CtrlC
-from tests.mds_backend.loaders.loaders import Filter, Where, in_either_order, taken, torch_loader
-from tests.mds_backend.small_datasets import write_dataset, write_numbers
+from tests.kit.interrupting import CtrlC
+from tests.kit.loaders import Filter, Where, in_either_order, taken, torch_loader
+from tests.kit.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder
 from mdstorm_backend.elastic import ElasticShare

@@ -12,8 +12,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import Same, column, shuffles, taken, torch_loader
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.loaders import Same, column, shuffles, taken, torch_loader
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import InvalidArgumentError, StateMismatchError

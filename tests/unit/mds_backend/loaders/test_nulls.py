@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import listed, torch_loader
-from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of, write_dataset
+from tests.kit.loaders import listed, torch_loader
+from tests.kit.small_datasets import array_of, map_of, plan, struct_of, write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataset
 from mdstorm_backend.display import counted

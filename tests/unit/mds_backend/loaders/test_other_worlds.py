@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import Filter, rows, shuffles, taken, torch_loader
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.loaders import Filter, rows, shuffles, taken, torch_loader
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, StreamingDataLoader
 from mdstorm_backend.errors import NoDataAvailableError, StateMismatchError

@@ -15,8 +15,8 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from tests.interrupting import interrupts
-from tests.reporting_lock import ReportingLock
+from tests.kit.interrupting import interrupts
+from tests.kit.reporting_lock import ReportingLock
 
 from mdstorm_backend.loaders import shared_record
 from mdstorm_backend.loaders.shared_record import SharedRecord

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import Launch, dataset_in, in_either_order, loader_in, rows
+from tests.kit.loaders import Launch, dataset_in, in_either_order, loader_in, rows
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset, open_dataset
 from mdstorm_backend.loaders import Consumer, agreement

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import rows
-from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+from tests.kit.loaders import rows
+from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend import ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.cache import clear_cached, list_cached

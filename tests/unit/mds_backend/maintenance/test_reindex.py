@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.mds_backend.fuzz.mutations import header_of, with_header
-from tests.mds_backend.maintenance import damage
-from tests.mds_backend.small_datasets import write_dataset, write_numbers, write_shards
+from tests.kit import damage
+from tests.kit.small_datasets import write_dataset, write_numbers, write_shards
+from tests.slow.fuzz.mutations import header_of, with_header
 
 from mdstorm_backend import errors
 from mdstorm_backend.datasets.dataset import open_dataset

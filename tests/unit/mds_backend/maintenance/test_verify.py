@@ -8,8 +8,8 @@ from unittest.mock import ANY
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.maintenance import damage
-from tests.mds_backend.small_datasets import array_of, struct_of, write_dataset, write_numbers
+from tests.kit import damage
+from tests.kit.small_datasets import array_of, struct_of, write_dataset, write_numbers
 
 from mdstorm_backend.errors import CredentialsError, DatasetNotFoundError, StorageError
 from mdstorm_backend.maintenance.inspect import Inspection, inspect

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from tests.delta_tables import (
+from tests.kit.delta_tables import (
     OLD_PROTOCOL,
     WITH_VECTORS,
     add,

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-tables = pytest.importorskip("tests.iceberg_tables")
+tables = pytest.importorskip("tests.kit.iceberg_tables")
 
 from pyiceberg.table import StaticTable, Table  # noqa: E402
 from pyiceberg.transforms import IdentityTransform  # noqa: E402

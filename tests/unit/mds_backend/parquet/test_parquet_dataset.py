@@ -17,7 +17,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.local import LocalFileSystem
-from tests.mds_backend.read.readers import exact, flat
+from tests.unit.mds_backend.read.readers import exact, flat
 
 from mdstorm_backend.errors import (
     ArgumentTypeError,

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.read.readers import batches, exact, numbered
-from tests.mds_backend.small_datasets import same_values, write_dataset
-from tests.mds_backend.strategies import Data, data, moderate
+from tests.kit.small_datasets import same_values, write_dataset
+from tests.kit.strategies import Data, data, moderate
+from tests.unit.mds_backend.read.readers import batches, exact, numbered
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder

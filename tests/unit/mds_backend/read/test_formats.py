@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import array_of, map_of, struct_of, write_dataset
+from tests.kit.small_datasets import array_of, map_of, struct_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import CorruptDatasetError

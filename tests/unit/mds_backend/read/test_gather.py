@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.mds_backend.foreign import Encodings, foreign_dataset
-from tests.mds_backend.small_datasets import array_of, write_dataset
+from tests.kit.foreign import Encodings, foreign_dataset
+from tests.kit.small_datasets import array_of, write_dataset
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, NullValueError

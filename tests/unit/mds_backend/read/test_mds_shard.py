@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
-from tests.mds_backend.foreign import URL, foreign_shard, shard_bytes, shard_info, variable
-from tests.mds_backend.small_datasets import array_of, write_dataset
-from tests.mds_backend.strategies import Data, data, moderate
+from tests.kit.foreign import URL, foreign_shard, shard_bytes, shard_info, variable
+from tests.kit.small_datasets import array_of, write_dataset
+from tests.kit.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import (
     ArgumentTypeError,

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
-from tests.mds_backend.foreign import Encodings, foreign_dataset, variable
-from tests.mds_backend.read.readers import batches, exact
+from tests.kit.foreign import Encodings, foreign_dataset, variable
+from tests.unit.mds_backend.read.readers import batches, exact
 
 from mdstorm_backend.datasets.dataset import Dataset, open_dataset
 from mdstorm_backend.errors import UnsafeTypeError, UnsupportedEncodingError

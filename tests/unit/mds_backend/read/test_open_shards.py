@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend.errors import DatasetNotFoundError
 from mdstorm_backend.read.shard import OpenShards

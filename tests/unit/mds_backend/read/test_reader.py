@@ -13,8 +13,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.read.readers import OnNumbers, batches, exact, flat, numbered, pieces, values
-from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+from tests.kit.small_datasets import array_of, write_dataset, write_numbers
+from tests.unit.mds_backend.read.readers import (
+    OnNumbers,
+    batches,
+    exact,
+    flat,
+    numbered,
+    pieces,
+    values,
+)
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.errors import DatasetNotFoundError

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.read.readers import IN_ORDER, OnNumbers, flat, pieces, values
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
+from tests.unit.mds_backend.read.readers import IN_ORDER, OnNumbers, flat, pieces, values
 
 from mdstorm_backend.datasets.dataset import Dataset
 from mdstorm_backend.order.exact import ExactOrder

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import array_of, map_of, struct_of
+from tests.kit.small_datasets import array_of, map_of, struct_of
 
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format.schema import Column

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.programs import SESSION, run_program
+from tests.kit.programs import SESSION, run_program
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import InvalidArgumentError, WriteError

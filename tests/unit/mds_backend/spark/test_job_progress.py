@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.conftest import IS_CONNECT, IS_REFUSING, runs_python_on_executors
-from tests.mds_backend import conftest
+from tests.unit.mds_backend import conftest
 
 from mdstorm_backend.convert import materialize_staged
 from mdstorm_backend.datasets import open_dataset

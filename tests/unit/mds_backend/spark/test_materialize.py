@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import files_in, numbers_in
+from tests.kit.small_datasets import files_in, numbers_in
 
 from mdstorm_backend import dataframe_to_mds, errors, materialize, open_dataset
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyspark
 import pytest
-from tests.mds_backend.small_datasets import files_in, numbers_in, plan
+from tests.kit.small_datasets import files_in, numbers_in, plan
 
 from mdstorm_backend import errors
 from mdstorm_backend.spark.dataframe_to_mds import abandon_partitions, publish_partitions

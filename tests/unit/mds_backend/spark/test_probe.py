@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests import refusing
 from tests.conftest import IS_CONNECT
-from tests.mds_backend.format.own_classes import Words
+from tests.kit import refusing
+from tests.unit.mds_backend.format.own_classes import Words
 
 from mdstorm_backend import errors, register_encoding
 from mdstorm_backend.format.encodings.registry import unregister_encoding

@@ -10,8 +10,8 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from tests.mds_backend.small_datasets import array_of, plan, struct_of
-from tests.refusing import refusal
+from tests.kit.refusing import refusal
+from tests.kit.small_datasets import array_of, plan, struct_of
 
 from mdstorm_backend.spark import is_local, materialize, read_conf, session_conf, start_session
 from mdstorm_backend.spark.sessions import is_refusal, short_reason, sized_arrow_batches

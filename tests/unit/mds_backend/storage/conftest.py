@@ -9,12 +9,12 @@ from typing import Any
 
 import fsspec
 import pytest
-from tests.mds_backend.cache.shards import without_pauses
-from tests.servers.azure import AzureServer
-from tests.servers.databricks import TOKEN, DatabricksServer
-from tests.servers.gcs import GoogleServer
-from tests.servers.s3 import S3Server
-from tests.servers.stores import LOCAL, started, with_credentials
+from tests.kit.servers.azure import AzureServer
+from tests.kit.servers.databricks import TOKEN, DatabricksServer
+from tests.kit.servers.gcs import GoogleServer
+from tests.kit.servers.s3 import S3Server
+from tests.kit.servers.stores import LOCAL, started, with_credentials
+from tests.unit.mds_backend.cache.shards import without_pauses
 
 from mdstorm_backend.storage import Location, renewing
 from mdstorm_backend.storage import credentials as renewal

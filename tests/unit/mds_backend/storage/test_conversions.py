@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.convert.parquet_files import numbers, write
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.parquet_files import numbers, write
+from tests.kit.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.convert import convert_parquet
 from mdstorm_backend.datasets.dataset import open_dataset

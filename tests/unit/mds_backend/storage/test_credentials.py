@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_ints
-from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
-from tests.servers.databricks import TOKEN, DatabricksServer
-from tests.servers.gcs import TOKEN as GOOGLE_TOKEN
-from tests.servers.gcs import GoogleServer
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.kit.servers.databricks import TOKEN, DatabricksServer
+from tests.kit.servers.gcs import TOKEN as GOOGLE_TOKEN
+from tests.kit.servers.gcs import GoogleServer
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.kit.small_datasets import write_ints
 
 from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.s3 import BUCKET, S3Server
-from tests.servers.stores import LOCAL, LocalStore
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.stores import LOCAL, LocalStore
 
 from mdstorm_backend.errors import (
     CorruptDatasetError,
@@ -120,7 +120,7 @@ def test_secrets_that_a_store_declares_are_hidden_and_not_pickled(
 
 def test_every_store_has_a_local_server_or_is_documented_as_not_tested() -> None:
     tested = {store_of(normalize_url(url)) for local in LOCAL for url in local.urls}
-    page = (Path(__file__).parents[3] / "docs/storage.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs/storage.md").read_text(encoding="utf-8")
     for store in {*stores()} - tested:
         row = next(line for line in page.splitlines() if f"| `{store.schemes[0]}://" in line)
         assert "Not tested" in row

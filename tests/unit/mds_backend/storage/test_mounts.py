@@ -1,4 +1,4 @@
-"""Datasets on mounted remote storage, with the limitations listed in `tests.servers.volume`."""
+"""Datasets on mounted remote storage, with the limitations listed in `tests.kit.servers.volume`."""
 
 import mmap
 import os
@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.mds_backend.small_datasets import write_ints
+from tests.kit.small_datasets import write_ints
 
 from mdstorm_backend import StreamingDataset, open_dataset
 from mdstorm_backend.convert import convert_parquet

@@ -9,11 +9,11 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
-from tests.mds_backend.storage.conftest import Store
-from tests.servers.azure import ACCOUNT, CONTAINER, AzureServer
-from tests.servers.http import respond
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.delta_tables import WITH_VECTORS, add, commit, field, kill, metadata
+from tests.kit.servers.azure import ACCOUNT, CONTAINER, AzureServer
+from tests.kit.servers.http import respond
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.unit.mds_backend.storage.conftest import Store
 
 from mdstorm_backend import errors
 from mdstorm_backend.cache import CacheOptions

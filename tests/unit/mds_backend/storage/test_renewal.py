@@ -12,8 +12,8 @@ from math import inf
 from typing import Any, ClassVar
 
 import pytest
-from tests.servers.s3 import BUCKET, S3Server
-from tests.servers.vending import MARK, GuardedS3
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.vending import MARK, GuardedS3
 
 from mdstorm_backend import errors
 from mdstorm_backend.storage import Location

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, respond
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.http import StartResponse, WSGIApp, WSGIEnvironment, respond
+from tests.kit.servers.s3 import BUCKET, S3Server
 
 from mdstorm_backend.errors import StorageError
 from mdstorm_backend.storage import Location, s3_objects

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.servers.gcs import GoogleServer
-from tests.servers.http import Server, StartResponse, WSGIEnvironment, respond
-from tests.servers.s3 import BUCKET
+from tests.kit.servers.gcs import GoogleServer
+from tests.kit.servers.http import Server, StartResponse, WSGIEnvironment, respond
+from tests.kit.servers.s3 import BUCKET
 
 from mdstorm_backend.catalogs.vending import lease_of_iceberg, lease_of_unity
 from mdstorm_backend.errors import CredentialsError, MDStormError

@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.cache.shards import files_in, parts_in
-from tests.servers.http import WSGIApp, WSGIEnvironment, respond
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.servers.http import WSGIApp, WSGIEnvironment, respond
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.unit.mds_backend.cache.shards import files_in, parts_in
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.base.threads import WorkAhead

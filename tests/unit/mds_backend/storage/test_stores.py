@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import plan, write_ints
-from tests.mds_backend.storage.conftest import Store
-from tests.programs import run_program
-from tests.servers.databricks import DatabricksServer
-from tests.servers.gcs import GoogleServer
-from tests.servers.http import StartResponse, WSGIApp, WSGIEnvironment, cut_off, respond
-from tests.servers.s3 import BUCKET, S3Server
+from tests.kit.programs import run_program
+from tests.kit.servers.databricks import DatabricksServer
+from tests.kit.servers.gcs import GoogleServer
+from tests.kit.servers.http import StartResponse, WSGIApp, WSGIEnvironment, cut_off, respond
+from tests.kit.servers.s3 import BUCKET, S3Server
+from tests.kit.small_datasets import plan, write_ints
+from tests.unit.mds_backend.storage.conftest import Store
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset, merge_index
 from mdstorm_backend.cache import CacheOptions, read_index, shard_files
@@ -264,7 +264,7 @@ sys.path.insert(0, root)
 from pathlib import Path
 from mdstorm_backend.cache import CacheOptions, shard_files
 from mdstorm_backend.storage import Location
-from tests.mds_backend.cache.shards import contents, make_shards
+from tests.unit.mds_backend.cache.shards import contents, make_shards
 
 location, source = Location.of(url, {"endpoint_url": endpoint}), Path(directory) / "source"
 infos = make_shards(source, 3, compression="gz")
@@ -283,5 +283,5 @@ assert bytes(files.open(infos[2])) == contents(infos)[2]
 
 def test_forked_child_downloads_shards_like_its_parent(s3: S3Server, tmp_path: Path) -> None:
     url = f"s3://{BUCKET}/forked"
-    run_program(_FORKING, Path(__file__).parents[3], url, s3.url, tmp_path, cwd=tmp_path)
+    run_program(_FORKING, Path(__file__).parents[4], url, s3.url, tmp_path, cwd=tmp_path)
     assert s3.count("GET", ".gz") == 3

@@ -8,14 +8,14 @@ import runpy
 from pathlib import Path
 
 import pytest
-from tests.programs import run_program
+from tests.kit.programs import run_program
 
 import mdstorm_backend
 import mdstorm_backend.streaming
 from mdstorm_backend.errors import MissingNameError
 from mdstorm_backend.mosaic.mirror import ABSENT, MODULES
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize("path", MODULES)

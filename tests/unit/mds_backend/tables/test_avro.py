@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import tests.iceberg_tables as tables
+import tests.kit.iceberg_tables as tables
 
 from mdstorm_backend.errors import CorruptDatasetError
 from mdstorm_backend.parquet import open_parquet

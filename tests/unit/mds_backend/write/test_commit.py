@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.mds_backend import small_datasets
-from tests.mds_backend.small_datasets import array_of, plan, write_dataset, write_numbers
+from tests.kit import small_datasets
+from tests.kit.small_datasets import array_of, plan, write_dataset, write_numbers
 
 from mdstorm_backend.datasets.dataset import open_dataset
 from mdstorm_backend.errors import CredentialsError, DatasetExistsError, StorageError, WriteError

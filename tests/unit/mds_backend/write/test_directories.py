@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import files_in, write_ints
+from tests.kit.small_datasets import files_in, write_ints
 
 from mdstorm_backend import errors
 from mdstorm_backend.format.shard_info import CLAIM_NAME

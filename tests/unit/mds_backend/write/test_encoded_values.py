@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes
-from tests.mds_backend.small_datasets import Huge
-from tests.naming import value_id
+from tests.kit.naming import value_id
+from tests.kit.small_datasets import Huge
 
 from mdstorm_backend import errors
 from mdstorm_backend.format.encodings.encoding import EncodedColumn

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.convert.parquet_files import every_type
-from tests.mds_backend.small_datasets import numbers_in, same_values, write_ints
-from tests.naming import value_id
+from tests.kit.naming import value_id
+from tests.kit.parquet_files import every_type
+from tests.kit.small_datasets import numbers_in, same_values, write_ints
 
 from mdstorm_backend import MDSWriter, errors, open_dataset
 from mdstorm_backend.storage import Location

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import numbers_in, write_ints
+from tests.kit.small_datasets import numbers_in, write_ints
 
 from mdstorm_backend import MDSWriter, errors, merge_index, open_dataset
 from mdstorm_backend.storage import Location

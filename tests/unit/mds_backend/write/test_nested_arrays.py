@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.small_datasets import array_of, plan, write_dataset
-from tests.mds_backend.strategies import moderate
+from tests.kit.small_datasets import array_of, plan, write_dataset
+from tests.kit.strategies import moderate
 
 from mdstorm_backend import MDSWriter, open_dataset
 from mdstorm_backend.errors import EncodingError, UnsupportedTypeError

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.shard_decoder import DecodedShard, decode_files
-from tests.mds_backend.small_datasets import Huge, array_of, plan, to_table, write_shards
-from tests.mds_backend.strategies import Data, data, moderate
+from tests.kit.shard_decoder import DecodedShard, decode_files
+from tests.kit.small_datasets import Huge, array_of, plan, to_table, write_shards
+from tests.kit.strategies import Data, data, moderate
 
 from mdstorm_backend.errors import EncodingError, WriteError
 from mdstorm_backend.format import shard_info

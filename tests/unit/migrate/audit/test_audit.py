@@ -6,7 +6,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.migrate.checks import each, invoke, schema_of, write_files
+from tests.kit.migrating import each, invoke, schema_of, write_files
 
 from mdstorm_migrate.audit import FEATURES, Audit, audit, features_of
 from mdstorm_migrate.cli.audit import audit as command

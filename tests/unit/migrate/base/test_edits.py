@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
+from tests.kit.migrating import check_moves, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import Edit, EditError, Lines, apply_edits, unified_diff

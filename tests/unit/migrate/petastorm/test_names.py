@@ -6,7 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import each
+from tests.kit.migrating import each
 
 from mdstorm_migrate.petastorm.absent import SECTIONS, is_unknown, section_of
 from mdstorm_migrate.petastorm.names import (
@@ -20,7 +20,7 @@ from mdstorm_migrate.petastorm.names import (
 )
 from mdstorm_migrate.python.scopes import analyse
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize("path", sorted(PUBLIC))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tests.migrate.checks import each, invoke, write_files
+from tests.kit.migrating import each, invoke, write_files
 
 from mdstorm_migrate.cli.migrate import migrate as command
 

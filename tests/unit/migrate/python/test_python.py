@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from tests.migrate.checks import each
+from tests.kit.migrating import each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.python.scopes import Scope, analyse

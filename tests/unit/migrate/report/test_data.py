@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from tests.migrate.checks import each, invoke, schema_of
+from tests.kit.migrating import each, invoke, schema_of
 
 from mdstorm_migrate import migrate
 from mdstorm_migrate.base.edits import Finding, Lines

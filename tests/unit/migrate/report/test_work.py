@@ -7,13 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.migrate.checks import invoke, write_files
+from tests.kit.migrating import invoke, write_files
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.cli.migrate import migrate as command
 from mdstorm_migrate.rules import all_rules
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 RECIPES = {rule.code: rule.recipe for rule in all_rules() if rule.recipe is not None}
 SKILL = ROOT / "skills" / "mdstorm-migration" / "SKILL.md"
 

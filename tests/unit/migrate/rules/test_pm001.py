@@ -1,6 +1,6 @@
 """PM001: lines that still mention Petastorm."""
 
-from tests.migrate.checks import check_noop, each
+from tests.kit.migrating import check_noop, each
 
 from mdstorm_migrate.api import migrate
 

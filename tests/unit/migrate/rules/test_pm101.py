@@ -1,6 +1,6 @@
 """PM101: imports from Petastorm."""
 
-from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
+from tests.kit.migrating import check_moves, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 

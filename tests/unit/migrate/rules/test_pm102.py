@@ -1,6 +1,6 @@
 """PM102: uses of the name `petastorm`."""
 
-from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
+from tests.kit.migrating import check_moves, check_noop, check_rewrite, each
 
 
 @each(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.migrate.checks import (
+from tests.kit.migrating import (
     check_held,
     check_moves,
     check_noop,

@@ -1,6 +1,6 @@
 """PM104: Petastorm names in annotations that are strings or comments."""
 
-from tests.migrate.checks import check_finding, check_moves, check_rewrite, each
+from tests.kit.migrating import check_finding, check_moves, check_rewrite, each
 
 
 @each(

@@ -1,6 +1,6 @@
 """PM106: names and arguments from old versions of Petastorm."""
 
-from tests.migrate.checks import (
+from tests.kit.migrating import (
     check_finding,
     check_held,
     check_moves,

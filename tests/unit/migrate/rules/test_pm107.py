@@ -1,6 +1,6 @@
 """PM107: names that mdstorm does not have."""
 
-from tests.migrate.checks import (
+from tests.kit.migrating import (
     check_finding,
     check_held,
     check_noop,

@@ -1,6 +1,6 @@
 """PM109 to PM114, PM128: calls that behave differently in mdstorm."""
 
-from tests.migrate.checks import check_finding, each
+from tests.kit.migrating import check_finding, each
 
 from mdstorm_migrate.api import migrate
 

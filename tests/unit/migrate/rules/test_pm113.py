@@ -3,12 +3,12 @@
 import runpy
 from pathlib import Path
 
-from tests.migrate.checks import check_finding, each
+from tests.kit.migrating import check_finding, each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.petastorm.signatures import ACCEPTED
 
-SCRIPT = Path(__file__).parents[3] / "scripts" / "write_parameters.py"
+SCRIPT = Path(__file__).parents[4] / "scripts" / "write_parameters.py"
 
 
 @each(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.migrate.checks import check_moves, check_noop, check_rewrite, each, write_files
+from tests.kit.migrating import check_moves, check_noop, check_rewrite, each, write_files
 
 from mdstorm_migrate.api import migrate
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tests.migrate.checks import check_held, check_moves, check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_moves, check_noop, check_rewrite, each
 
 from mdstorm import make_batch_reader
 from mdstorm.fs_utils import FilesystemResolver

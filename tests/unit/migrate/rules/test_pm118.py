@@ -1,6 +1,6 @@
 """PM118: `isinstance` checks for a class that a converter's loaders do not belong to."""
 
-from tests.migrate.checks import check_finding, each
+from tests.kit.migrating import check_finding, each
 
 from mdstorm_migrate.api import migrate
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.migrate.checks import check_held, check_rewrite, each
+from tests.kit.migrating import check_held, check_rewrite, each
 
 MADE = "from petastorm.spark import make_spark_converter\nc = make_spark_converter(df)\n"
 

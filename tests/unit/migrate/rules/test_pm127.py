@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import (
+from tests.kit.migrating import (
     check_finding,
     check_held,
     check_moves,

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from tests.migrate.checks import check_noop, check_rewrite, each, invoke, write_files
+from tests.kit.migrating import check_noop, check_rewrite, each, invoke, write_files
 
 from mdstorm_backend.mosaic import mirror
 from mdstorm_migrate.api import migrate

@@ -4,7 +4,7 @@ import json
 from functools import partial
 
 import pytest
-from tests.migrate.checks import check_noop, check_rewrite, each
+from tests.kit.migrating import check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 

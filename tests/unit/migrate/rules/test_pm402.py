@@ -1,6 +1,6 @@
 """PM402: ``pyproject.toml`` and ``Pipfile``."""
 
-from tests.migrate.checks import check_held, check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each
 
 PATH = "pyproject.toml"
 

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.migrate.checks import check_finding, check_held, check_noop, check_rewrite, each
+from tests.kit.migrating import check_finding, check_held, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import check_held, check_noop, check_rewrite, each, write_files
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each, write_files
 
 from mdstorm_migrate.run.discover import discover
 from mdstorm_migrate.run.outcome import Settings

@@ -1,6 +1,6 @@
 """PM406: install commands in all kinds of files."""
 
-from tests.migrate.checks import check_held, check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each
 
 
 @each(

@@ -1,6 +1,6 @@
 """PM407: install magics in notebooks."""
 
-from tests.migrate.checks import check_rewrite, each
+from tests.kit.migrating import check_rewrite, each
 
 NOTEBOOK = "# Databricks notebook source\n# MAGIC {}\n\n# COMMAND ----------\n\n{}\n"
 CODE = "from {}.pytorch import DataLoader"

@@ -1,6 +1,6 @@
 """PM409: cluster and job definitions."""
 
-from tests.migrate.checks import check_noop, check_rewrite, each
+from tests.kit.migrating import check_noop, check_rewrite, each
 
 
 @each(

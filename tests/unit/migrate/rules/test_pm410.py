@@ -1,6 +1,6 @@
 """PM410: code in documentation."""
 
-from tests.migrate.checks import check_finding, check_noop, each
+from tests.kit.migrating import check_finding, check_noop, each
 
 from mdstorm_migrate.api import migrate
 

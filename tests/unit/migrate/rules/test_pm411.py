@@ -1,6 +1,6 @@
 """PM411: lock files."""
 
-from tests.migrate.checks import check_noop, check_rewrite, each
+from tests.kit.migrating import check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 

@@ -1,6 +1,6 @@
 """PM414: entry points, and settings for other tools."""
 
-from tests.migrate.checks import check_held, check_moves, check_noop, each
+from tests.kit.migrating import check_held, check_moves, check_noop, each
 
 CODE = "PM414"
 

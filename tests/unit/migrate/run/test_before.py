@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import each, invoke, write_files
+from tests.kit.migrating import each, invoke, write_files
 
 from mdstorm_migrate.cli.audit import audit
 from mdstorm_migrate.cli.migrate import migrate

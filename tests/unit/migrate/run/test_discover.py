@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.migrate.checks import each, invoke, write_files
+from tests.kit.migrating import each, invoke, write_files
 
 from mdstorm.cli.compare import compare
 from mdstorm_migrate.run.discover import Skipped, discover

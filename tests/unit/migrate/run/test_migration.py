@@ -7,8 +7,8 @@ from pathlib import Path, PurePath
 from random import Random
 
 import pytest
-from tests.mds_backend.fuzz.mutations import damaged_bytes
-from tests.migrate.checks import each
+from tests.kit.migrating import each
+from tests.slow.fuzz.mutations import damaged_bytes
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import Class, Edit, EditError

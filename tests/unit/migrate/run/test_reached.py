@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.migrate.checks import each, invoke, write_files
+from tests.kit.migrating import each, invoke, write_files
 
 from mdstorm_migrate.audit import audit
 from mdstorm_migrate.cli.migrate import migrate as command

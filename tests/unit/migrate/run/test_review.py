@@ -4,7 +4,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
-from tests.migrate.checks import each
+from tests.kit.migrating import each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import Finding

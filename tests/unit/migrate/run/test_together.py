@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.migrate.checks import each, write_files
+from tests.kit.migrating import each, write_files
 
 from mdstorm_migrate.audit import audit
 from mdstorm_migrate.run.outcome import Settings

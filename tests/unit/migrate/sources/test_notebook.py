@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.migrate.checks import check_moves, check_noop, check_rewrite, each
+from tests.kit.migrating import check_moves, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import Result, migrate
 from mdstorm_migrate.sources.notebook import JsonStrings

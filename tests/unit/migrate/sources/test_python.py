@@ -7,7 +7,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.migrate.checks import check_finding, check_noop, check_rewrite, each
+from tests.kit.migrating import check_finding, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 from mdstorm_migrate.base.edits import EditError

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.migrate.checks import check_held, check_noop, check_rewrite, each
+from tests.kit.migrating import check_held, check_noop, check_rewrite, each
 
 from mdstorm_migrate.api import migrate
 

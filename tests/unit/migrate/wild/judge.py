@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.migrate.wild2.expected import EXPECTED as EXPECTED_OF_WILD2
+from tests.unit.migrate.wild2.expected import EXPECTED as EXPECTED_OF_WILD2
 
 from mdstorm_migrate.run.outcome import Outcome, Settings
 from mdstorm_migrate.run.together import migrate_alone

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.migrate.checks import invoke
+from tests.kit.migrating import invoke
 
 from mdstorm_migrate.cli.migrate import migrate as command
 

@@ -6,7 +6,7 @@ is expected to need no work: all uses of Petastorm are edited, and none are left
 
 from __future__ import annotations
 
-from tests.migrate.wild.expected import Expected
+from tests.unit.migrate.wild.expected import Expected
 
 __all__ = ["EXPECTED"]
 

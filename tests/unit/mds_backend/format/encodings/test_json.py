@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.mds_backend.small_datasets import array_of, map_of, struct_of
-from tests.mds_backend.strategies import NESTED_TYPES, moderate, values
+from tests.kit.small_datasets import array_of, map_of, struct_of
+from tests.kit.strategies import NESTED_TYPES, moderate, values
 
 from mdstorm_backend.format.encodings.json_text import decode_json, decode_lists, json_text
 from mdstorm_backend.format.values.arrow_types import SparkType, arrow_type

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 from tensorflow.python.data.util import structure
-from tests.mds_backend.small_datasets import array_of, map_of, plan, struct_of
+from tests.kit.small_datasets import array_of, map_of, plan, struct_of
 
 from mdstorm.unischema import row_type as reader_row_type
 from mdstorm_backend.errors import NullValueError, UnsupportedTypeError

@@ -16,10 +16,10 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from tests.mds_backend.loaders.loaders import Filter, Launch, Repeat, Where, taken
-from tests.mds_backend.loaders.loaders import column as torch_column
-from tests.mds_backend.loaders.loaders import torch_loader as torch_of
-from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+from tests.kit.loaders import Filter, Launch, Repeat, Where, taken
+from tests.kit.loaders import column as torch_column
+from tests.kit.loaders import torch_loader as torch_of
+from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 
 from mdstorm_backend import Dataset, ElasticOrder, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.elastic import ElasticShare

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from tests.mds_backend.clocks import Clock
+from tests.kit.clocks import Clock
 
 from mdstorm_backend import Dataset, ExactOrder
 from mdstorm_backend.loaders import ReaderOptions, Recorder

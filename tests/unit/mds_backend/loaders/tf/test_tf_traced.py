@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import Dataset, ExactOrder
 from mdstorm_backend.loaders import ReaderOptions

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Launch, column, in_either_order
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.loaders import Launch, column, in_either_order
+from tests.kit.small_datasets import write_numbers
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset

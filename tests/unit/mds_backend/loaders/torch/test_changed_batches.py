@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Negative, Own, column, in_either_order, loader_in
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.loaders import Negative, Own, column, in_either_order, loader_in
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import StreamingDataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, TransformError

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column, dataset_in, in_either_order, loader_in
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.loaders import column, dataset_in, in_either_order, loader_in
+from tests.kit.small_datasets import write_dataset
 from torch.utils.data import DataLoader
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.interrupting import CtrlC, interrupts
-from tests.mds_backend.loaders.loaders import Own, in_either_order
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.interrupting import CtrlC, interrupts
+from tests.kit.loaders import Own, in_either_order
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import ExactOrder, MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import DatasetNotFoundError

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import torch_loader
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.loaders import torch_loader
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset
 from mdstorm_backend.read import reader

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.clocks import Clock
+from tests.kit.clocks import Clock
 from torch.utils.data import default_collate
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset

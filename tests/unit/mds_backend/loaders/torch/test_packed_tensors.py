@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.mds_backend.loaders.loaders import in_either_order, loader_in
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.loaders import in_either_order, loader_in
+from tests.kit.small_datasets import write_dataset
 from torch.utils.data import default_collate
 
 from mdstorm_backend.loaders.torch import moved_batches

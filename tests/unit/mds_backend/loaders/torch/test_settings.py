@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mds_backend.loaders.loaders import column
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.loaders import column
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import ElasticOrder, ExactOrder, Stream, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import ArgumentTypeError, InvalidArgumentError, MDStormError

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.mds_backend.small_datasets import array_of, write_dataset
-from tests.programs import own_mounts, run_command
+from tests.kit.programs import own_mounts, run_command
+from tests.kit.small_datasets import array_of, write_dataset
 
 pytestmark = pytest.mark.long
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.mds_backend.loaders.loaders import column
-from tests.mds_backend.small_datasets import write_dataset, write_numbers
+from tests.kit.loaders import column
+from tests.kit.small_datasets import write_dataset, write_numbers
 
 from mdstorm_backend import (
     ElasticOrder,

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.small_datasets import write_numbers
 
 from mdstorm_backend import StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import ConcurrentIterationError

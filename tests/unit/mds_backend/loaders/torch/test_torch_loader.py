@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import column, rows, torch_loader
-from tests.mds_backend.small_datasets import write_dataset
+from tests.kit.loaders import column, rows, torch_loader
+from tests.kit.small_datasets import write_dataset
 
 from mdstorm_backend import Dataset, ExactOrder, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import CorruptDatasetError, DatasetNotFoundError, InvalidArgumentError

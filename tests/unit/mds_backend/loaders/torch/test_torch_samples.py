@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Negative, Repeat, Same, column, torch_loader
-from tests.mds_backend.small_datasets import array_of, write_dataset, write_numbers
+from tests.kit.loaders import Negative, Repeat, Same, column, torch_loader
+from tests.kit.small_datasets import array_of, write_dataset, write_numbers
 from torch.utils.data import default_collate
 
 from mdstorm_backend import (

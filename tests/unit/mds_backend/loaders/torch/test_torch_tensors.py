@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import listed
+from tests.kit.loaders import listed
 
 from mdstorm_backend import MDSWriter, StreamingDataLoader, StreamingDataset
 from mdstorm_backend.errors import NullValueError

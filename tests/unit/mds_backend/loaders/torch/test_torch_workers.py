@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from tests.mds_backend.clocks import Clock
-from tests.mds_backend.loaders.loaders import column, taken, torch_loader
-from tests.mds_backend.small_datasets import write_dataset, write_numbers
+from tests.kit.clocks import Clock
+from tests.kit.loaders import column, taken, torch_loader
+from tests.kit.small_datasets import write_dataset, write_numbers
 from torch.utils.data._utils.pin_memory import pin_memory
 
 from mdstorm_backend import (

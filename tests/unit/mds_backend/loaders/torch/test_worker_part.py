@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.mds_backend.loaders.loaders import Launch, Where, dataset_in, in_either_order, rows
-from tests.mds_backend.small_datasets import write_numbers
+from tests.kit.loaders import Launch, Where, dataset_in, in_either_order, rows
+from tests.kit.small_datasets import write_numbers
 from torch.utils.data import DataLoader, get_worker_info
 
 from mdstorm_backend import ExactOrder, StreamingDataset
