@@ -193,7 +193,8 @@ test-connect: java $(DEV)/.complete
 		-m "spark_session$(if $(GATE), and $(GATE))" $(PYTEST_ARGS)
 
 # The converter's tests again, on sessions that refuse what serverless compute refuses.
-REFUSING_TESTS := tests/edge/test_mistakes_with_spark.py tests/unit/compat/etl tests/unit/compat/spark tests/unit/mds_backend/spark
+REFUSING_TESTS := tests/edge/test_mistakes_with_spark.py \
+	$(addprefix tests/unit/,compat/etl compat/spark mds_backend/spark)
 REFUSING_KINDS := refusing-connect refusing
 test-refusing: java $(DEV)/.complete
 	for kind in $(REFUSING_KINDS); do \
