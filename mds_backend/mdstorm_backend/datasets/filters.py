@@ -57,7 +57,6 @@ _FORM = (
     "pass a list of tuples (column, operator, value), all of which must hold, or a list of such "
     f"lists, one of which must; operators are {', '.join(_OPERATORS)}"
 )
-_ERRORS = (pa.ArrowException, TypeError, ValueError, KeyError, OverflowError)
 
 
 def check_where(name: str, where: Any) -> None:
