@@ -168,13 +168,8 @@ class MDSShard(Shard):
             if encoding.is_opaque and name in columns:
                 encoding.check_decodable(name)
         try:
-            if self.record_dtype is None:
-                stored = self._read_variable(rows, columns)
-            else:
-                span = contiguous(rows)
-                records = self.records[span] if span else self.records[rows]
-                chosen = records.view(self.record_dtype)
-                stored = {name: chosen[name].copy() for name in columns}
+            is_fixed = self.record_dtype is not None
+            stored = (self._read_fixed if is_fixed else self._read_variable)(rows, columns)
             return {
                 name: self._finished(self.schema[name], stored[name], rows, exact_nulls=exact_nulls)
                 for name in columns
@@ -252,6 +247,22 @@ class MDSShard(Shard):
                 "Leave them out with columns=[…], or write the dataset again",
                 url=self.url,
             )
+
+    def _read_fixed(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
+        assert self.record_dtype is not None
+        span = contiguous(rows)
+        records = (self.records[span] if span else self.records[rows]).view(self.record_dtype)
+        places: Mapping[str, Any] = self.record_dtype.fields or {}
+        values: dict[str, Values] = {}
+        for name in columns:
+            stored = records[name]
+            if stored.dtype.kind != "V":
+                values[name] = stored.copy()
+                continue
+            encoding = self.layout.encodings[self.layout.names.index(name)]
+            starts = self.offsets[rows].astype(np.int64) + places[name][1]
+            values[name] = encoding.decode_column(self.stored, starts, stored.dtype.itemsize)
+        return values
 
     def _read_variable(self, rows: Rows, columns: Sequence[str]) -> dict[str, Values]:
         starts = self.offsets[rows].astype(np.int64)

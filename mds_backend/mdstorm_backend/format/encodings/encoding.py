@@ -204,7 +204,10 @@ class Encoding(ABC):
         return pa.string() if self.is_text else pa.binary()
 
     def output_type(self, declared: pa.DataType) -> pa.DataType:
-        """Return the Arrow type of the values, given the Arrow type of their Spark type."""
+        """Return the Arrow type of the values, given the Arrow type of their Spark type.
+
+        An encoding whose values are returned as stored returns `arrow_type`, if it differs.
+        """
         return declared
 
     def can_carry(self, declared: pa.DataType) -> bool:

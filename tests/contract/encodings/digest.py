@@ -1,0 +1,28 @@
+"""Fixed-size objects whose columns are strings: a digest."""
+
+from typing import Any
+
+import pyarrow as pa
+
+from mdstorm_backend.format.encodings.encoding import Encoding
+
+
+class Digest(Encoding):
+    names = ("digest",)
+    size = 4
+    late = "never"
+    arrow_type = pa.string()
+    stores = (pa.types.is_string,)
+
+    def encode(self, value: Any) -> bytes:
+        return bytes.fromhex(value)
+
+    def decode(self, stored: Any) -> Any:
+        return stored.hex()
+
+    def decode_column(self, data: Any, starts: Any, sizes: Any) -> Any:
+        stored = super().decode_column(data, starts, sizes)
+        return pa.array([value.hex() for value in stored.to_pylist()], pa.string())
+
+
+VALUES = {"digest": ["000aff00", "010afe00", "020afd00"]}
