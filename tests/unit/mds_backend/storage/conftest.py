@@ -1,6 +1,7 @@
 """Servers that emulate the stores, each started once, and their client options."""
 
 import os
+import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -104,11 +105,12 @@ _SECOND = {url.partition(":")[0]: (local, url) for local in LOCAL for url in loc
     params=[*_STORES, "memory", *(pytest.param(k, marks=pytest.mark.long) for k in _SECOND)]
 )
 def store(request: pytest.FixtureRequest) -> Iterator[Store]:
-    """Each store in turn, empty before and after the test."""
+    """Each store in turn, with an empty directory of this test."""
     if request.param == "memory":
         store = Store("memory://data/numbers")
     else:
         local, url = {**_STORES, **_SECOND}[request.param]
+        url = f"{url}/{uuid.uuid4().hex}"
         store = Store(url, local.options(request.getfixturevalue(local.fixture)))
     yield store
     for name in store.location.list_names():
