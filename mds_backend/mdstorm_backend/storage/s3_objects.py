@@ -71,7 +71,7 @@ def _turns_of(filesystem: Any) -> Turns:
 
 def is_s3(filesystem: Any) -> bool:
     """Whether a file system, or a file system class, belongs to s3fs."""
-    return "s3" in filesystem.protocol and hasattr(filesystem, "_call_s3")
+    return hasattr(filesystem, "_call_s3")
 
 
 def read_object(filesystem: Any, path: str) -> tuple[bytes, datetime | None]:
@@ -238,7 +238,7 @@ class _Download:
         if arrival.version not in (None, version):
             answer.close()
             if self.is_read:
-                url = f"s3://{self.path}"
+                url = self.fs.unstrip_protocol(self.path)
                 raise ReplacedError(
                     f"{url} was replaced while it was read. Open the dataset again", url=url
                 )

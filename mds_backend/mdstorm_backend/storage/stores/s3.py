@@ -12,7 +12,7 @@ from contextlib import closing
 from copy import deepcopy
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Any
+from typing import Any, ClassVar, Literal
 from urllib.parse import parse_qs, urlsplit
 
 from mdstorm_backend.storage.stores.store import Lent, Store, bucket_of
@@ -37,9 +37,11 @@ _ACCESS_POINT = re.compile(
 class S3(Store):
     """The store of ``s3://bucket/path``; a bucket may be the ARN or alias of an access point."""
 
-    schemes = ("s3", "s3a")
+    schemes: ClassVar[tuple[str, ...]] = ("s3", "s3a")
     name = "S3"
-    variables = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")
+    variables: ClassVar[tuple[str, ...]] = (
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
+    )
     elsewhere = "~/.aws, the role of this machine"
     to_set = "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     extra = "s3"
@@ -54,7 +56,7 @@ class S3(Store):
         }
     )
     expiring = ("expiredtoken", "token has expired")
-    deltalake = "lent"
+    deltalake: ClassVar[Literal["no", "own", "lent"]] = "lent"
     delta_names = {  # noqa: RUF012 - a constant
         "key": "AWS_ACCESS_KEY_ID",
         "secret": "AWS_SECRET_ACCESS_KEY",
