@@ -57,7 +57,8 @@ class Encoding(ABC):
 
     - `decode`, always: one stored value. It is not used for numbers and arrays of a fixed shape.
     - `decoder`, if `decode` should be replaced by a faster function, or depends on the image form.
-    - `decode_column`, if columns are returned neither as stored nor as arrays of a fixed shape.
+    - `decode_column`, if columns are returned neither as stored nor as arrays of a fixed shape;
+      then also `late` and `arrow_type`.
     - `parse_texts`, instead of `decode_column`, if `is_text`, for values other than strings.
     - `span_decoder`, if one value can be read directly from the shard, without `decode`.
 
