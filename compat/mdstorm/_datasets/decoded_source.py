@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Collection, Sequence
@@ -26,7 +25,7 @@ from mdstorm._pickles.stored_pickles import load_unischema
 from mdstorm._schema import NamedSparkType, UnischemaField, spark_type_json
 from mdstorm.errors import CorruptDatasetError, DecodeFieldError, MDStormError
 from mdstorm.unischema import Unischema
-from mdstorm_backend.datasets import Dataset, Filters, Mask, SampleDataset
+from mdstorm_backend.datasets import Dataset, Filters, Mask, SampleDataset, fingerprint_of
 from mdstorm_backend.format import Batch, Column, Schema, Values, as_arrow, numpy_dtype, take_values
 from mdstorm_backend.parquet import ParquetDataset
 from mdstorm_backend.read import OpenShards, Rows, Shard, scalars_to_numpy
@@ -181,7 +180,7 @@ class DecodedSource(SampleDataset):
         self._open: OpenShards[DecodedShard] = OpenShards()
         stated = None if unischema is None else unischema_to_json(unischema)
         text = stored.fingerprint + json.dumps(stated, sort_keys=True) + str(floats)
-        self.fingerprint = hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+        self.fingerprint = fingerprint_of(text.encode("ascii"))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DecodedSource, (self.stored, self.unischema, self._floats)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mdstorm._selection.predicate_filter import PredicateFilter
-from mdstorm_backend.datasets import Filters, Mask, SampleDataset
+from mdstorm_backend.datasets import Filters, Mask, SampleDataset, fingerprint_of
 from mdstorm_backend.format import Batch, slice_batch
 from mdstorm_backend.order import ExactOrder
 from mdstorm_backend.parquet import ParquetDataset
@@ -53,8 +52,7 @@ class ShardView(SampleDataset):
         per_row = source.nbytes / max(len(source), 1)  # estimated in proportion to rows
         self.shard_bytes = tuple((sizes * per_row).astype(np.int64).tolist())
         identity = identity or np.stack([owners, starts, sizes]).astype(np.int64).tobytes()
-        content = f"{source.fingerprint} ".encode() + identity
-        self.fingerprint = hashlib.sha256(content).hexdigest()[:16]
+        self.fingerprint = fingerprint_of(f"{source.fingerprint} ".encode() + identity)
 
     @property
     def is_mapped(self) -> bool:

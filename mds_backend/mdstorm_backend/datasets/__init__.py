@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from mdstorm_backend.datasets.chosen_rows import ChosenRows, check_rows, choose_rows
-from mdstorm_backend.datasets.dataset import Dataset, describe_dataset, describe_place, open_dataset
+from mdstorm_backend.datasets.dataset import (
+    Dataset,
+    describe_dataset,
+    describe_place,
+    fingerprint_of,
+    open_dataset,
+)
 from mdstorm_backend.datasets.filters import Filters, Mask, Term, check_where
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
@@ -19,5 +25,6 @@ __all__ = [
     "choose_rows",
     "describe_dataset",
     "describe_place",
+    "fingerprint_of",
     "open_dataset",
 ]

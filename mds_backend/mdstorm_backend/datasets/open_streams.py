@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -13,7 +12,13 @@ from itertools import accumulate
 from typing import Any, TypeVar, overload
 
 from mdstorm_backend.base import cached_property, choose_among
-from mdstorm_backend.datasets import Dataset, SampleDataset, describe_dataset, open_dataset
+from mdstorm_backend.datasets import (
+    Dataset,
+    SampleDataset,
+    describe_dataset,
+    fingerprint_of,
+    open_dataset,
+)
 from mdstorm_backend.datasets.stream import Stream, World
 from mdstorm_backend.datasets.stream_files import INHERITED, StreamDefaults, bringing, join, size_at
 from mdstorm_backend.display import Description
@@ -163,7 +168,7 @@ class JoinedDataset(SampleDataset):
         self.shard_sizes = tuple(size for part in parts for size in part.shard_sizes)
         self.shard_bytes = tuple(size for part in parts for size in part.shard_bytes)
         prints = " ".join(part.fingerprint for part in parts)
-        self.fingerprint = hashlib.sha256(prints.encode()).hexdigest()[:16]
+        self.fingerprint = fingerprint_of(prints.encode())
         self._first_shards = [0, *accumulate(len(part.shard_sizes) for part in parts)]
 
     def __reduce__(self) -> tuple[Any, ...]:

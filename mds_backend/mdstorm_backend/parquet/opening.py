@@ -23,6 +23,7 @@ from mdstorm_backend import errors
 from mdstorm_backend.base import map_files
 from mdstorm_backend.cache import CacheOptions
 from mdstorm_backend.catalogs import CatalogTable, find_table, table_name
+from mdstorm_backend.datasets import fingerprint_of
 from mdstorm_backend.parquet import columns, footers
 from mdstorm_backend.parquet.parquet_dataset import ParquetDataset
 from mdstorm_backend.storage import Location, modification_of
@@ -130,7 +131,7 @@ def _open_named(
         dataset = _open_files(url, location, files, cache, is_directory=True)
     # States and cached files of a dropped table must not be used for a new table of that name.
     text = f"{named.table_id} {dataset.fingerprint}"
-    return replace(dataset, fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16])
+    return replace(dataset, fingerprint=fingerprint_of(text.encode()))
 
 
 def _open_files(
@@ -172,7 +173,7 @@ def _open_files(
         arrow,
         partition_columns,
         left_out,
-        hashlib.sha256(text.encode()).hexdigest()[:16],
+        fingerprint_of(text.encode()),
         cache,
     )
 

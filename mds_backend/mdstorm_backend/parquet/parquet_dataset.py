@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,7 +18,14 @@ import pyarrow.parquet as pq
 
 from mdstorm_backend.base import cached_property, map_files
 from mdstorm_backend.cache import CacheOptions, ShardFiles, shard_files
-from mdstorm_backend.datasets import Filters, Mask, SampleDataset, Term, describe_dataset
+from mdstorm_backend.datasets import (
+    Filters,
+    Mask,
+    SampleDataset,
+    Term,
+    describe_dataset,
+    fingerprint_of,
+)
 from mdstorm_backend.display import Description
 from mdstorm_backend.errors import CorruptDatasetError, CredentialsError, DatasetNotFoundError
 from mdstorm_backend.format import Column, Schema
@@ -209,7 +215,7 @@ class ParquetDataset(SampleDataset):
         return replace(
             self,
             row_groups=tuple(self.row_groups[number] for number in chosen),
-            fingerprint=hashlib.sha256(text.encode()).hexdigest()[:16],
+            fingerprint=fingerprint_of(text.encode()),
         )
 
     def may_match(self, filters: Filters, unbounded: Collection[str] = ()) -> Mask:
