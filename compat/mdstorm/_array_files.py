@@ -273,20 +273,32 @@ def parse_header(file: bytes) -> NpyHeader:
 
 @lru_cache(maxsize=256)
 def _parsed(text: bytes) -> NpyHeader:
-    file = BytesIO(text)
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0
-    if version[0] > 1:
-        read = np.lib.format.read_array_header_2_0
     try:
-        shape, fortran_order, dtype = read(file)
+        shape, fortran_order, dtype, start = _read_header(text)
     except Exception as error:  # older versions of NumPy leak errors from Python's parser
         raise ValueError(f"an array whose header cannot be parsed ({error})") from error
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded: their values are pickles")
     if any(size < 0 for size in shape):
         raise ValueError(f"an array whose shape {shape} has a negative size")
-    return NpyHeader(dtype, shape, fortran_order, file.tell())
+    return NpyHeader(dtype, shape, fortran_order, start)
+
+
+def _read_header(text: bytes, attempts: int = 10) -> tuple[tuple[int, ...], bool, Any, int]:
+    """Return the shape, memory order, and dtype in a header, and its size in bytes."""
+    file = BytesIO(text)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0
+    if version[0] > 1:
+        read = np.lib.format.read_array_header_2_0
+    try:
+        return *read(file), file.tell()
+    except SystemError:
+        # Python 3.11 counts the depth of all threads' syntax trees together, so that parsing fails
+        # if another thread parses at the same time.
+        if attempts == 1:
+            raise
+        return _read_header(text, attempts - 1)
 
 
 def inflate_npz(values: pa.Array, shape: Shape | None = None) -> pa.Array:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mdstorm_backend.cache.dataset_files import ShardFiles, read_index, shard_files
 from mdstorm_backend.cache.directory import CacheOptions, cache_root, check_cache_root
-from mdstorm_backend.cache.kept_arrays import keep_array
+from mdstorm_backend.cache.kept_files import keep_file
 from mdstorm_backend.cache.space import CachedDataset, clear_cached, list_cached
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "cache_root",
     "check_cache_root",
     "clear_cached",
-    "keep_array",
+    "keep_file",
     "list_cached",
     "read_index",
     "shard_files",

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from mdstorm_backend.cache import keep_array
+from mdstorm_backend.cache import keep_file
 from mdstorm_backend.datasets.filters import Expression, Filters, Mask
 from mdstorm_backend.datasets.sample_dataset import SampleDataset
 
@@ -29,13 +28,14 @@ def matching_rows(dataset: SampleDataset, where: Filters | Expression) -> Mask:
     """Return whether each row of a dataset matches `where`."""
     key = hashlib.sha256(where.identity).hexdigest()[:24]
     evaluate = partial(_evaluate, dataset, where)
-    bits = keep_array(dataset.url, dataset.fingerprint, f"where-{key}.npy", evaluate)
+    content = keep_file(dataset.url, dataset.fingerprint, f"where-{key}.bits", evaluate)
+    bits = np.frombuffer(content, np.uint8)
     return np.unpackbits(bits, count=len(dataset)).astype(np.bool_)
 
 
 def _evaluate(
     dataset: SampleDataset, where: Filters | Expression, progress: Callable[[], object]
-) -> npt.NDArray[np.uint8]:
+) -> bytes:
     """Read the columns that conditions use; return a bit for each row."""
     begun = time.monotonic()
     found = []
@@ -47,4 +47,4 @@ def _evaluate(
         "where=%s matches %d of %d rows of %s, found in %.1f s",
         *(where, matching.sum(), len(matching), dataset.url, time.monotonic() - begun),
     )
-    return np.packbits(matching)
+    return np.packbits(matching).tobytes()

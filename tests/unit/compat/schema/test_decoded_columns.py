@@ -1,6 +1,9 @@
 """Columns are decoded as a whole: arrays as NumPy loads them, scalars to their field's type."""
 
+import gc
 import io
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -120,6 +123,30 @@ def test_headers_of_any_length_and_version_are_read() -> None:
     values = pa.array([file.getvalue(), npy(np.arange(3)), long_header], pa.binary())
     found = decode_npy(values, np.dtype("i8"), (3,))
     assert np.array_equal(found, [[0, 1, 2]] * 3)
+
+
+def test_threads_that_parse_headers_together_decode_their_values() -> None:
+    """In Python 3.11, threads disturb each other if collecting garbage switches between them."""
+
+    def decode(size: int) -> bool:
+        array = np.zeros(size, np.int32)
+        return np.array_equal(decode_npy(pa.array([npy(array)]), array.dtype, (size,)), [array])
+
+    interval, threshold = sys.getswitchinterval(), gc.get_threshold()
+
+    def run_python(*_: object) -> None:
+        [None for _ in range(20)]
+
+    gc.callbacks.append(run_python)
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(1)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert all(threads.map(decode, range(1000, 2000)))
+    finally:
+        gc.set_threshold(*threshold)
+        sys.setswitchinterval(interval)
+        gc.callbacks.remove(run_python)
 
 
 GOOD = npy(np.arange(3, dtype=np.int32))

@@ -177,7 +177,7 @@ def test_result_is_kept_with_the_cache(
 def test_values_in_another_order_have_the_same_result(table: str, cache: Path) -> None:
     for values in (["a", "c"], ["c", "a"]):
         assert len(chosen(table, where=[("text", "in", values)])) == 10
-    assert len([*cache.glob("*/where-*.npy")]) == 1
+    assert len([*cache.glob("*/where-*.bits")]) == 1
 
 
 def test_changed_dataset_is_evaluated_again(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_changed_dataset_is_evaluated_again(tmp_path: Path) -> None:
 
 def test_damaged_result_is_made_again(table: str, cache: Path) -> None:
     chosen(table, where=[("number", ">", 17)])
-    (kept,) = cache.glob("*/where-*.npy")
+    (kept,) = cache.glob("*/where-*.bits")
     kept.write_bytes(b"damaged")
     assert chosen(table, where=[("number", ">", 17)]) == [18, 19]
 

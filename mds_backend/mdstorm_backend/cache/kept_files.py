@@ -1,4 +1,4 @@
-"""Arrays that were computed from a dataset, kept in its default cache directory.
+"""Files that were computed from a dataset, kept in its default cache directory.
 
 Each has a record like a shard, so that it is listed, evicted and removed like one.
 """
@@ -8,25 +8,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from pathlib import Path
 
 from mdstorm_backend.base.locks import wait_for_lock
 from mdstorm_backend.cache.directory import CacheDirectory, FileIdentity, Record, default_directory
 
-#: Seconds to wait for a process that computes an array and makes no progress.
+#: Seconds to wait for a process that computes a file and makes no progress.
 _PATIENCE = 600.0
 
 
-def keep_array(
-    url: str,
-    fingerprint: str,
-    name: str,
-    make: Callable[[Callable[[], object]], npt.NDArray[Any]],
-) -> npt.NDArray[Any]:
-    """Return an array from the cache, or compute and keep it.
+def keep_file(
+    url: str, fingerprint: str, name: str, make: Callable[[Callable[[], object]], bytes]
+) -> bytes:
+    """Return the content of a file in the cache, or compute and keep it.
 
     Of several processes and threads, one computes it, and the others wait.
 
@@ -35,9 +29,9 @@ def keep_array(
     url, fingerprint : str
         The dataset.
     name : str
-        The name of the array's file.
+        The name of the file.
     make : callable
-        Returns the array. It is passed a function, which it calls whenever it makes progress.
+        Returns the content. It is passed a function, which it calls whenever it makes progress.
 
     Raises
     ------
@@ -52,15 +46,14 @@ def keep_array(
         with lock:
             if directory.holds(Record.from_bytes(lock.read()), name):
                 os.utime(record)  # its time is that of the latest use
-                return np.load(path)  # type: ignore[no-any-return]
-            array = make(partial(os.utime, record))
+                return Path(path).read_bytes()
+            content = make(partial(os.utime, record))
             part = directory.new_part(record)
-            with open(part, "wb") as file:
-                np.save(file, array)
+            Path(part).write_bytes(content)
             identity = FileIdentity.of(os.stat(part))
             lock.write(Record(dataset=fingerprint, files={name: identity}).to_bytes())
             os.replace(part, path)
-            return array
+            return content
 
 
 def _modified(path: str) -> int:
