@@ -224,6 +224,7 @@ class ProgressLine:
                 self._drawn = now
                 self._view.draw(self._line(), done, total)
         except Exception:  # the terminal may be closed: the work continues without it
+            _logger.debug("progress is no longer shown", exc_info=True)
             self._end("")
         finally:
             self._lock.release()

@@ -117,9 +117,9 @@ def _file_version(url: str) -> list[Any]:
     directory, _, name = unquote(url).replace("s3a://", "s3://", 1).rpartition("/")
     try:
         info = Location.of(directory).stat(name)
-    except Exception:
-        # Each store raises its own errors if a driver, credentials or the file are missing. In this
-        # case, only the URL is compared.
+    except Exception as error:
+        # Each store raises its own errors if a driver, credentials or the file are missing.
+        _logger.debug("%s: only the URL is compared, not the version (%r)", url, error)
         return [url]
     return [url, *(str(info[key]) for key in _VERSION_KEYS if key in info)]
 

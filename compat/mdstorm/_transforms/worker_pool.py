@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import json
+import logging
 import os
 import pickle
 import queue
@@ -33,6 +34,7 @@ _PROGRAM = (
 )
 _pools: weakref.WeakSet[WorkerPool] = weakref.WeakSet()
 _COUNT = struct.Struct("<Q")
+_logger = logging.getLogger(__name__)
 
 
 class _RemoteError(Exception):
@@ -329,8 +331,8 @@ def function_identity(function: Callable[..., Any] | None) -> bytes:
     library.register_pickle_by_value(module)
     try:
         return pickle_function(function)
-    except Exception:  # the module contains an object that cannot be pickled
-        pass
+    except Exception as error:
+        _logger.debug("%s cannot be pickled, so its source is compared (%r)", module, error)
     finally:
         library.unregister_pickle_by_value(module)
     return pickle_function(function) + _source_of(module)

@@ -415,7 +415,10 @@ class S3Object:
         self.sent.set()
         try:
             response = (await session.send(request)).raw
-        except Exception:  # the client retries, and reports the error
+        except Exception as error:  # the client retries, and reports the error
+            # Only the kind of error, because its text may quote the URL.
+            kind = type(error).__name__
+            _logger.debug("%s: a request with a signed URL failed (%s)", self._bucket, kind)
             return None
         if response.status in _BUSY:
             raise await _busy(response)
@@ -446,7 +449,8 @@ class S3Object:
         )
         try:
             url: str = await client.generate_presigned_url("get_object", Params=self._names)
-        except Exception:  # for example no credentials: the client reports the error
+        except Exception as error:  # for example no credentials: the client reports the error
+            _logger.debug("%s: no URL can be signed (%r)", self._bucket, error)
             return None
         return url
 
