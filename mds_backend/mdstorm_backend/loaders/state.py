@@ -26,6 +26,8 @@ from mdstorm_backend.order.lanes import Lanes
 #: loading their states raises StateMismatchError.
 VERSION = 5
 
+#: What earlier versions wrote for every transform of decoded images.
+_ANY_TRANSFORM = "_DecodedFirst"
 #: Maximum number of canonical nodes in a state; a damaged state with more could exhaust memory,
 #: because each node gets at least one sample.
 _MOST_NODES = 1_000_000
@@ -252,6 +254,8 @@ def _check_compared(
     if not (is_begun or order.is_strict):  # settings may change between epochs
         here = {key: here[key] for key in ("dataset", "rows")}
     found = {**asdict(type(options.conditions)()), **ours}
+    if found["transform"] == _ANY_TRANSFORM:
+        found["transform"] = options.conditions.transform or _ANY_TRANSFORM
     if missing := [key for key in here if key not in found]:
         raise damaged(f"it has no {missing}")
     there: dict[str, Any] = {key: found[key] for key in here}

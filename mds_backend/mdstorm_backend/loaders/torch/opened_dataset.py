@@ -136,8 +136,8 @@ class OpenedDataset:
             )
             transform = options.transform and images.before(options.transform)
             options = replace(options, images=images, transform=transform)
-        is_compared = options.transform is not None and self.order.is_strict
-        transformed = type(options.transform).__qualname__ if is_compared else None
+        is_compared = settings.transform is not None and self.order.is_strict
+        transformed = type(settings.transform).__qualname__ if is_compared else None
         conditions = loaders.Conditions(transform=transformed, rows=dataset.chosen)
         return replace(options, conditions=conditions)
 

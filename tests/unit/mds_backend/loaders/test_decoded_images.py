@@ -20,6 +20,7 @@ from mdstorm_backend.errors import (
     InvalidArgumentError,
     MDStormError,
     MissingDependencyError,
+    StateMismatchError,
     UnsupportedEncodingError,
 )
 from mdstorm_backend.format import Batch
@@ -176,6 +177,24 @@ def test_transform_gets_decoded_pixels_in_requested_size(local: str, order: Any)
     for batch in loader(local, size=16, transform=Darker(), order=order):
         batch["image"] *= 2
         check({**batch, "id": batch["id"] // 2 * 2}, (16, 16))
+
+
+class Brighter(Darker):
+    """Another transform."""
+
+
+def test_state_names_transform_of_decoded_images_and_another_one_is_refused(local: str) -> None:
+    options: dict[str, Any] = {"size": 16, "order": ExactOrder()}
+    darker = loader(local, transform=Darker(), **options)
+    state = next(darker.state_dict() for _ in darker)
+    assert state["mdstorm"]["transform"] == "Darker"
+    with pytest.raises(StateMismatchError, match="transform: 'Darker' there, 'Brighter' here"):
+        loader(local, transform=Brighter(), **options).load_state_dict(state)
+    state["mdstorm"]["transform"] = "_DecodedFirst"  # as in states of mdstorm 0.1
+    darker.load_state_dict(state)
+    assert next(iter(darker))["id"].tolist() == list(range(8, 16))
+    with pytest.raises(StateMismatchError, match="transform: '_DecodedFirst' there, None here"):
+        loader(local, **options).load_state_dict(state)
 
 
 class Odd:
