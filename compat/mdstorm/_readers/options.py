@@ -104,14 +104,9 @@ def reader_options(
     names = NullPolicy(schema, added["fill_nulls"], masks).columns
     with _naming_columns_left_out(source):
         source, filters, filter_columns, conditions = _filtered(arguments, source, schema, batched)
-    partition_columns = getattr(_stored(source), "partition_columns", ())
     source, order = _cut(arguments, source, order, overlap)
-    source = choose_rows(
-        source,
-        *(added["rows"], added["where"]),
-        is_shuffled=order.uses_seed,
-        partition_columns=partition_columns,
-    )
+    chosen = added["rows"], added["where"]
+    source = choose_rows(source, *chosen, is_shuffled=order.uses_seed)
     conditions = replace(conditions, rows=source.chosen)
     sizes = added["size"], masks, added["max_image_bytes"]
     images = ImageDecoder.of(schema, decoded, *sizes) if decoded else None
@@ -233,13 +228,13 @@ def _filtered(
     if arguments.rowgroup_selector is not None:
         stored = select_row_groups(arguments.rowgroup_selector, stored)
     if arguments.filters is not None:
-        partitions = getattr(stored, "partition_columns", ())
-        filters = Filters.of("filters", arguments.filters, source.schema, partitions, source.url)
+        filters = Filters.of("filters", arguments.filters, source.schema, source.url)
         conditions = replace(conditions, filters=shortened(str(filters)))
+        done = False
         if isinstance(stored, ParquetDataset):
             left = np.flatnonzero(over(stored).may_match(filters))
             stored = stored.with_shards(left.tolist())
-        done = filters.fields <= set(partitions)
+            done = filters.fields <= set(stored.partition_columns)
         if not done:
             filter_columns = sorted(filters.fields - set(schema.names))
             read = source.schema.select([*schema.names, *filter_columns])

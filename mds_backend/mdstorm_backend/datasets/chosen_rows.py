@@ -8,7 +8,6 @@ reads few shards at a time. Otherwise the rows are in the order in which they we
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -28,14 +27,7 @@ from mdstorm_backend.read.block import Located, Opened
 from mdstorm_backend.read.sample_source import Numbers
 
 
-def choose_rows(
-    dataset: SampleSource,
-    rows: Any,
-    where: Any,
-    *,
-    is_shuffled: bool,
-    partition_columns: Collection[str] = (),
-) -> SampleSource:
+def choose_rows(dataset: SampleSource, rows: Any, where: Any, *, is_shuffled: bool) -> SampleSource:
     """Return a dataset that consists of some rows of `dataset`; `dataset` itself without a choice.
 
     Parameters
@@ -48,8 +40,6 @@ def choose_rows(
         Conditions, as `check_where` accepts them; of `rows`, only those that match are chosen.
     is_shuffled : bool
         Whether the order of the rows has no meaning, so that they are sorted.
-    partition_columns : collection of str
-        Columns of `where` for `Filters.of`.
 
     Raises
     ------
@@ -62,23 +52,21 @@ def choose_rows(
     if rows is not None:
         numbers = _numbers(check_rows("rows", rows), len(dataset), dataset.url)
     if where is not None:
-        numbers = _matching(dataset, numbers, where, partition_columns)
+        numbers = _matching(dataset, numbers, where)
     chosen = numbers_hash(numbers)
     if is_shuffled and not is_ascending(numbers):
         numbers = as_range(np.sort(_array(numbers)))
     return ChosenRows(dataset, numbers, chosen)
 
 
-def _matching(
-    dataset: SampleSource, numbers: Numbers, where: Any, partition_columns: Collection[str]
-) -> Numbers:
+def _matching(dataset: SampleSource, numbers: Numbers, where: Any) -> Numbers:
     """Return the rows among `numbers` that match `where`."""
     count, schema, url = len(numbers), dataset.schema, dataset.url
     conditions: Filters | Expression
     if isinstance(where, pc.Expression):
         conditions = Expression.of("where", where, schema, url)
     else:
-        conditions = Filters.of("where", where, schema, partition_columns, url)
+        conditions = Filters.of("where", where, schema, url)
         found = _array(numbers)
         may_match = np.repeat(dataset.may_match(conditions), dataset.shard_sizes)
         numbers = as_range(found[may_match[found]])

@@ -95,7 +95,6 @@ class Filters:
         name: str,
         conditions: Any,
         schema: Schema,
-        partition_columns: Iterable[str] = (),
         url: str = "the dataset",
     ) -> Filters:
         """Parse the conditions that the user passed.
@@ -108,8 +107,6 @@ class Filters:
             Filters as in pyarrow's ``ParquetDataset``.
         schema : Schema
             All columns of the dataset.
-        partition_columns : iterable of str
-            Hive partition columns. They have no declared type, so a number matches its string.
         url : str
             The dataset, for messages.
 
@@ -119,10 +116,9 @@ class Filters:
             If the conditions are malformed, refer to a column that does not exist, or compare it
             with a value of another type.
         """
-        partitions = set(partition_columns)
         return cls(
             tuple(
-                tuple(_term(name, item, schema, partitions, url) for item in items)
+                tuple(_term(name, item, schema, url) for item in items)
                 for items in _alternatives(name, conditions)
             )
         )
@@ -373,7 +369,7 @@ def _alternatives(name: str, conditions: Any) -> list[list[Any]]:
     return [list(items) for items in alternatives]
 
 
-def _term(name: str, item: Any, schema: Schema, partitions: set[str], url: str) -> Term:
+def _term(name: str, item: Any, schema: Schema, url: str) -> Term:
     column_name, operator, value = item
     column = schema.get(column_name)
     if column is None:
@@ -388,9 +384,8 @@ def _term(name: str, item: Any, schema: Schema, partitions: set[str], url: str) 
         )
     # A set of strings has another order in each process.
     value = sorted(map(_plain, value), key=repr) if operator in _MEMBERSHIPS else _plain(value)
-    term = Term(
-        column.name, "=" if operator == "==" else operator, value, column.name in partitions
-    )
+    operator = "=" if operator == "==" else operator
+    term = Term(column.name, operator, value, column.origin.is_partition)
     term.holds(_in_utc(pa.array([], column.arrow_type)))  # raises an error if not comparable
     return term
 

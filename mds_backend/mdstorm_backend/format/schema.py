@@ -45,12 +45,15 @@ class Origin:
     counts_nulls : bool
         Whether the column's null counts are known. If not, they are 0, and each batch is
         returned according to the nulls in it.
+    is_partition : bool
+        Whether values are in directory names or in a table's log.
     """
 
     url: str = ""
     allow_unsafe_types: bool = False
     lengths: Literal["stated", "unknown", "differ"] = "stated"
     counts_nulls: bool = True
+    is_partition: bool = False
 
 
 @dataclass(frozen=True)

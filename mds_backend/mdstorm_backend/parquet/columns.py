@@ -7,7 +7,7 @@ partitions are columns whose values are in directory names, such as ``year=2024/
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -27,7 +27,11 @@ from mdstorm_backend.tables.snapshot import TableField, UnsupportedType
 
 
 def columns_of(
-    fields: pa.Schema, footers: Sequence[Footer], row_groups: Sequence[RowGroup], url: str
+    fields: pa.Schema,
+    partitions: Collection[str],
+    footers: Sequence[Footer],
+    row_groups: Sequence[RowGroup],
+    url: str,
 ) -> tuple[Schema, dict[str, pa.DataType]]:
     """Return the columns that the data would have in MDS, and the types of unsupported columns.
 
@@ -35,6 +39,8 @@ def columns_of(
     ----------
     fields : pyarrow.Schema
         The Arrow schema of the files.
+    partitions : collection of str
+        The names of the partition columns.
     footers : sequence of Footer
         The footers of all files, with null counts and array lengths.
     row_groups : sequence of RowGroup
@@ -64,8 +70,13 @@ def columns_of(
         is_flat = column.is_array and depth_of(column.arrow_type) == 1
         if is_flat and pa.types.is_fixed_size_list(type_):
             length = type_.list_size
-        is_counted, differ = name not in uncounted, len(lengths[name]) > 1
-        origin = Origin(url, lengths="differ" if differ else "unknown", counts_nulls=is_counted)
+        is_counted = name not in uncounted
+        origin = Origin(
+            url,
+            lengths="differ" if len(lengths[name]) > 1 else "unknown",
+            counts_nulls=is_counted,
+            is_partition=name in partitions,
+        )
         count = nulls[name] if is_counted else 0
         return replace(column, null_count=count, length=length, origin=origin)
 

@@ -159,7 +159,7 @@ def _open_files(
     stored = columns.common_schema([footer.schema for footer in found], file_urls)
     fields += [field for field in stored if field.name not in partition_columns]
     arrow = columns.without_encrypted(pa.schema(fields, stored.metadata), found)
-    schema, left_out = columns.columns_of(arrow, found, row_groups, url)
+    schema, left_out = columns.columns_of(arrow, partition_columns, found, row_groups, url)
     text = "\n".join(
         f"{file.name} {file.size} {file.identity} {footer.rows}"
         for file, footer in zip(files, found, strict=True)
@@ -374,7 +374,8 @@ def _open_table(
         described.append(footer)
         row_groups += _live_row_groups(file, info.name, file_url, footer, whole=whole)
     arrow = columns.without_encrypted(arrow, described)
-    schema, left_out = columns.columns_of(arrow, described, row_groups, url)
+    partitions = table.partition_columns
+    schema, left_out = columns.columns_of(arrow, partitions, described, row_groups, url)
     return ParquetDataset(
         url,
         base,
@@ -382,7 +383,7 @@ def _open_table(
         tuple(row_groups),
         schema,
         arrow,
-        table.partition_columns,
+        partitions,
         left_out,
         _identity(table, infos, row_groups),
         cache,

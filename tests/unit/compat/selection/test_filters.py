@@ -48,7 +48,7 @@ def pruned(dataset: ParquetDataset, filters: Filters) -> ParquetDataset:
 
 
 def kept(filters: Any, dataset: ParquetDataset) -> list[int]:
-    parsed = Filters.of("filters", filters, dataset.schema, dataset.partition_columns)
+    parsed = Filters.of("filters", filters, dataset.schema)
     left = pruned(dataset, parsed)
     row_filter = RowFilter(parsed, NullPolicy(left.schema))
     assert row_filter.columns == left.schema.names
@@ -97,10 +97,10 @@ def test_filters_keep_matching_rows(filters: Any, ids: list[int], dataset: Parqu
 
 def test_filters_skip_partitions_without_reading(dataset: ParquetDataset) -> None:
     either = [[("year", "=", "2020")], [("year", "=", 9)]]
-    parsed = Filters.of("filters", either, dataset.schema, ["year"])
+    parsed = Filters.of("filters", either, dataset.schema)
     assert [group.partition["year"] for group in pruned(dataset, parsed).row_groups] == [2020]
     both = [("year", "!=", 2020), ("id", "=", 5)]
-    parsed = Filters.of("filters", both, dataset.schema, ["year"])
+    parsed = Filters.of("filters", both, dataset.schema)
     assert [group.partition["year"] for group in pruned(dataset, parsed).row_groups] == [2021]
 
 
@@ -166,7 +166,7 @@ def test_partition_values_are_compared_as_strings(tmp_path: Any) -> None:
 )
 def test_invalid_filters_raise_error(filters: Any, message: str, dataset: ParquetDataset) -> None:
     with pytest.raises(ValueError, match=message):
-        Filters.of("filters", filters, dataset.schema, dataset.partition_columns)
+        Filters.of("filters", filters, dataset.schema)
 
 
 VALUES = st.integers(-2, 3)
