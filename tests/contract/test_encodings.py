@@ -223,11 +223,27 @@ def test_nulls_are_filled_and_masked_or_the_value_is_refused(text: str, tmp_path
         assert filled[NULL] == expected(text)[2]
 
 
-@pytest.mark.parametrize("value", ["no address", b"\x01"])
-def test_fill_value_that_encoding_cannot_hold_raises_error(value: Any, tmp_path: Path) -> None:
-    url = write_arrow("ipv4", tmp_path, NULL)
-    with pytest.raises(MDStormError, match=r"'v' of encoding 'ipv4', which cannot hold it"):
+@with_each
+def test_fill_value_of_another_kind_raises_error(text: str, tmp_path: Path) -> None:
+    if not registry.parse_encoding(text).is_unsafe:
+        url = write_arrow(text, tmp_path, NULL)
+        assert refuses(lambda: read(url, fill_nulls={"v": object()}))
+
+
+@pytest.mark.parametrize("text", ["ipv4", "digest"])
+@pytest.mark.parametrize("value", ["neither", b"\x01"])
+def test_fill_value_that_encoding_cannot_hold_raises_error(
+    text: str, value: Any, tmp_path: Path
+) -> None:
+    url = write_arrow(text, tmp_path, NULL)
+    with pytest.raises(MDStormError, match=f"'v' of encoding '{text}', which cannot hold it"):
         read(url, fill_nulls={"v": value})
+
+
+@pytest.mark.parametrize("value", ["000AFF00", b"\x00\x0a\xff\x00"])
+def test_fill_value_is_returned_like_a_stored_value(value: Any, tmp_path: Path) -> None:
+    url = write_arrow("digest", tmp_path, NULL)
+    assert column(read(url, fill_nulls={"v": value}))[NULL] == "000aff00"
 
 
 def test_value_with_wrong_size_for_its_encoding_raises_error(tmp_path: Path) -> None:

@@ -192,18 +192,16 @@ def _holds_texts(column: Column) -> bool:
 
 
 def _stored(column: Column, value: Any) -> Any:
-    """Return a fill value in the form in which nulls are filled: encoded if decoded afterwards.
+    """Return a fill value in the form in which nulls are filled.
 
     Raises
     ------
     InvalidArgumentError
         If the encoding has no such value.
     """
-    is_encoded = column.is_late and pa.types.is_binary(column.arrow_type)
-    if not is_encoded or value is None:
-        return value
+    column.parsed_encoding.check_decodable(column.name)
     try:
-        return column.parsed_encoding.encoder()(value)
+        return None if value is None else column.parsed_encoding.fill_value(value)
     except Exception as error:  # encodings raise errors of any kind
         raise errors.InvalidArgumentError(
             f"fill_nulls gives {value!r} for column {column.name!r} of encoding "

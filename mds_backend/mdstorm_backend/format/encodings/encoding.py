@@ -385,6 +385,24 @@ class Encoding(ABC):
         """Convert a column's strings, which have no nulls, to the values that are returned."""
         return texts
 
+    def fill_value(self, value: Any) -> Any:
+        """Return a user's value as columns have it before late decoding, to replace nulls.
+
+        Numbers, elements of arrays, and text that is decoded late are returned unchanged.
+
+        Raises
+        ------
+        Exception
+            Of any kind, if a writer would not accept `value`.
+        """
+        is_late_text = self.is_text and self.late != "never"
+        if self.is_number or self.is_array or self.is_verbatim or is_late_text:
+            return value
+        stored = np.frombuffer(self.encoder()(value), np.uint8)
+        sizes = self.size or np.array([len(stored)])
+        (found,) = self.decode_column(stored, np.zeros(1, np.int64), sizes).tolist()
+        return found
+
     def span_decoder(self, data: memoryview, decode: Decode) -> DecodeSpan:
         """Return the function that decodes the value between two positions in `data`.
 
