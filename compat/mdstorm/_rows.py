@@ -16,7 +16,7 @@ from mdstorm.errors import InvalidArgumentError
 from mdstorm_backend.base import arrow_compute as pc
 from mdstorm_backend.format import Batch, Column, Values, depth_of
 from mdstorm_backend.loaders import beyond_nanoseconds
-from mdstorm_backend.read import LateDecoder, column_to_numpy, objects, scalars_to_numpy
+from mdstorm_backend.read import column_to_numpy, decode_late, objects, scalars_to_numpy
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -81,7 +81,7 @@ def cells(values: Values, column: Column | None = None) -> list[Any]:
         plain = zip(cells(values), nulls, strict=True)
         return [None if is_null else np.asarray(value) for value, is_null in plain]
     if column is not None and column.is_late:
-        return list(LateDecoder(column)(values))
+        return list(decode_late(values, column))
     type_ = values.type
     if column is not None and column.is_array and depth_of(type_) > 1:
         return list(column_to_numpy(values, column))
@@ -138,7 +138,7 @@ def batch_array(name: str, values: Values, column: Column | None = None) -> npt.
     if isinstance(values, np.ndarray):
         return _of_numpy(name, values)
     if column is not None and column.is_late:
-        return LateDecoder(column)(values)
+        return decode_late(values, column)
     if column is not None and column.is_array and depth_of(values.type) > 1:
         return column_to_numpy(values, column)
     if _is_list(values.type):

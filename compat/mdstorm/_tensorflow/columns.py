@@ -27,7 +27,7 @@ from mdstorm_backend.format import Column, Values, shapes_of
 from mdstorm_backend.loaders import null_error
 from mdstorm_backend.loaders import tf as tf_loaders
 from mdstorm_backend.loaders.tf import ColumnSpec
-from mdstorm_backend.read import LateDecoder
+from mdstorm_backend.read import decode_late
 
 _TENSORFLOW = "TensorFlow"
 #: NumPy types that are returned as a different TensorFlow type.
@@ -81,7 +81,7 @@ def column_for_tf(values: Values, spec: ColumnSpec, column: Column | None = None
         If the type or shape of the values differs from the declared one.
     """
     if column is not None and column.is_late and not isinstance(values, np.ndarray):
-        values = LateDecoder(column)(values)
+        values = decode_late(values, column)
     if isinstance(values, pa.Array):
         if pa.types.is_list(values.type) and not values.null_count and not spec.ragged:
             sizes = np.unique(shapes_of(values).sizes, axis=0).tolist()

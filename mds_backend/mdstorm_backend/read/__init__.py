@@ -17,7 +17,7 @@ from mdstorm_backend.read.decoded_images import (
     check_decode,
     decoded_names,
 )
-from mdstorm_backend.read.late import LateDecoder, default_workers, map_in_threads, objects
+from mdstorm_backend.read.late import decode_late, default_workers, map_in_threads, objects
 from mdstorm_backend.read.reader import check_num_epochs
 from mdstorm_backend.read.sample_source import SampleSource
 from mdstorm_backend.read.shard import OpenShards, Rows, Shard
@@ -35,7 +35,6 @@ __all__ = [
     "Block",
     "Decode",
     "ImageDecoder",
-    "LateDecoder",
     "OnCorrupt",
     "OpenShards",
     "Output",
@@ -54,6 +53,7 @@ __all__ = [
     "checked_stack",
     "column_for_pandas",
     "column_to_numpy",
+    "decode_late",
     "decoded_names",
     "default_workers",
     "map_in_threads",

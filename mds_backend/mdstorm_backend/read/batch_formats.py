@@ -14,7 +14,7 @@ from mdstorm_backend.base import require
 from mdstorm_backend.errors import InvalidArgumentError, UnsupportedTypeError
 from mdstorm_backend.format import Batch, Column, Schema, Values
 from mdstorm_backend.format.values import nested_lists
-from mdstorm_backend.read.late import LateDecoder, objects
+from mdstorm_backend.read.late import decode_late, objects
 from mdstorm_backend.read.logical import as_lists
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def column_to_numpy(values: Values, column: Column | None) -> npt.NDArray[Any]:
     if isinstance(values, np.ndarray):
         return values
     if column is not None and column.is_late:
-        return LateDecoder(column)(values)
+        return decode_late(values, column)
     if column is None:
         if nested_lists.depth_of(values.type) > 1:
             return objects(values.to_pylist())

@@ -74,52 +74,40 @@ def object_decoder(encoding: Encoding, column: Column, url: str, form: Form = "o
     return checked
 
 
-class LateDecoder:
-    """Decodes the values of one column of a dataset.
+def decode_late(values: pa.Array, column: Column) -> npt.NDArray[Any]:
+    """Decode stored values of a column.
 
     Parameters
     ----------
+    values : pyarrow.Array
+        Values as a shard returns them, binary or string; null becomes None.
     column : Column
-        A column whose `Column.is_late` is true.
+        Their column, whose `Column.is_late` is true.
+
+    Returns
+    -------
+    numpy.ndarray
+        Images of the same shape: ``(rows, height, width[, channels])``. Arrays and numbers that a
+        user's encoding returns: one array if they share dtype and shape. Anything else: shape
+        ``(rows,)`` and dtype object.
+
+    Raises
+    ------
+    UnsafeTypeError
+        If the values are pickles and the caller did not allow them.
+    CorruptDatasetError
+        If a value cannot be decoded by its encoding.
     """
-
-    def __init__(self, column: Column) -> None:
-        self._column = column
-
-    def __call__(self, values: pa.Array) -> npt.NDArray[Any]:
-        """Decode stored values.
-
-        Parameters
-        ----------
-        values : pyarrow.Array
-            Values as a shard returns them, binary or string; null becomes None.
-
-        Returns
-        -------
-        numpy.ndarray
-            Images of the same shape: ``(rows, height, width[, channels])``. Arrays and numbers that
-            a user's encoding returns: one array if they share dtype and shape. Anything else: shape
-            ``(rows,)`` and dtype object.
-
-        Raises
-        ------
-        UnsafeTypeError
-            If the values are pickles and the caller did not allow them.
-        CorruptDatasetError
-            If a value cannot be decoded by its encoding.
-        """
-        column, encoding = self._column, self._column.parsed_encoding
-        stored = values.to_pylist()
-        workers = default_workers()
-        decode = object_decoder(encoding, column, column.origin.url, "array")
-        if encoding.is_image:
-            return decode_pixels(decode, stored, workers)
-        decoded = map_in_threads(
-            lambda value: None if value is None else decode(value),
-            stored,
-            workers if encoding.in_threads else 1,
-        )
-        return joined(decoded) if encoding.joins_arrays else objects(decoded)
+    encoding, stored, workers = column.parsed_encoding, values.to_pylist(), default_workers()
+    decode = object_decoder(encoding, column, column.origin.url, "array")
+    if encoding.is_image:
+        return decode_pixels(decode, stored, workers)
+    decoded = map_in_threads(
+        lambda value: None if value is None else decode(value),
+        stored,
+        workers if encoding.in_threads else 1,
+    )
+    return joined(decoded) if encoding.joins_arrays else objects(decoded)
 
 
 def joined(values: list[Any]) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from mdstorm_backend.format import Column, Values, as_arrow, is_number, numpy_dt
 from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders.nulls import check_nulls, nanoseconds, null_error
 from mdstorm_backend.loaders.reader_options import ReaderOptions
-from mdstorm_backend.read import ImageDecoder, LateDecoder, scalars_to_numpy
+from mdstorm_backend.read import ImageDecoder, decode_late, scalars_to_numpy
 from mdstorm_backend.read.stacking import Output, check_numbers, output_name
 
 #: Dtypes that Petastorm's adapter promotes → the dtypes that it promotes them to.
@@ -307,7 +307,7 @@ def _images(values: Values, column: Column) -> npt.NDArray[Any]:
     elif values.null_count:
         raise null_error(column.name, values.null_count, "TensorFlow")
     else:
-        pixels = LateDecoder(column)(values)
+        pixels = decode_late(values, column)
     if len(pixels) and pixels.dtype != np.uint8:
         shapes = sorted({f"{image.dtype}{list(image.shape)}" for image in pixels})
         raise errors.UnsupportedTypeError(

@@ -18,7 +18,7 @@ from mdstorm_backend.format.values import nested_lists
 from mdstorm_backend.loaders import NumberedBatches, ReaderOptions
 from mdstorm_backend.loaders.nulls import check_exact, check_nulls, nanoseconds, null_error
 from mdstorm_backend.loaders.torch.collation import collate_objects
-from mdstorm_backend.read import Block, LateDecoder, scalars_to_numpy
+from mdstorm_backend.read import Block, decode_late, scalars_to_numpy
 
 #: A batch column: a tensor, or a list if PyTorch has no type for it.
 TorchValues: TypeAlias = torch.Tensor | list[Any]
@@ -94,7 +94,7 @@ def to_torch(
             return _JoinedLater(found, _stacked)
         return found
     if column is not None and column.is_late:
-        decoded = _array_to_torch(LateDecoder(column)(values), name, promotes)
+        decoded = _array_to_torch(decode_late(values, column), name, promotes)
         is_alike = column.is_image or (
             column.parsed_encoding.joins_arrays
             and all(isinstance(value, torch.Tensor) for value in decoded)

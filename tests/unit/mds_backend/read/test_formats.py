@@ -18,7 +18,7 @@ from mdstorm_backend.format.schema import Column, Origin
 from mdstorm_backend.format.values.arrow_types import SparkType
 from mdstorm_backend.read import late
 from mdstorm_backend.read.batch_formats import column_to_numpy
-from mdstorm_backend.read.late import LateDecoder, decode_pixels, object_decoder
+from mdstorm_backend.read.late import decode_late, decode_pixels, object_decoder
 
 UTC = timezone.utc
 URL = "file:///data"
@@ -189,7 +189,7 @@ def several(*images: bytes) -> bytes:
 
 @pytest.mark.parametrize("encoding", ["jpeg_array", "jpegarray"])
 def test_array_of_jpegs_may_be_empty(encoding: str) -> None:
-    assert LateDecoder(column(encoding))(pa.array([bytes(4)])).tolist() == [[]]
+    assert decode_late(pa.array([bytes(4)]), column(encoding)).tolist() == [[]]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_value_that_cannot_be_decoded_raises_error_with_its_column(
     of_value = column(encoding)
     for decode in (
         lambda: object_decoder(of_value.parsed_encoding, of_value, URL)(value),
-        lambda: LateDecoder(of_value)(pa.array([value, value])),
+        lambda: decode_late(pa.array([value, value]), of_value),
     ):
         with pytest.raises(
             CorruptDatasetError, match=r"column 'x' of file:///data .* as "
